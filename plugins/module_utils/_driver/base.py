@@ -1,0 +1,69 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The protocol through which the engine reaches the GPUs of a node.
+
+Three things implement it: NVML (``nvml.py``), nvidia-smi (``smi.py``) and the fakes
+of the unit tests. All of them raise ``DriverError`` and nothing else. Objects are
+addressed by GPU index and NVML ids, never by handles, because nvidia-smi has none and
+because handles go stale. Calls for different GPUs may come from different threads.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+if t.TYPE_CHECKING:
+    from .._mig.model import Gpu, Placement
+
+
+class CiProfile(t.NamedTuple):
+    """A compute instance profile that a live GPU instance offers."""
+
+    id: int
+    slices: int
+    multiprocessors: int
+    max_instances: int
+    placements: t.Tuple[t.Tuple[int, int], ...]  # (start, size) in compute slices; empty where the driver does not tell
+    name: str = ""
+
+
+class Driver(t.Protocol):
+    """What the engine needs of a driver."""
+
+    name: str  # "nvml" or "nvidia_smi"
+
+    def open(self) -> None:
+        """Load and initialise. Raises DriverError with a remedy if that is impossible."""
+
+    def close(self) -> None:
+        """Release. Never raises; may be called twice."""
+
+    def count(self) -> int:
+        """Number of GPUs."""
+
+    def read(self, index: int) -> Gpu:
+        """The GPU's identity, mode, profiles, instances and processes, all fresh."""
+
+    def set_mode(self, index: int, enabled: bool) -> int:
+        """Ask for MIG mode on or off; returns the activation status, an NVML return code (0: active now)."""
+
+    def create_gpu_instance(self, index: int, profile_id: int, placement: Placement) -> int:
+        """Create exactly there; returns the new GPU instance's id."""
+
+    def destroy_gpu_instance(self, index: int, gi_id: int) -> None:
+        """Destroy an instance that has no compute instances left."""
+
+    def compute_profiles(self, index: int, gi_id: int) -> t.Tuple[CiProfile, ...]:
+        """The compute instance profiles of a live GPU instance."""
+
+    def create_compute_instance(self, index: int, gi_id: int, profile_id: int, start: t.Optional[int]) -> int:
+        """Create at compute slice ``start`` (None: the driver chooses); returns the new compute instance's id."""
+
+    def destroy_compute_instance(self, index: int, gi_id: int, ci_id: int) -> None: ...
+
+    def reset(self, index: int) -> None:
+        """Reset this one GPU (nvidia-smi --gpu-reset, with either driver)."""

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The nouns of the engine: what a GPU offers, what it holds, what is wanted.
+
+Every type is immutable and comparable. Memory is in MiB, placements are in the
+units of the board's placement grid, ids are NVML's. Nothing here does I/O.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+WHOLE: t.Tuple[int, ...] = ()  # one compute instance over the whole GPU instance
+
+
+class Placement(t.NamedTuple):
+    """Where a GPU instance lies on its board's grid: units ``start`` to ``start + size - 1``."""
+
+    start: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """First unit after the placement."""
+        return self.start + self.size
+
+    def overlaps(self, other: Placement) -> bool:
+        return self.start < other.end and other.start < self.end
+
+    def __str__(self) -> str:
+        return "%d:%d" % (self.start, self.size)
+
+
+class Profile(t.NamedTuple):
+    """A GPU instance profile as one GPU offers it (source: NVML at run time, or a board file).
+
+    ``constant`` is the NVML_GPU_INSTANCE_PROFILE_* number and is good for asking
+    for the profile's information only; ``id`` goes into every other call.
+    """
+
+    name: str  # canonical: "3g.40gb", "1g.10gb+me"; never with "MIG " in front
+    id: int
+    constant: int
+    slices: int  # compute slices
+    memory_mib: int
+    multiprocessors: int
+    max_instances: int  # how many of this profile an empty GPU holds
+    placements: t.Tuple[Placement, ...]
+    # None where the source does not tell
+    copy_engines: t.Optional[int] = None
+    decoders: t.Optional[int] = None
+    encoders: t.Optional[int] = None
+    jpeg: t.Optional[int] = None
+    ofa: t.Optional[int] = None
+
+
+class Board(t.NamedTuple):
+    """What can be created on a GPU: its profiles and the grid they share."""
+
+    model: str  # product or board name, for messages only
+    profiles: t.Tuple[Profile, ...]
+    compute_slices: int  # the slices of all GPU instances together may not exceed this
+    memory_units: int  # width of the placement grid
+    max_gpu_instances: int
+
+
+class Process(t.NamedTuple):
+    """A process that uses a GPU. Instance ids are None where it uses the whole GPU."""
+
+    pid: int
+    name: str
+    gi_id: t.Optional[int] = None
+    ci_id: t.Optional[int] = None
+
+
+class ComputeInstance(t.NamedTuple):
+    """A compute instance that exists. ``uuid`` is its MIG device's ("MIG-..."), None if it could not be read."""
+
+    id: int
+    profile_id: int
+    slices: int
+    placement: t.Optional[Placement]  # in compute slices inside the GPU instance; None where the driver does not tell
+    uuid: t.Optional[str] = None
+    multiprocessors: t.Optional[int] = None
+
+
+class GpuInstance(t.NamedTuple):
+    """A GPU instance that exists, with its compute instances in order of id."""
+
+    id: int
+    profile_id: int
+    placement: Placement
+    compute_instances: t.Tuple[ComputeInstance, ...] = ()
+
+
+class Gpu(t.NamedTuple):
+    """One GPU as read from the driver at one moment.
+
+    ``mode_current`` and ``mode_pending`` are None on a GPU that knows no MIG.
+    ``profiles_known`` is False where the driver lists no profiles while MIG mode is off
+    (driver 535 does so): then ``board.profiles`` is empty until the mode is on.
+    """
+
+    index: int
+    uuid: str  # "GPU-..."
+    pci_bus_id: str  # as NVML prints it: "00000000:47:00.0"
+    name: str  # product name
+    pci_device_id: int  # 0x<device><vendor>, NVML pciDeviceId
+    pci_subsystem_id: int  # 0x<device><vendor> of the subsystem, NVML pciSubSystemId
+    mig_capable: bool
+    mode_current: t.Optional[bool]
+    mode_pending: t.Optional[bool]
+    resetless: t.Optional[bool]  # True: mode changes need no reset; None: unknown
+    board: Board
+    profiles_known: bool
+    instances: t.Tuple[GpuInstance, ...] = ()
+    processes: t.Tuple[Process, ...] = ()
+
+    def profile(self, profile_id: int) -> Profile:
+        for candidate in self.board.profiles:
+            if candidate.id == profile_id:
+                return candidate
+        raise KeyError(profile_id)
+
+    @property
+    def label(self) -> str:
+        """How messages call this GPU: index, UUID, bus id and product."""
+        return "GPU %d (%s, %s, %s)" % (self.index, self.uuid, self.pci_bus_id, self.name)
+
+
+class Wanted(t.NamedTuple):
+    """One GPU instance of a layout, already resolved to a profile of the GPU.
+
+    ``start`` pins the placement. ``compute_instances`` are compute slice counts in
+    descending order; the default, ``WHOLE``, is one compute instance over the whole
+    GPU instance.
+    """
+
+    profile: Profile
+    start: t.Optional[int] = None
+    compute_instances: t.Tuple[int, ...] = WHOLE
+
+    @property
+    def slices(self) -> t.Tuple[int, ...]:
+        """Compute instances as slice counts, the default spelt out."""
+        return self.compute_instances or (self.profile.slices,)
+
+
+class Target(t.NamedTuple):
+    """What one GPU should look like. With ``enabled`` False, ``instances`` is empty."""
+
+    enabled: bool
+    instances: t.Tuple[Wanted, ...] = ()
