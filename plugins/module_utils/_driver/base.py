@@ -31,6 +31,14 @@ class CiProfile(t.NamedTuple):
     name: str = ""
 
 
+class Versions(t.NamedTuple):
+    """Versions as the driver tells them; None where it does not."""
+
+    driver: t.Optional[str] = None  # "550.163.01"
+    cuda: t.Optional[str] = None  # highest CUDA that this driver supports, "12.4"
+    nvml: t.Optional[str] = None  # "12.550.163.01"
+
+
 class Driver(t.Protocol):
     """What the engine needs of a driver."""
 
@@ -44,6 +52,9 @@ class Driver(t.Protocol):
 
     def count(self) -> int:
         """Number of GPUs."""
+
+    def versions(self) -> Versions:
+        """Driver, CUDA and NVML versions."""
 
     def read(self, index: int) -> Gpu:
         """The GPU's identity, mode, profiles, instances and processes, all fresh."""

@@ -119,6 +119,12 @@ class Gpu(t.NamedTuple):
     profiles_known: bool
     instances: t.Tuple[GpuInstance, ...] = ()
     processes: t.Tuple[Process, ...] = ()
+    # for facts and messages; None where the driver does not tell
+    memory_mib: t.Optional[int] = None
+    architecture: t.Optional[str] = None  # "ampere", "hopper", "blackwell", ...
+    compute_capability: t.Optional[str] = None  # "8.0"
+    serial: t.Optional[str] = None
+    minor: t.Optional[int] = None
 
     def profile(self, profile_id: int) -> Profile:
         for candidate in self.board.profiles:

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Why the engine refuses. Each message stands alone: it names the entry or GPU and the remedy."""
+
+from __future__ import annotations
+
+
+class MigError(Exception):
+    """Base of everything that the engine refuses before it writes."""
+
+
+class LayoutError(MigError):
+    """The layout is malformed, matches no GPU, or names a profile that the GPU does not have."""
+
+
+class InfeasibleError(MigError):
+    """The instances cannot all exist on the GPU at once."""
+
+
+class BusyError(MigError):
+    """Reaching the layout would destroy an instance that has processes."""
+
+
+class DisturbError(MigError):
+    """Reaching the layout would destroy idle instances, and the user said not to."""

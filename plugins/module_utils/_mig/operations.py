@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What a plan is made of: operations in order, and what they keep, destroy and create."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .model import Gpu, GpuInstance, Placement, Profile, Target, Wanted
+
+# Kinds of operation, as they appear in results and diffs.
+SET_MODE = "set_mode"
+DESTROY_CI = "destroy_compute_instance"
+DESTROY_GI = "destroy_gpu_instance"
+CREATE_GI = "create_gpu_instance"
+CREATE_CI = "create_compute_instance"
+RESET = "reset"
+
+
+class Operation(t.NamedTuple):
+    """One write to one GPU.
+
+    Instances are named by ``placement``, which is unique on a GPU and known before
+    the driver has given a new GPU instance its id; ``gi_id`` is set where the
+    instance exists already.
+    """
+
+    kind: str
+    profile: t.Optional[Profile] = None  # of the GPU instance; None for SET_MODE and RESET
+    placement: t.Optional[Placement] = None
+    gi_id: t.Optional[int] = None
+    ci_id: t.Optional[int] = None  # DESTROY_CI only
+    slices: t.Optional[int] = None  # CREATE_CI, DESTROY_CI: compute slices
+    enabled: t.Optional[bool] = None  # SET_MODE only
+
+
+class Kept(t.NamedTuple):
+    """A GPU instance that stays, and what happens to its compute instances."""
+
+    instance: GpuInstance
+    wanted: Wanted
+    keep: t.Tuple[int, ...]  # ids of compute instances that stay
+    destroy: t.Tuple[int, ...]  # ids of compute instances that go
+    create: t.Tuple[int, ...]  # slice counts of compute instances to add, descending
+
+
+class Created(t.NamedTuple):
+    """A GPU instance to create, and where."""
+
+    wanted: Wanted
+    placement: Placement
+
+
+class Plan(t.NamedTuple):
+    """How one GPU gets from what it is to its target.
+
+    ``deferred`` marks a GPU that tells its profiles only once MIG mode is on: the plan
+    then holds the mode change alone, and the rest is planned after it.
+    """
+
+    gpu: Gpu
+    target: t.Optional[Target]  # None only where deferred
+    set_mode: t.Optional[bool] = None
+    kept: t.Tuple[Kept, ...] = ()
+    destroyed: t.Tuple[GpuInstance, ...] = ()
+    created: t.Tuple[Created, ...] = ()
+    deferred: bool = False
+
+    @property
+    def operations(self) -> t.Tuple[Operation, ...]:
+        """The writes in the order in which they are made.
+
+        Everything goes before anything comes; the mode changes in between: on before
+        the first creation, off after the last destruction.
+        """
+        out: t.List[Operation] = []
+        for kept in self.kept:
+            out.extend(_destroy_cis(self.gpu, kept.instance, kept.destroy))
+        for gone in self.destroyed:
+            out.extend(_destroy_cis(self.gpu, gone, tuple(ci.id for ci in gone.compute_instances)))
+            out.append(Operation(DESTROY_GI, self.gpu.profile(gone.profile_id), gone.placement, gone.id))
+        if self.set_mode is not None:
+            out.append(Operation(SET_MODE, enabled=self.set_mode))
+        for kept in self.kept:
+            for slices in kept.create:
+                out.append(
+                    Operation(CREATE_CI, kept.wanted.profile, kept.instance.placement, kept.instance.id, slices=slices)
+                )
+        for new in self.created:
+            out.append(Operation(CREATE_GI, new.wanted.profile, new.placement))
+            for slices in new.wanted.slices:
+                out.append(Operation(CREATE_CI, new.wanted.profile, new.placement, slices=slices))
+        return tuple(out)
+
+    @property
+    def changes(self) -> bool:
+        return bool(self.operations)
+
+
+def _destroy_cis(gpu: Gpu, instance: GpuInstance, ids: t.Tuple[int, ...]) -> t.Iterator[Operation]:
+    for ci in instance.compute_instances:
+        if ci.id in ids:
+            yield Operation(
+                DESTROY_CI, gpu.profile(instance.profile_id), instance.placement, instance.id, ci.id, ci.slices
+            )
