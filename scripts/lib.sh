@@ -1,0 +1,26 @@
+# shellcheck shell=bash
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# What every script here shares: where things lie, and how to speak. Sourced, never run.
+
+set -euo pipefail
+
+# The physical path: tools that resolve symbolic links must arrive at the same place.
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cache=$top/.cache
+venv=$cache/venv
+# shellcheck disable=SC2034  # used by the scripts that source this file
+collections=$cache/collections
+
+# Variables of the caller's shell that would lead Python or Ansible elsewhere.
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONSAFEPATH ANSIBLE_CONFIG ANSIBLE_LIBRARY ANSIBLE_MODULE_UTILS
+unset ANSIBLE_ROLES_PATH ANSIBLE_COLLECTIONS_PATH ANSIBLE_COLLECTIONS_PATHS ANSIBLE_INVENTORY VIRTUAL_ENV
+
+say() { printf '==> %s\n' "$*"; }
+
+die() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
