@@ -1,0 +1,188 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What fits on a board besides placements: slices, counts, media engines, and the inside of a GPU instance."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import profile as names
+from .model import Board, Profile
+
+# Attribute classes: how a profile shares the GPU's media and graphics engines.
+PLAIN = "plain"
+ME = "me"  # has the media extensions, of which there is one set
+ME_ALL = "me_all"  # has every media engine of the GPU
+NO_ME = "no_me"  # has none
+GFX = "gfx"  # can run graphics
+
+# NVML_GPU_INSTANCE_PROFILE_* numbers that are not plain. 9 (1_SLICE_REV2) is plain: one slice with double memory.
+_BY_CONSTANT: t.Dict[int, str] = {
+    7: ME,
+    8: ME,
+    10: GFX,
+    11: GFX,
+    12: GFX,
+    13: NO_ME,
+    14: NO_ME,
+    15: ME_ALL,
+    16: ME_ALL,
+    17: GFX,
+}
+_BY_SUFFIX: t.Dict[str, str] = {"+me": ME, "+me.all": ME_ALL, "-me": NO_ME, "+gfx": GFX}
+
+# Where compute instances can start inside a GPU instance of so many slices: {slices of the GI: {slices of the CI:
+# starts}}. A live GPU instance knows better; this serves where there is none to ask.
+_COMPUTE: t.Dict[int, t.Dict[int, t.Tuple[int, ...]]] = {
+    1: {1: (0,)},
+    2: {1: (0, 1), 2: (0,)},
+    3: {1: (0, 1, 2), 2: (0,), 3: (0,)},
+    4: {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)},
+    7: {1: (0, 1, 2, 3, 4, 5, 6), 2: (0, 2, 4), 3: (0, 4), 4: (0,), 7: (0,)},
+}
+
+
+def attribute(profile: Profile) -> str:
+    """The attribute class of a profile.
+
+    The constant tells, and where it tells nothing special the name does: a driver may
+    know profiles that are newer than this table, and nvidia-smi shows names only.
+    """
+    by_constant = _BY_CONSTANT.get(profile.constant)
+    if by_constant is not None:
+        return by_constant
+    for suffix, found in _BY_SUFFIX.items():
+        if profile.name.endswith(suffix):
+            return found
+    return PLAIN
+
+
+def capacity(board: Board, profile: Profile) -> int:
+    """How many instances of a profile an empty GPU holds.
+
+    Placements and slices say so for most profiles. The driver's own count is used only
+    for graphics, where geometry does not tell, because NVML misreports it on the A30.
+    """
+    kind = attribute(profile)
+    if kind in (ME, ME_ALL):
+        return 1
+    fitting = _disjoint(profile)
+    if profile.slices:
+        fitting = min(fitting, board.compute_slices // profile.slices)
+    return min(fitting, profile.max_instances) if kind == GFX else fitting
+
+
+def fits_together(board: Board, profiles: t.Iterable[Profile]) -> t.Optional[str]:
+    """Why these GPU instances cannot exist at once, as far as it is not for placements; None if they can.
+
+    The reason is a clause without a full stop, for use behind "... do not fit: ".
+    """
+    chosen = list(profiles)
+    slices = sum(profile.slices for profile in chosen)
+    if slices > board.compute_slices:
+        return "they need %d compute slices and the GPU has %d" % (slices, board.compute_slices)
+    for profile in sorted(set(chosen), key=lambda p: p.name):
+        count = chosen.count(profile)
+        most = capacity(board, profile)
+        if count > most:
+            return "the GPU holds at most %d of %s, not %d" % (most, profile.name, count)
+    if len(chosen) > board.max_gpu_instances:
+        return "they are %d GPU instances and the GPU holds at most %d" % (len(chosen), board.max_gpu_instances)
+    return _media(chosen)
+
+
+def compute_starts(profile: Profile) -> t.Dict[int, t.Tuple[int, ...]]:
+    """Compute instances that a GPU instance of the profile can hold: slices, and where each can start."""
+    rule = _COMPUTE.get(profile.slices)
+    if rule is None:  # no board known has such an instance; single slices and the whole are safe to assume
+        rule = {1: tuple(range(profile.slices)), profile.slices: (0,)}
+    return rule
+
+
+def place_compute(
+    profile: Profile, slices: t.Sequence[int], taken: t.Iterable[t.Tuple[int, int]] = ()
+) -> t.Optional[t.Tuple[int, ...]]:
+    """Starts for compute instances of so many slices each, in the order given, or None if they do not fit.
+
+    ``taken`` are (start, size) of compute instances that are there already.
+    """
+    used = set()  # type: t.Set[int]
+    for start, size in taken:
+        used.update(range(start, start + size))
+    order = sorted(range(len(slices)), key=lambda i: -slices[i])
+    found = _place(compute_starts(profile), [slices[i] for i in order], frozenset(used))
+    if found is None:
+        return None
+    starts = [0] * len(slices)
+    for index, start in zip(order, found):
+        starts[index] = start
+    return tuple(starts)
+
+
+def fits_inside(profile: Profile, slices: t.Sequence[int]) -> t.Optional[str]:
+    """Why a GPU instance of the profile cannot be split into these compute instances; None if it can."""
+    offered = compute_starts(profile)
+    for size in slices:
+        if size not in offered:
+            return "%s cannot hold a compute instance of %d slices, only of %s" % (
+                profile.name,
+                size,
+                ", ".join(str(known) for known in sorted(offered)),
+            )
+    if place_compute(profile, slices) is None:
+        return "%s has room for %d compute slices, and %s do not fit into them" % (
+            profile.name,
+            profile.slices,
+            ", ".join(names.compute_name(profile, size) for size in sorted(slices, reverse=True)),
+        )
+    return None
+
+
+def _disjoint(profile: Profile) -> int:
+    """How many of a profile's placements can be used at once: greedily by end, which is optimal for intervals."""
+    count = 0
+    free_from = 0
+    for placement in sorted(profile.placements, key=lambda p: p.end):
+        if placement.start >= free_from:
+            count += 1
+            free_from = placement.end
+    return count
+
+
+def _media(chosen: t.List[Profile]) -> t.Optional[str]:
+    """The media engines: one set of extensions, and +me.all takes every engine there is."""
+    takers = sorted(p.name for p in chosen if attribute(p) == ME_ALL)
+    extended = sorted(p.name for p in chosen if attribute(p) == ME)
+    if len(takers) > 1:
+        return "%s each take all media engines, so there can be only one" % " and ".join(takers)
+    if takers:
+        others = sorted({p.name for p in chosen if attribute(p) not in (ME_ALL, NO_ME)})
+        if others:
+            return "%s takes all media engines, so the others must be -me profiles, and %s %s not" % (
+                takers[0],
+                ", ".join(others),
+                "is" if len(others) == 1 else "are",
+            )
+    if len(extended) > 1:
+        return "%s each have the media extensions, of which the GPU has one set" % " and ".join(extended)
+    return None
+
+
+def _place(
+    offered: t.Dict[int, t.Tuple[int, ...]], slices: t.List[int], used: t.FrozenSet[int]
+) -> t.Optional[t.List[int]]:
+    """Exact search, largest first; at most seven slices, so it ends at once."""
+    if not slices:
+        return []
+    size = slices[0]
+    for start in offered.get(size, ()):
+        span = frozenset(range(start, start + size))
+        if not span & used:
+            rest = _place(offered, slices[1:], used | span)
+            if rest is not None:
+                return [start] + rest
+    return None

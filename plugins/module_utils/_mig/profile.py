@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Profile names: what they say, when two of them mean the same, and what Kubernetes calls them."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from .errors import LayoutError
+from .model import Profile
+
+_WORDS = r"[a-z0-9]+(?:\.[a-z0-9]+)*"
+_NAME = re.compile(
+    r"(?:MIG )?(?:(?P<compute>[1-9][0-9]*)c\.)?(?P<slices>[1-9][0-9]*)g\.(?P<memory>0|[1-9][0-9]*)gb"
+    r"(?:\+(?P<with>%s(?:,%s)*)|-(?P<without>%s(?:,%s)*))?" % ((_WORDS,) * 4)
+)
+# Kubernetes resource names and labels cannot hold a plus sign and write a dot for it.
+_KUBERNETES = re.compile(r"((?:[0-9]+c\.)?[0-9]+g\.[0-9]+gb)\.(%s)" % _WORDS)
+
+# Drivers round the memory of one profile differently (3g.40gb has been 3g.39gb, 1g.23gb has been 1g.24gb).
+_DRIFT_PERCENT = 5
+
+
+class Name(t.NamedTuple):
+    """A profile name taken apart. Compare names that were written by hand through ``canonical``."""
+
+    slices: int
+    memory_gb: int
+    attributes: t.Tuple[str, ...] = ()  # after "+", sorted
+    without: t.Tuple[str, ...] = ()  # after "-", sorted
+    compute: t.Optional[int] = None  # compute slices where the name is that of a part of a GPU instance
+
+    @property
+    def gpu_instance(self) -> Name:
+        """The name of the GPU instance that this is or is a part of."""
+        return self._replace(compute=None)
+
+    @property
+    def canonical(self) -> str:
+        prefix = "" if self.compute is None else "%dc." % self.compute
+        suffix = ""
+        if self.attributes:
+            suffix = "+" + ",".join(self.attributes)
+        elif self.without:
+            suffix = "-" + ",".join(self.without)
+        return "%s%dg.%dgb%s" % (prefix, self.slices, self.memory_gb, suffix)
+
+
+def parse(text: object) -> Name:
+    """Take a name apart: ``[Xc.]Yg.Zgb[+attributes|-attributes]``, with or without ``MIG`` in front.
+
+    ``7c.7g.80gb`` is ``7g.80gb``: a compute instance over all slices is the whole.
+    Raises LayoutError with a remedy.
+    """
+    if not isinstance(text, str):
+        raise LayoutError(
+            "%r is not a profile name: write it as a string, as nvidia-smi does, for example '3g.40gb'" % (text,)
+        )
+    match = _NAME.fullmatch(text)
+    if match is None:
+        raise LayoutError("%r is not a profile name: %s" % (text, _hint(text)))
+    slices = int(match.group("slices"))
+    compute = int(match.group("compute")) if match.group("compute") else None
+    if compute is not None and compute > slices:
+        raise LayoutError(
+            "%r asks for %d compute slices of a GPU instance that has %d: write at most %dc"
+            % (text, compute, slices, slices)
+        )
+    return Name(
+        slices=slices,
+        memory_gb=int(match.group("memory")),
+        attributes=_words(match.group("with")),
+        without=_words(match.group("without")),
+        compute=None if compute == slices else compute,
+    )
+
+
+def canonical(text: str) -> str:
+    """The one spelling of a name; anything that is not a profile name comes back as it is, less ``MIG`` in front."""
+    try:
+        return parse(text).canonical
+    except LayoutError:
+        return text[4:] if text.startswith("MIG ") else text
+
+
+def find(name: Name, profiles: t.Iterable[Profile]) -> t.Optional[Profile]:
+    """The profile that a name means on a GPU, or None.
+
+    The same name wins. Otherwise the name may be what another driver calls a profile:
+    same slices, same attributes, memory within five percent, and only one such
+    profile. Nothing is ever chosen for being merely the nearest.
+    """
+    wanted = name.gpu_instance
+    drifted: t.List[Profile] = []
+    for profile in profiles:
+        offered = _parse_or_none(profile.name)
+        if offered is None:
+            continue
+        if offered == wanted:
+            return profile
+        if offered._replace(memory_gb=0) == wanted._replace(memory_gb=0):
+            difference = abs(offered.memory_gb - wanted.memory_gb)
+            if difference * 100 <= offered.memory_gb * _DRIFT_PERCENT:
+                drifted.append(profile)
+    return drifted[0] if len(drifted) == 1 else None
+
+
+def compute_name(profile: Profile, slices: int) -> str:
+    """The name of a compute instance, and of its MIG device, of so many slices in a GPU instance of the profile."""
+    return profile.name if slices == profile.slices else "%dc.%s" % (slices, profile.name)
+
+
+def resource_name(name: str) -> str:
+    """The Kubernetes resource under which the device plugin offers MIG devices of this name."""
+    return "nvidia.com/mig-" + canonical(name).replace("+", ".")
+
+
+def _parse_or_none(text: str) -> t.Optional[Name]:
+    try:
+        return parse(text)
+    except LayoutError:
+        return None
+
+
+def _words(text: t.Optional[str]) -> t.Tuple[str, ...]:
+    return tuple(sorted(set(text.split(",")))) if text else ()
+
+
+def _hint(text: str) -> str:
+    """What to write instead of a name that is not one."""
+    squeezed = "".join(text.split()).lower()
+    if squeezed.startswith("mig"):
+        squeezed = squeezed[3:].lstrip("-")
+    label = _KUBERNETES.fullmatch(squeezed)
+    if label:
+        return "that is how Kubernetes writes it, in a layout write '%s+%s'" % label.groups()
+    if squeezed != text and _NAME.fullmatch(squeezed):
+        return "write %r" % squeezed
+    return "write it as nvidia-smi does, for example '3g.40gb', '1g.10gb+me' or '1c.3g.40gb'"
