@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import profile as names
-from .model import Board, Profile
+from .model import Board, Placement, Profile
 
 # Attribute classes: how a profile shares the GPU's media and graphics engines.
 PLAIN = "plain"
@@ -76,70 +75,33 @@ def capacity(board: Board, profile: Profile) -> int:
     return min(fitting, profile.max_instances) if kind == GFX else fitting
 
 
-def fits_together(board: Board, profiles: t.Iterable[Profile]) -> t.Optional[str]:
-    """Why these GPU instances cannot exist at once, as far as it is not for placements; None if they can.
+def together(board: Board, profiles: t.Iterable[Profile]) -> t.List[str]:
+    """Every limit, other than placements, that these GPU instances exceed together; empty if they can coexist.
 
-    The reason is a clause without a full stop, for use behind "... do not fit: ".
+    The reasons are clauses without a full stop, for use behind "... does not fit: ".
     """
     chosen = list(profiles)
+    out: t.List[str] = []
     slices = sum(profile.slices for profile in chosen)
     if slices > board.compute_slices:
-        return "they need %d compute slices and the GPU has %d" % (slices, board.compute_slices)
+        out.append("%d compute slices are needed and the GPU has %d" % (slices, board.compute_slices))
     for profile in sorted(set(chosen), key=lambda p: p.name):
         count = chosen.count(profile)
         most = capacity(board, profile)
         if count > most:
-            return "the GPU holds at most %d of %s, not %d" % (most, profile.name, count)
+            out.append("the GPU holds at most %d of %s, not %d" % (most, profile.name, count))
     if len(chosen) > board.max_gpu_instances:
-        return "they are %d GPU instances and the GPU holds at most %d" % (len(chosen), board.max_gpu_instances)
-    return _media(chosen)
+        out.append("the GPU holds at most %d GPU instances, not %d" % (board.max_gpu_instances, len(chosen)))
+    out.extend(_media(chosen))
+    return out
 
 
-def compute_starts(profile: Profile) -> t.Dict[int, t.Tuple[int, ...]]:
-    """Compute instances that a GPU instance of the profile can hold: slices, and where each can start."""
-    rule = _COMPUTE.get(profile.slices)
-    if rule is None:  # no board known has such an instance; single slices and the whole are safe to assume
-        rule = {1: tuple(range(profile.slices)), profile.slices: (0,)}
-    return rule
-
-
-def place_compute(
-    profile: Profile, slices: t.Sequence[int], taken: t.Iterable[t.Tuple[int, int]] = ()
-) -> t.Optional[t.Tuple[int, ...]]:
-    """Starts for compute instances of so many slices each, in the order given, or None if they do not fit.
-
-    ``taken`` are (start, size) of compute instances that are there already.
-    """
-    used = set()  # type: t.Set[int]
-    for start, size in taken:
-        used.update(range(start, start + size))
-    order = sorted(range(len(slices)), key=lambda i: -slices[i])
-    found = _place(compute_starts(profile), [slices[i] for i in order], frozenset(used))
-    if found is None:
-        return None
-    starts = [0] * len(slices)
-    for index, start in zip(order, found):
-        starts[index] = start
-    return tuple(starts)
-
-
-def fits_inside(profile: Profile, slices: t.Sequence[int]) -> t.Optional[str]:
-    """Why a GPU instance of the profile cannot be split into these compute instances; None if it can."""
-    offered = compute_starts(profile)
-    for size in slices:
-        if size not in offered:
-            return "%s cannot hold a compute instance of %d slices, only of %s" % (
-                profile.name,
-                size,
-                ", ".join(str(known) for known in sorted(offered)),
-            )
-    if place_compute(profile, slices) is None:
-        return "%s has room for %d compute slices, and %s do not fit into them" % (
-            profile.name,
-            profile.slices,
-            ", ".join(names.compute_name(profile, size) for size in sorted(slices, reverse=True)),
-        )
-    return None
+def ci_places(profile: Profile) -> t.Dict[int, t.Tuple[Placement, ...]]:
+    """The compute instances that a GPU instance of the profile can hold: slices, and where each can lie."""
+    starts = _COMPUTE.get(profile.slices)
+    if starts is None:  # no board known has such an instance; single slices and the whole are safe to assume
+        starts = {1: tuple(range(profile.slices)), profile.slices: (0,)}
+    return {size: tuple(Placement(start, size) for start in found) for size, found in starts.items()}
 
 
 def _disjoint(profile: Profile) -> int:
@@ -153,36 +115,18 @@ def _disjoint(profile: Profile) -> int:
     return count
 
 
-def _media(chosen: t.List[Profile]) -> t.Optional[str]:
-    """The media engines: one set of extensions, and +me.all takes every engine there is."""
+def _media(chosen: t.List[Profile]) -> t.Iterator[str]:
+    """The media engines: there is one set of extensions, and +me.all takes every engine."""
     takers = sorted(p.name for p in chosen if attribute(p) == ME_ALL)
     extended = sorted(p.name for p in chosen if attribute(p) == ME)
-    if len(takers) > 1:
-        return "%s each take all media engines, so there can be only one" % " and ".join(takers)
+    if len(set(takers)) > 1:  # several of one profile exceed its capacity already
+        yield "%s take all media engines each, so there can be only one of them" % " and ".join(takers)
     if takers:
         others = sorted({p.name for p in chosen if attribute(p) not in (ME_ALL, NO_ME)})
         if others:
-            return "%s takes all media engines, so the others must be -me profiles, and %s %s not" % (
+            yield "%s takes all media engines, so all others must be -me profiles, unlike %s" % (
                 takers[0],
-                ", ".join(others),
-                "is" if len(others) == 1 else "are",
+                " and ".join(others),
             )
-    if len(extended) > 1:
-        return "%s each have the media extensions, of which the GPU has one set" % " and ".join(extended)
-    return None
-
-
-def _place(
-    offered: t.Dict[int, t.Tuple[int, ...]], slices: t.List[int], used: t.FrozenSet[int]
-) -> t.Optional[t.List[int]]:
-    """Exact search, largest first; at most seven slices, so it ends at once."""
-    if not slices:
-        return []
-    size = slices[0]
-    for start in offered.get(size, ()):
-        span = frozenset(range(start, start + size))
-        if not span & used:
-            rest = _place(offered, slices[1:], used | span)
-            if rest is not None:
-                return [start] + rest
-    return None
+    if len(set(extended)) > 1:
+        yield "%s have the media extensions, of which the GPU has one set" % " and ".join(extended)
