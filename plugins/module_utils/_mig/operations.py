@@ -60,6 +60,9 @@ class Plan(t.NamedTuple):
 
     ``deferred`` marks a GPU that tells its profiles only once MIG mode is on: the plan
     then holds the mode change alone, and the rest is planned after it.
+
+    ``waiting`` marks a mode change that was asked for before and still waits for a reset
+    or reboot: nothing needs to be asked for again, but until then the mode is the old one.
     """
 
     gpu: Gpu
@@ -69,6 +72,7 @@ class Plan(t.NamedTuple):
     destroyed: t.Tuple[GpuInstance, ...] = ()
     created: t.Tuple[Created, ...] = ()
     deferred: bool = False
+    waiting: bool = False
 
     @property
     def operations(self) -> t.Tuple[Operation, ...]:

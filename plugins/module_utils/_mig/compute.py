@@ -1,0 +1,101 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Compute instances inside one GPU instance: where they can lie, and which of them stay."""
+
+from __future__ import annotations
+
+import itertools
+import typing as t
+from collections import Counter
+
+from .model import ComputeInstance, GpuInstance, Placement
+
+Places = t.Mapping[int, t.Sequence[Placement]]  # compute slices of a compute instance -> where it can lie
+
+
+class Adjustment(t.NamedTuple):
+    """What happens to the compute instances of a GPU instance that stays."""
+
+    keep: t.Tuple[int, ...]  # ids
+    destroy: t.Tuple[int, ...]  # ids
+    create: t.Tuple[int, ...]  # slice counts, descending
+    reborn: int  # destroyed ids that the created ones take again, and with them the UUIDs
+
+
+def pack(
+    slices: t.Sequence[int], taken: t.Tuple[Placement, ...], places: Places, after: int = -1
+) -> t.Optional[t.Tuple[Placement, ...]]:
+    """Places for compute instances of these sizes beside the taken ones, in the order of ``slices``; None if there are none.
+
+    Neighbours of equal size come in ascending order, so that nothing
+    is tried twice; the first of them starts beyond ``after``.
+    """
+    if not slices:
+        return ()
+    for place in places.get(slices[0], ()):
+        if place.start > after and not any(place.overlaps(other) for other in taken):
+            beyond = place.start if slices[1:2] == slices[:1] else -1
+            rest = pack(slices[1:], taken + (place,), places, beyond)
+            if rest is not None:
+                return (place,) + rest
+    return None
+
+
+def adjust(instance: GpuInstance, wanted: t.Sequence[int], busy: t.Container[int], places: Places) -> Adjustment:
+    """Keep as much as possible: busy compute instances first, then their number, then UUIDs, then the lowest ids.
+
+    ``wanted`` are slice counts that fit into an empty GPU instance.
+    """
+    present = sorted(instance.compute_instances, key=lambda ci: ci.id)
+    all_busy = sum(ci.id in busy for ci in present)
+    best: t.Optional[t.Tuple[t.Tuple[t.Any, ...], Adjustment]] = None
+    for count in range(len(present), -1, -1):
+        for kept in itertools.combinations(present, count):
+            create = _missing(wanted, kept)
+            if create is None or not _room(create, kept, places):
+                continue
+            adjustment = _adjustment(present, kept, create)
+            rank = (-sum(ci.id in busy for ci in kept), -count, -adjustment.reborn, adjustment.keep)
+            if best is None or rank < best[0]:
+                best = (rank, adjustment)
+        # Keeping fewer is better only where it saves another busy one.
+        if best is not None and best[0][0] == -all_busy:
+            break
+    if best is None:
+        raise ValueError("compute instances %s do not fit into an empty GPU instance" % (tuple(wanted),))
+    return best[1]
+
+
+def new_ids(taken: t.Container[int], count: int) -> t.Tuple[int, ...]:
+    """The ids that the driver gives to new compute instances: the lowest free ones."""
+    return tuple(itertools.islice((number for number in itertools.count() if number not in taken), count))
+
+
+def _missing(wanted: t.Sequence[int], kept: t.Sequence[ComputeInstance]) -> t.Optional[t.Tuple[int, ...]]:
+    """Slice counts still to create beside the kept ones, descending; None if one of the kept is not wanted."""
+    need = Counter(wanted)
+    need.subtract(ci.slices for ci in kept)
+    if min(need.values(), default=0) < 0:
+        return None
+    return tuple(sorted(need.elements(), reverse=True))
+
+
+def _room(create: t.Sequence[int], kept: t.Sequence[ComputeInstance], places: Places) -> bool:
+    """Whether the missing ones fit beside the kept ones: surely not where the driver does not tell what those take."""
+    if not create:
+        return True
+    taken = tuple(ci.placement for ci in kept if ci.placement is not None)
+    return len(taken) == len(kept) and pack(create, taken, places) is not None
+
+
+def _adjustment(
+    present: t.Sequence[ComputeInstance], kept: t.Sequence[ComputeInstance], create: t.Tuple[int, ...]
+) -> Adjustment:
+    keep = tuple(ci.id for ci in kept)
+    destroy = tuple(ci.id for ci in present if ci.id not in keep)
+    reborn = len(set(new_ids(keep, len(create))) & set(destroy))
+    return Adjustment(keep, destroy, create, reborn)

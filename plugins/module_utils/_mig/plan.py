@@ -1,0 +1,197 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""From what a GPU is to what it should be, with the least possible disturbance.
+
+What a plan optimises, in this order: busy instances stay (or there is no plan at all);
+as few GPU instances as possible are destroyed, over all placements of the target; as
+many compute instances as possible stay; as many MIG UUIDs as possible come back; the
+largest profiles that still fit afterwards; the lowest starts.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .board import ci_places
+from .compute import Adjustment, adjust, new_ids
+from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
+from .explain import refusal
+from .model import Gpu, GpuInstance, Placement, Process, Target, Wanted
+from .operations import Created, Kept, Plan
+from .solve import Search
+
+# Scores are added up over a GPU's instances, and no sum of one rank may reach the next:
+# a GPU holds far fewer instances than this.
+_STEP = 1000
+
+
+def plan(gpu: Gpu, target: Target, disturb: bool = True) -> Plan:
+    """The plan for one GPU.
+
+    Raises LayoutError if the GPU knows no MIG, InfeasibleError if the instances do not
+    fit on it at all, BusyError if they fit only where processes would lose their instance,
+    and DisturbError if ``disturb`` is False and an idle instance would have to go.
+    """
+    if not gpu.mig_capable:
+        if target.enabled:
+            raise LayoutError(not_capable(gpu))
+        return Plan(gpu, target)
+    if target.enabled:
+        why = refusal(gpu.board, target.instances)
+        if why is not None:
+            raise InfeasibleError("%s: %s" % (gpu.label, why))
+    kept, created = _place(gpu, target)
+    stays = {item.instance.id for item in kept}
+    destroyed = tuple(gi for gi in _by_place(gpu.instances) if gi.id not in stays)
+    _refuse_busy(gpu, kept, destroyed)
+    if not disturb:
+        _refuse_idle(gpu, kept, destroyed)
+    set_mode, waiting = _mode(gpu, target.enabled)
+    return Plan(gpu, target, set_mode, kept, destroyed, created, waiting=waiting)
+
+
+def deferred_plan(gpu: Gpu) -> Plan:
+    """The first step for a GPU that tells its profiles only once MIG mode is on."""
+    if not gpu.mig_capable:
+        raise LayoutError(not_capable(gpu))
+    set_mode, waiting = _mode(gpu, True)
+    return Plan(gpu, None, set_mode, deferred=True, waiting=waiting)
+
+
+def not_capable(gpu: Gpu) -> str:
+    return "%s has no MIG: take it out of the layout's entries, or set mig_enabled: false for it" % gpu.label
+
+
+def _mode(gpu: Gpu, enabled: bool) -> t.Tuple[t.Optional[bool], bool]:
+    """The mode to ask for, if any, and whether a change asked for before still waits for a reset."""
+    current = bool(gpu.mode_current)
+    pending = current if gpu.mode_pending is None else gpu.mode_pending
+    if pending != enabled:
+        return enabled, False
+    return None, current != enabled
+
+
+def _by_place(instances: t.Iterable[GpuInstance]) -> t.List[GpuInstance]:
+    return sorted(instances, key=lambda gi: gi.placement)
+
+
+class _Current:
+    """The instances that a GPU holds, and what each would be to a wanted one."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._at = {gi.placement: gi for gi in gpu.instances}
+        self._busy = {process.gi_id for process in gpu.processes}
+        self._busy_cis = {gi.id: _busy_cis(gpu, gi) for gi in gpu.instances}
+        self._adjustments: t.Dict[t.Tuple[int, t.Tuple[int, ...]], Adjustment] = {}
+
+    def match(self, wanted: Wanted, place: Placement) -> t.Optional[t.Tuple[GpuInstance, Adjustment]]:
+        """The instance that can stay if the wanted one goes there, and what its compute instances need."""
+        gi = self._at.get(place)
+        if gi is None or gi.profile_id != wanted.profile.id:
+            return None
+        key = (gi.id, wanted.slices)
+        if key not in self._adjustments:
+            self._adjustments[key] = adjust(gi, wanted.slices, self._busy_cis[gi.id], ci_places(wanted.profile))
+        return gi, self._adjustments[key]
+
+    def score(self, wanted: Wanted, place: Placement) -> int:
+        match = self.match(wanted, place)
+        if match is None:
+            return self._reborn(wanted, place)
+        gi, adjustment = match
+        total = 0
+        for rank in (
+            gi.id in self._busy,
+            len(self._busy_cis[gi.id].intersection(adjustment.keep)),
+            1,
+            len(adjustment.keep),
+            adjustment.reborn,
+        ):
+            total = total * _STEP + rank
+        return total
+
+    def _reborn(self, wanted: Wanted, place: Placement) -> int:
+        """UUIDs that come back: they follow from GPU and ids, and the GPU instance's id from its placement."""
+        gone = self._at.get(place)
+        if gone is None:
+            return 0
+        return len({ci.id for ci in gone.compute_instances}.intersection(new_ids((), len(wanted.slices))))
+
+
+def _place(gpu: Gpu, target: Target) -> t.Tuple[t.Tuple[Kept, ...], t.Tuple[Created, ...]]:
+    current = _Current(gpu)
+    search = Search(gpu.board, target.instances, current.score)
+    kept, created = [], []
+    for wanted, place in zip(search.instances, search.solve() or ()):
+        match = current.match(wanted, place)
+        if match is None:
+            created.append(Created(wanted, place))
+        else:
+            gi, adjustment = match
+            kept.append(Kept(gi, wanted, adjustment.keep, adjustment.destroy, adjustment.create))
+    kept.sort(key=lambda item: item.instance.placement)
+    created.sort(key=lambda item: item.placement)
+    return tuple(kept), tuple(created)
+
+
+def _busy_cis(gpu: Gpu, gi: GpuInstance) -> t.Set[int]:
+    """Compute instances in use; all of them where the driver tells a process's GPU instance only."""
+    ids = {process.ci_id for process in gpu.processes if process.gi_id == gi.id}
+    everything = {ci.id for ci in gi.compute_instances}
+    return everything if None in ids else {ci_id for ci_id in ids if ci_id is not None} & everything
+
+
+def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInstance]) -> None:
+    blocked: t.List[str] = []
+    for gi in destroyed:
+        users = [process for process in gpu.processes if process.gi_id == gi.id]
+        if users:
+            blocked.append("%s, used by %s" % (_gi_text(gpu, gi), _users(users)))
+    for item in kept:
+        lost = _busy_cis(gpu, item.instance).intersection(item.destroy)
+        users = [
+            process
+            for process in gpu.processes
+            if process.gi_id == item.instance.id and (process.ci_id is None or process.ci_id in lost)
+        ]
+        if lost:
+            blocked.append("%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), _users(users)))
+    if blocked:
+        raise BusyError(
+            "%s: the layout cannot be reached without destroying %s. "
+            "Stop these processes, or ask for a layout that holds these instances where they are"
+            % (gpu.label, "; and ".join(blocked))
+        )
+
+
+def _refuse_idle(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInstance]) -> None:
+    gone = [_gi_text(gpu, gi) for gi in destroyed]
+    gone.extend(
+        "%s of %s" % (_ci_text(item, item.destroy), _gi_text(gpu, item.instance)) for item in kept if item.destroy
+    )
+    if gone:
+        raise DisturbError(
+            "%s: the layout cannot be reached without destroying %s, which no process uses. "
+            "Allow it with disturb: true, or ask for a layout that holds these instances"
+            % (gpu.label, "; and ".join(gone))
+        )
+
+
+def _gi_text(gpu: Gpu, gi: GpuInstance) -> str:
+    return "GPU instance %d (%s at %s)" % (gi.id, gpu.profile(gi.profile_id).name, gi.placement)
+
+
+def _ci_text(item: Kept, ids: t.Container[int]) -> str:
+    return ", ".join(
+        "compute instance %d (%dc)" % (ci.id, ci.slices) for ci in item.instance.compute_instances if ci.id in ids
+    )
+
+
+def _users(processes: t.Iterable[Process]) -> str:
+    """A process that computes and draws is listed twice, and named once."""
+    known = sorted({(process.pid, process.name or "unknown") for process in processes})
+    return ", ".join("PID %d (%s)" % user for user in known)

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Placement search: where each wanted GPU instance goes. Exact, because the grids are tiny."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .model import Board, Placement, Wanted
+
+Score = t.Callable[[Wanted, Placement], int]
+# Compared as a whole, the smallest is the best: score and room negated, then the placements.
+_Rank = t.Tuple[int, t.Tuple[int, ...], t.Tuple[Placement, ...]]
+
+
+def order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
+    """Sort key: the same layout is always solved in the same order, large before small, pinned before free."""
+    profile = wanted.profile
+    return (
+        -profile.slices,
+        -max((place.size for place in profile.placements), default=0),
+        profile.id,
+        wanted.start is None,
+        wanted.start or 0,
+        wanted.slices,
+    )
+
+
+def options(wanted: Wanted) -> t.Tuple[Placement, ...]:
+    """The placements that a wanted GPU instance may take."""
+    places = sorted(wanted.profile.placements)
+    return tuple(place for place in places if wanted.start is None or place.start == wanted.start)
+
+
+def arrangeable(instances: t.Iterable[Wanted]) -> bool:
+    """Whether the instances can lie on the grid without overlap."""
+    items = sorted((tuple(_mask(place) for place in options(wanted)) for wanted in instances), key=len)
+    dead: t.Set[t.Tuple[int, int]] = set()
+
+    def fits(index: int, used: int) -> bool:
+        if index == len(items):
+            return True
+        if (index, used) in dead:
+            return False
+        for mask in items[index]:
+            if not mask & used and fits(index + 1, used | mask):
+                return True
+        dead.add((index, used))
+        return False
+
+    return fits(0, 0)
+
+
+class Search:
+    """The best placements for a set of GPU instances on a board.
+
+    What the instances from the nth on can still gain depends on the occupied units
+    alone, so it is computed once for each pair of n and occupied units. That makes
+    the search exact and small: at most 2**units states for each instance, a few
+    hundred on the boards known.
+
+    The best has the highest sum of scores; then leaves most room, that is, the most
+    placements for the largest profile that could still be created, then for the next
+    smaller one and so on; then has the lowest starts in the order of the instances.
+    """
+
+    def __init__(self, board: Board, instances: t.Iterable[Wanted], score: Score) -> None:
+        self.instances = tuple(sorted(instances, key=order))
+        self._options = tuple(
+            tuple((_mask(place), score(wanted, place), place) for place in options(wanted)) for wanted in self.instances
+        )
+        self._classes = _room_classes(board, self.instances)
+        self._rooms: t.Dict[int, t.Tuple[int, ...]] = {}
+        self._ranks: t.Dict[t.Tuple[int, int], t.Optional[_Rank]] = {}
+
+    @property
+    def states(self) -> int:
+        """How many states have been looked at."""
+        return len(self._ranks)
+
+    def solve(self) -> t.Optional[t.Tuple[Placement, ...]]:
+        """A placement for each of ``instances``, or None if they do not fit together."""
+        rank = self._best(0, 0)
+        return None if rank is None else rank[2]
+
+    def _best(self, index: int, used: int) -> t.Optional[_Rank]:
+        if index == len(self._options):
+            return (0, self._room(used), ())
+        key = (index, used)
+        if key not in self._ranks:
+            best: t.Optional[_Rank] = None
+            for mask, score, place in self._options[index]:
+                rest = None if mask & used else self._best(index + 1, used | mask)
+                if rest is not None:
+                    rank = (rest[0] - score, rest[1], (place,) + rest[2])
+                    if best is None or rank < best:
+                        best = rank
+            self._ranks[key] = best
+        return self._ranks[key]
+
+    def _room(self, used: int) -> t.Tuple[int, ...]:
+        if used not in self._rooms:
+            self._rooms[used] = tuple(-sum(not mask & used for mask in masks) for masks in self._classes)
+        return self._rooms[used]
+
+
+def _mask(place: Placement) -> int:
+    """The units of a placement as bits."""
+    return ((1 << place.size) - 1) << place.start
+
+
+def _room_classes(board: Board, instances: t.Sequence[Wanted]) -> t.Tuple[t.Tuple[int, ...], ...]:
+    """Placements of the profiles for which compute slices are left, largest profile first, each geometry once."""
+    left = board.compute_slices - sum(wanted.profile.slices for wanted in instances)
+    geometries = {
+        (-max(place.size for place in profile.placements), -profile.slices, tuple(sorted(profile.placements)))
+        for profile in board.profiles
+        if profile.placements and profile.slices <= left
+    }
+    return tuple(tuple(_mask(place) for place in places) for _size, _slices, places in sorted(geometries))
