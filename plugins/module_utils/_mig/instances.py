@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The value of ``mig_devices``: which GPU instances, and compute instances in them, a GPU should hold."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import profile as names
+from .board import ci_places
+from .compute import pack
+from .errors import LayoutError
+from .keys import known_keys, plain_keys
+from .model import WHOLE, Board, Profile, Target, Wanted
+
+# More than any GPU holds, and few enough to write them all down before anything checks whether they fit.
+_MOST = 64
+
+_KEYS = ("profile", "start", "count", "compute_instances")
+
+
+class Item(t.NamedTuple):
+    """One line of ``mig_devices``, its profile still only a name.
+
+    In the mapping form ``name`` may be that of a part of a GPU instance; such parts are
+    packed. The list form says in ``compute_instances`` what each instance holds.
+    """
+
+    where: str  # how messages call the line
+    name: names.Name
+    count: int = 1
+    start: t.Optional[int] = None
+    compute_instances: t.Tuple[names.Name, ...] = ()
+    mapped: bool = False  # of the mapping form
+
+
+def parse(value: object) -> t.Tuple[Item, ...]:
+    """Either form of ``mig_devices``. Raises LayoutError with a remedy, without naming the entry."""
+    if isinstance(value, dict):
+        return _parse_mapping(value)
+    if isinstance(value, (list, tuple)):
+        return _parse_list(value)
+    raise LayoutError(
+        "mig_devices cannot be %r: write a mapping of profiles to counts, {} for none, "
+        "or a list of {profile, start, count, compute_instances}" % (value,)
+    )
+
+
+def resolve(items: t.Sequence[Item], board: Board) -> Target:
+    """What the lines mean on a board. The result does not depend on their order."""
+    wanted: t.List[Wanted] = []
+    parts: t.Dict[Profile, t.List[int]] = {}
+    seen: t.Dict[t.Tuple[Profile, t.Optional[int]], Item] = {}  # of the mapping form, where keys are unique
+    for item in items:
+        profile = _profile(item, board)
+        if item.start is not None and all(item.start != place.start for place in profile.placements):
+            raise LayoutError(
+                "%s: %s cannot start at %d on %s: use one of %s"
+                % (item.where, profile.name, item.start, board.model, _starts(profile))
+            )
+        if item.mapped:
+            twin = seen.setdefault((profile, item.name.compute), item)
+            if twin is not item:
+                raise LayoutError(
+                    "%s and %s both mean %s on %s: write it once" % (twin.where, item.where, profile.name, board.model)
+                )
+        if item.name.compute is not None:
+            _check_compute(item, profile, item.name.compute)
+            parts.setdefault(profile, []).extend([item.name.compute] * item.count)
+        else:
+            one = Wanted(profile, item.start, _compute(item, profile, board))
+            wanted.extend([one] * item.count)
+    for profile, slices in parts.items():
+        wanted.extend(Wanted(profile, None, held) for held in _packed(profile, slices))
+    return Target(True, tuple(sorted(wanted, key=_order)))
+
+
+def _parse_mapping(value: t.Dict[object, object]) -> t.Tuple[Item, ...]:
+    out: t.List[Item] = []
+    seen: t.Dict[names.Name, object] = {}
+    for key, count in value.items():
+        name = names.parse(key)
+        if name in seen:
+            raise LayoutError(
+                "mig_devices names the profile %s twice, as %r and %r: write it once"
+                % (name.canonical, seen[name], key)
+            )
+        seen[name] = key
+        number = _number(count, "the count of %s in mig_devices" % name.canonical, "write a whole number")
+        if number:
+            out.append(Item("mig_devices[%r]" % key, name, number, mapped=True))
+    return tuple(out)
+
+
+def _parse_list(value: t.Sequence[object]) -> t.Tuple[Item, ...]:
+    out: t.List[Item] = []
+    starts: t.Dict[int, str] = {}
+    for position, raw in enumerate(value, 1):
+        item = _parse_line(raw, "item %d of mig_devices" % position)
+        if item.start is not None and item.count:
+            if item.start in starts:
+                raise LayoutError(
+                    "%s and %s both start at %d: give each instance a start of its own"
+                    % (starts[item.start], item.where, item.start)
+                )
+            starts[item.start] = item.where
+        if item.count:
+            out.append(item)
+    return tuple(out)
+
+
+def _parse_line(raw: object, where: str) -> Item:
+    if isinstance(raw, str):
+        raise LayoutError("%s is the string %r: write {profile: %s}" % (where, raw, raw))
+    if not isinstance(raw, dict):
+        raise LayoutError("%s is %r: write a mapping, for example {profile: 3g.40gb, start: 4}" % (where, raw))
+    line = plain_keys(raw, where)
+    known_keys(line, _KEYS, where)
+    if "profile" not in line:
+        raise LayoutError("%s has no profile: add one, for example profile: 3g.40gb" % where)
+    name = _within(where, line["profile"])
+    if name.compute is not None:
+        whole = name.gpu_instance.canonical
+        raise LayoutError(
+            "%s: %s is a part of a GPU instance: write profile: %s and compute_instances: [%s]"
+            % (where, name.canonical, whole, name.canonical)
+        )
+    start = None
+    if line.get("start") is not None:
+        start = _number(line["start"], "start in %s" % where, "write the unit at which it starts, or leave it out", 4096)
+    count = _number(line.get("count", 1), "count in %s" % where, "write a whole number, or leave it out for one")
+    if start is not None and count > 1:
+        raise LayoutError("%s wants %d instances at one start: write one line for each start" % (where, count))
+    return Item(where, name, count, start, _parse_compute(line, name, where))
+
+
+def _parse_compute(line: t.Dict[str, object], name: names.Name, where: str) -> t.Tuple[names.Name, ...]:
+    if "compute_instances" not in line:
+        return ()
+    value = line["compute_instances"]
+    example = "for example [1c.%s]" % name.canonical
+    if not isinstance(value, (list, tuple)):
+        raise LayoutError("%s: compute_instances is %r: write a list of names, %s" % (where, value, example))
+    if not value:
+        raise LayoutError(
+            "%s: compute_instances is empty, and nothing can run in a GPU instance without any: "
+            "leave it out for one over the whole, or name them, %s" % (where, example)
+        )
+    found = tuple(_within(where, raw) for raw in value)
+    if len(found) > name.slices or sum(part.compute or part.slices for part in found) > name.slices:
+        raise LayoutError(
+            "%s: compute_instances need more than the %d compute slices of %s: name fewer or smaller ones"
+            % (where, name.slices, name.canonical)
+        )
+    return found
+
+
+def _within(where: str, raw: object) -> names.Name:
+    try:
+        return names.parse(raw)
+    except LayoutError as error:
+        raise LayoutError("%s: %s" % (where, error)) from None
+
+
+def _number(value: object, what: str, remedy: str, most: int = _MOST) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise LayoutError("%s is %r: %s, without quotes or fraction" % (what, value, remedy))
+    if not 0 <= value <= most:
+        raise LayoutError("%s is %d: %s between 0 and %d" % (what, value, remedy, most))
+    return value
+
+
+def _profile(item: Item, board: Board) -> Profile:
+    name = item.name
+    found = names.find(name, board.profiles)
+    if found is not None:
+        return found
+    valid = [profile.name for profile in board.profiles]
+    if not valid:
+        raise LayoutError(
+            "%s: the driver lists no profiles for %s, so %s cannot be checked: turn MIG mode on first"
+            % (item.where, board.model, name.canonical)
+        )
+    raise LayoutError(
+        "%s: %s has no profile %s: use one of %s"
+        % (item.where, board.model, name.gpu_instance.canonical, ", ".join(valid))
+    )
+
+
+def _compute(item: Item, profile: Profile, board: Board) -> t.Tuple[int, ...]:
+    """The compute instances of a line of the list form, as slice counts."""
+    slices: t.List[int] = []
+    for part in item.compute_instances:
+        if names.find(part, board.profiles) != profile:
+            raise LayoutError(
+                "%s: %s is not a compute instance of %s: use names like 1c.%s"
+                % (item.where, part.canonical, profile.name, profile.name)
+            )
+        slices.append(part.compute or profile.slices)
+        _check_compute(item, profile, slices[-1])
+    return _normal(profile, slices)
+
+
+def _check_compute(item: Item, profile: Profile, slices: int) -> None:
+    offered = ci_places(profile)
+    if slices not in offered:
+        raise LayoutError(
+            "%s: %s holds no compute instance of %d slices: use one of %s"
+            % (
+                item.where,
+                profile.name,
+                slices,
+                ", ".join(names.compute_name(profile, size) for size in sorted(offered)),
+            )
+        )
+
+
+def _packed(profile: Profile, slices: t.List[int]) -> t.List[t.Tuple[int, ...]]:
+    """Compute instances of one profile in the fewest GPU instances.
+
+    First fit, largest first. That is optimal here: the sizes inside 1g to 4g divide one
+    another or leave single slices, and there is never room for two 7g.
+    """
+    places = ci_places(profile)
+    bins: t.List[t.List[int]] = []
+    for size in sorted(slices, reverse=True):
+        for held in bins:
+            if pack(held + [size], (), places) is not None:
+                held.append(size)
+                break
+        else:
+            bins.append([size])
+    return [_normal(profile, held) for held in bins]
+
+
+def _normal(profile: Profile, slices: t.Iterable[int]) -> t.Tuple[int, ...]:
+    ordered = tuple(sorted(slices, reverse=True))
+    return WHOLE if ordered == (profile.slices,) else ordered
+
+
+def _starts(profile: Profile) -> str:
+    return ", ".join(str(place.start) for place in sorted(profile.placements))
+
+
+def _order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
+    """Large before small, pinned before free; total, so that equal layouts are equal values."""
+    profile = wanted.profile
+    start = -1 if wanted.start is None else wanted.start
+    return (-profile.slices, -profile.memory_mib, profile.name, wanted.start is None, start, wanted.slices)

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Layouts: what one or more GPUs should look like, as people write it.
+
+``parse`` (or ``from_mig_parted``) checks everything that can be checked without a GPU,
+``Layout.resolve`` finds the GPUs, ``Request.target`` the profiles of one GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from . import instances, mig_parted, selector
+from .errors import LayoutError
+from .keys import known_keys, plain_keys
+from .model import Board, Gpu, Target
+
+_KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
+
+
+class Request(t.NamedTuple):
+    """What one GPU is asked to be; the profiles are still names."""
+
+    enabled: bool
+    items: t.Tuple[instances.Item, ...]
+    where: str  # the entry that asks for it
+    gpu: str  # how messages call the GPU
+
+    def target(self, board: Board) -> Target:
+        """The request in profiles of the GPU. Raises LayoutError that names entry, GPU and valid profiles."""
+        if not self.enabled:
+            return Target(False)
+        try:
+            return instances.resolve(self.items, board)
+        except LayoutError as error:
+            raise LayoutError("%s, %s: %s" % (self.where, self.gpu, error)) from None
+
+
+class Entry(t.NamedTuple):
+    """One entry of a layout, checked."""
+
+    where: str  # how messages call the entry: "entry 2 (devices: [7])"
+    selectors: t.Tuple[selector.Selector, ...]
+    filters: t.Tuple[selector.DeviceFilter, ...]
+    enabled: bool
+    items: t.Tuple[instances.Item, ...]
+
+    @property
+    def everything(self) -> bool:
+        return self.selectors[0].kind == selector.ALL
+
+    def gpus(self, gpus: t.Sequence[Gpu]) -> t.List[Gpu]:
+        """The GPUs that this entry is about.
+
+        A GPU named must exist. A filter may leave none: it says where the entry applies,
+        and files for several kinds of nodes rely on that. Of all GPUs, only those that
+        can are asked to turn MIG on.
+        """
+        try:
+            named = selector.select(self.selectors, gpus)
+        except LayoutError as error:
+            raise LayoutError("%s: %s" % (self.where, error)) from None
+        if self.filters:
+            named = [gpu for gpu in named if any(found.matches(gpu) for found in self.filters)]
+        if self.everything and self.enabled:
+            capable = [gpu for gpu in named if gpu.mig_capable]
+            if named and not capable:
+                raise LayoutError(
+                    "%s: none of the GPUs it is about has MIG: take the entry out, or set mig_enabled: false (%s)"
+                    % (self.where, "; ".join(gpu.label for gpu in named))
+                )
+            named = capable
+        return named
+
+
+class Layout(t.NamedTuple):
+    """Checked entries, in the order in which they were written."""
+
+    entries: t.Tuple[Entry, ...]
+
+    def resolve(self, gpus: t.Sequence[Gpu]) -> t.Dict[int, Request]:
+        """What each GPU is asked to be, by index; later entries override earlier ones.
+
+        GPUs that no entry is about are absent.
+        """
+        out: t.Dict[int, Request] = {}
+        for entry in self.entries:
+            for gpu in entry.gpus(gpus):
+                out[gpu.index] = Request(entry.enabled, entry.items, entry.where, gpu.label)
+        if not out:
+            raise LayoutError(
+                "no entry of the layout is about a GPU of this node: "
+                "add one whose device_filter names the PCI device id of %s"
+                % "; ".join("%s, 0x%08X" % (gpu.label, gpu.pci_device_id) for gpu in gpus)
+            )
+        for gpu in gpus:
+            request = out.get(gpu.index)
+            if request is not None and request.enabled and not gpu.mig_capable:
+                raise LayoutError(
+                    "%s: %s has no MIG: take it out of the entry, or set mig_enabled: false for it"
+                    % (request.where, gpu.label)
+                )
+        return dict(sorted(out.items()))
+
+    def idle_entries(self, gpus: t.Sequence[Gpu]) -> t.Tuple[str, ...]:
+        """The entries that are about no GPU of this node because of their device_filter."""
+        return tuple(entry.where for entry in self.entries if not entry.gpus(gpus))
+
+
+def parse(data: object, origin: str = "") -> Layout:
+    """Check a layout that was written in YAML or JSON. Raises LayoutError that names the entry and the remedy.
+
+    ``origin`` goes in front of the name of each entry in messages.
+    """
+    if isinstance(data, dict):
+        raise LayoutError(_mapping_remedy(data))
+    if not isinstance(data, (list, tuple)):
+        raise LayoutError(
+            "the layout is %r: write a list of entries, for example "
+            "[{devices: all, mig_enabled: true, mig_devices: {3g.40gb: 2}}]" % (data,)
+        )
+    if not data:
+        raise LayoutError(
+            "%sthe layout is empty: write at least one entry; to leave every GPU alone, apply no layout" % origin
+        )
+    return Layout(tuple(_entry(raw, "%sentry %d" % (origin, number)) for number, raw in enumerate(data, 1)))
+
+
+def from_mig_parted(data: object, name: t.Optional[str] = None) -> Layout:
+    """Check one configuration of a mig-parted v1 document; without a name, the only one there is."""
+    found, entries = mig_parted.configuration(data, name)
+    return parse(entries, "configuration %s, " % found)
+
+
+def _mapping_remedy(data: t.Dict[object, object]) -> str:
+    keys = {str(key).replace("-", "_") for key in data}
+    if "mig_configs" in keys:
+        return (
+            "the layout is a whole mig-parted document: give it as config_file with config_name, "
+            "or give the list under one of its mig-configs"
+        )
+    if keys & set(_KEYS):
+        return "the layout is a single mapping, not a list of entries: put a dash in front, '- devices: ...'"
+    return "the layout is a mapping, not a list: write a list of entries with devices, mig_enabled and mig_devices"
+
+
+def _entry(raw: object, where: str) -> Entry:
+    if not isinstance(raw, dict):
+        raise LayoutError(
+            "%s is %r: write a mapping with devices, mig_enabled and mig_devices" % (where, _short(raw))
+        )
+    entry = plain_keys(raw, where)
+    if "devices" in entry:
+        where = "%s (devices: %s)" % (where, _short(entry["devices"]))
+    known_keys(entry, _KEYS, where)
+    if "devices" not in entry or entry["devices"] is None:
+        raise LayoutError("%s has no devices: add devices: all, or name GPUs" % where)
+    if "mig_enabled" not in entry:
+        raise LayoutError("%s has no mig_enabled: add mig_enabled: true or mig_enabled: false" % where)
+    enabled = entry["mig_enabled"]
+    if not isinstance(enabled, bool):
+        raise LayoutError("%s: mig_enabled is %r: write true or false, without quotes" % (where, enabled))
+    try:
+        selectors = selector.parse_devices(entry["devices"])
+        filters = selector.parse_filter(entry.get("device_filter"))
+        items = _items(entry, enabled)
+    except LayoutError as error:
+        raise LayoutError("%s: %s" % (where, error)) from None
+    return Entry(where, selectors, filters, enabled, items)
+
+
+def _items(entry: t.Dict[str, object], enabled: bool) -> t.Tuple[instances.Item, ...]:
+    if enabled and "mig_devices" not in entry:
+        raise LayoutError("mig_enabled is true and mig_devices is missing: add it, {} for no instances")
+    items = instances.parse(entry["mig_devices"]) if "mig_devices" in entry else ()
+    if items and not enabled:
+        raise LayoutError("mig_enabled is false but mig_devices asks for instances: take one of the two back")
+    return items
+
+
+def _short(value: object) -> str:
+    """A value as JSON, cut where a message would drown in it."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
