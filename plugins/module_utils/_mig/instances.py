@@ -32,7 +32,7 @@ class Item(t.NamedTuple):
 
     where: str  # how messages call the line
     name: names.Name
-    count: int = 1
+    number: int = 1  # how many of it
     start: t.Optional[int] = None
     compute_instances: t.Tuple[names.Name, ...] = ()
     mapped: bool = False  # of the mapping form
@@ -70,10 +70,10 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
                 )
         if item.name.compute is not None:
             _check_compute(item, profile, item.name.compute)
-            parts.setdefault(profile, []).extend([item.name.compute] * item.count)
+            parts.setdefault(profile, []).extend([item.name.compute] * item.number)
         else:
             one = Wanted(profile, item.start, _compute(item, profile, board))
-            wanted.extend([one] * item.count)
+            wanted.extend([one] * item.number)
     for profile, slices in parts.items():
         wanted.extend(Wanted(profile, None, held) for held in _packed(profile, slices))
     return Target(True, tuple(sorted(wanted, key=_order)))
@@ -101,14 +101,14 @@ def _parse_list(value: t.Sequence[object]) -> t.Tuple[Item, ...]:
     starts: t.Dict[int, str] = {}
     for position, raw in enumerate(value, 1):
         item = _parse_line(raw, "item %d of mig_devices" % position)
-        if item.start is not None and item.count:
+        if item.start is not None and item.number:
             if item.start in starts:
                 raise LayoutError(
                     "%s and %s both start at %d: give each instance a start of its own"
                     % (starts[item.start], item.where, item.start)
                 )
             starts[item.start] = item.where
-        if item.count:
+        if item.number:
             out.append(item)
     return tuple(out)
 

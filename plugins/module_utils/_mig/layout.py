@@ -158,9 +158,9 @@ def _entry(raw: object, where: str) -> Entry:
     if "devices" in entry:
         where = "%s (devices: %s)" % (where, _short(entry["devices"]))
     known_keys(entry, _KEYS, where)
-    if "devices" not in entry or entry["devices"] is None:
+    if entry.get("devices") is None:
         raise LayoutError("%s has no devices: add devices: all, or name GPUs" % where)
-    if "mig_enabled" not in entry:
+    if entry.get("mig_enabled") is None:
         raise LayoutError("%s has no mig_enabled: add mig_enabled: true or mig_enabled: false" % where)
     enabled = entry["mig_enabled"]
     if not isinstance(enabled, bool):
@@ -175,9 +175,10 @@ def _entry(raw: object, where: str) -> Entry:
 
 
 def _items(entry: t.Dict[str, object], enabled: bool) -> t.Tuple[instances.Item, ...]:
-    if enabled and "mig_devices" not in entry:
-        raise LayoutError("mig_enabled is true and mig_devices is missing: add it, {} for no instances")
-    items = instances.parse(entry["mig_devices"]) if "mig_devices" in entry else ()
+    wanted = entry.get("mig_devices")
+    if enabled and wanted is None:
+        raise LayoutError("mig_enabled is true and mig_devices is missing or has no value: add it, {} for no instances")
+    items = () if wanted is None else instances.parse(wanted)
     if items and not enabled:
         raise LayoutError("mig_enabled is false but mig_devices asks for instances: take one of the two back")
     return items

@@ -87,7 +87,7 @@ def parse_devices(value: object) -> t.Tuple[Selector, ...]:
     selectors = [_selector(item) for item in value]
     for position, selector in enumerate(selectors):
         if selector in selectors[:position]:
-            raise LayoutError("devices names %s twice: name each GPU once" % selector)
+            raise LayoutError("devices names %s twice: name each GPU once" % (selector,))
     return tuple(selectors)
 
 

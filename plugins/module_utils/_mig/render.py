@@ -1,0 +1,221 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+
+"""How people see a GPU: as a slice map, one line a GPU, and in words.
+
+    GPU 0 GPU-9f0c... A100-SXM4-80GB  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb[2c,1c]                 |
+
+A cell is as wide as its placement. Brackets hold the compute instances where they are
+not one over the whole, and are empty where there is none; dots are free. The text
+depends on nothing but the state shown, so that equal states give equal text.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from . import operations as ops
+from .model import Gpu, GpuInstance, Placement
+from .profile import compute_name
+
+if t.TYPE_CHECKING:
+    from .operations import Operation, Plan
+
+_NARROWEST = 2  # columns of a grid unit, its bar included
+_LONGEST_PRODUCT = 22
+
+
+class Cell(t.NamedTuple):
+    """One GPU instance on the map."""
+
+    placement: Placement
+    text: str
+
+
+class Row(t.NamedTuple):
+    """One line of the map. Where there is a ``note``, it stands for the cells."""
+
+    label: t.Tuple[str, ...]  # most important part first; the last ones go where the terminal is narrow
+    units: int = 0
+    cells: t.Tuple[Cell, ...] = ()
+    note: str = ""
+
+
+def label(index: int, uuid: str, name: str) -> t.Tuple[str, ...]:
+    """How the map calls a GPU. Longer product names lose their end: the index tells GPUs apart."""
+    product = name[len("NVIDIA ") :] if name.startswith("NVIDIA ") else name
+    return ("GPU %d" % index, uuid[:8] + "..." if len(uuid) > 11 else uuid, product[:_LONGEST_PRODUCT].rstrip())
+
+
+def cell_text(profile: str, slices: int, compute_instances: t.Sequence[int]) -> str:
+    """A GPU instance by its profile and the slices of its compute instances."""
+    if tuple(compute_instances) == (slices,):
+        return profile
+    return "%s[%s]" % (profile, ",".join("%dc" % size for size in sorted(compute_instances, reverse=True)))
+
+
+def mode_note(capable: bool, current: t.Optional[bool], pending: t.Optional[bool]) -> str:
+    """What to say in place of cells; nothing where MIG is on and stays on."""
+    if not capable:
+        return "no MIG"
+    if not current:
+        return "MIG off, on after a reset" if pending else "MIG off"
+    return "MIG on, off after a reset" if pending is False else ""
+
+
+def row(gpu: Gpu) -> Row:
+    """A GPU as it is."""
+    note = mode_note(gpu.mig_capable, gpu.mode_current, gpu.mode_pending)
+    cells = tuple(
+        Cell(gi.placement, _text_of(gpu, gi, [ci.slices for ci in gi.compute_instances])) for gi in gpu.instances
+    )
+    if cells:  # a mode change that waits for a reset leaves them where they are
+        note = ""
+    return Row(label(gpu.index, gpu.uuid, gpu.name), gpu.board.memory_units, cells, note)
+
+
+def row_after(plan: Plan) -> Row:
+    """A GPU as its plan leaves it, once the mode change of the plan is in force."""
+    gpu = plan.gpu
+    name = label(gpu.index, gpu.uuid, gpu.name)
+    if plan.deferred:
+        return Row(name, note="MIG on, its profiles are known only then")
+    if plan.target is None or not plan.target.enabled:
+        return Row(name, note=mode_note(gpu.mig_capable, False, False))
+    cells = [
+        Cell(kept.instance.placement, cell_text(kept.wanted.profile.name, kept.wanted.profile.slices, kept.wanted.slices))
+        for kept in plan.kept
+    ]
+    cells.extend(
+        Cell(new.placement, cell_text(new.wanted.profile.name, new.wanted.profile.slices, new.wanted.slices))
+        for new in plan.created
+    )
+    return Row(name, gpu.board.memory_units, tuple(cells))
+
+
+def draw(rows: t.Sequence[Row], width: t.Optional[int] = None) -> str:
+    """The map, one line a row. ``width`` is that of the terminal; without it every name is written out."""
+    return _Scale(rows, width).draw(rows)
+
+
+def diff(before: t.Sequence[Row], after: t.Sequence[Row]) -> t.Dict[str, str]:
+    """Two maps to one scale, for Ansible's diff: lines differ only where GPUs do."""
+    scale = _Scale([*before, *after], None)
+    return {"before": scale.draw(before), "after": scale.draw(after)}
+
+
+def plan_diff(plans: t.Sequence[Plan]) -> t.Dict[str, str]:
+    """The diff that the plans make."""
+    return diff([row(plan.gpu) for plan in plans], [row_after(plan) for plan in plans])
+
+
+def describe_operation(operation: Operation) -> str:
+    """One write in words: ``create GPU instance 3g.40gb at 4:4``."""
+    if operation.kind == ops.SET_MODE:
+        return "turn MIG mode %s" % ("on" if operation.enabled else "off")
+    if operation.kind == ops.RESET:
+        return "reset the GPU"
+    verb = "destroy" if operation.kind in (ops.DESTROY_CI, ops.DESTROY_GI) else "create"
+    name = "" if operation.profile is None else operation.profile.name
+    where = "%s at %s" % (name, operation.placement)
+    if operation.kind in (ops.DESTROY_GI, ops.CREATE_GI):
+        return "%s GPU instance %s" % (verb, where)
+    part = name
+    if operation.profile is not None and operation.slices is not None:
+        part = compute_name(operation.profile, operation.slices)
+    return "%s compute instance %s in %s" % (verb, part, where)
+
+
+def describe_plan(plan: Plan) -> str:
+    """A plan in words: a line on what stays and goes, and one for each write."""
+    counts = "%d kept, %d destroyed, %d created" % (len(plan.kept), len(plan.destroyed), len(plan.created))
+    lines = ["%s: %s" % (plan.gpu.label, counts if plan.changes else "nothing to change, " + counts)]
+    lines.extend("  %s" % describe_operation(operation) for operation in plan.operations)
+    if plan.waiting:
+        lines.append("  the change of MIG mode asked for before still waits for a reset or reboot")
+    if plan.deferred:
+        lines.append("  the driver lists profiles only while MIG mode is on, so the instances are planned after that")
+    return "\n".join(lines)
+
+
+def _text_of(gpu: Gpu, gi: GpuInstance, compute_instances: t.Sequence[int]) -> str:
+    try:
+        profile = gpu.profile(gi.profile_id)
+    except KeyError:  # a driver that lists no profiles can still list instances
+        return "profile %d" % gi.profile_id
+    return cell_text(profile.name, profile.slices, compute_instances)
+
+
+class _Scale:
+    """How wide a map is: the columns of the labels, and of a unit on each grid."""
+
+    def __init__(self, rows: t.Sequence[Row], width: t.Optional[int]) -> None:
+        self._parts = max((len(row.label) for row in rows), default=0)
+        self._columns = self._label_columns(rows)
+        self._unit = {units: _unit(rows, units) for units in {row.units for row in rows if row.units}}
+        if width is not None:
+            while self._parts > 1 and self._total() > width:
+                self._parts -= 1
+                self._columns = self._label_columns(rows)
+            room = max(0, width - self._columns - 3)
+            self._unit = {
+                units: max(_NARROWEST, min(columns, room // units)) for units, columns in self._unit.items()
+            }
+
+    def draw(self, rows: t.Sequence[Row]) -> str:
+        return "".join("%s\n" % line for line in map(self._line, rows))
+
+    def _line(self, row: Row) -> str:
+        name = self._label(row).ljust(self._columns)
+        if row.note:
+            return ("%s  %s" % (name, row.note)).strip()
+        return "%s  %s" % (name, _cells(row, self._unit[row.units]) if row.units else "no grid")
+
+    def _label(self, row: Row) -> str:
+        return " ".join(row.label[: self._parts])
+
+    def _label_columns(self, rows: t.Sequence[Row]) -> int:
+        return max((len(self._label(row)) for row in rows), default=0)
+
+    def _total(self) -> int:
+        return self._columns + 3 + max((units * columns for units, columns in self._unit.items()), default=0)
+
+
+def _unit(rows: t.Iterable[Row], units: int) -> int:
+    """Columns of a unit so that every name on this grid fits into its cell, beside the bar."""
+    return max(
+        (
+            -(-(len(cell.text) + 1) // cell.placement.size)
+            for row in rows
+            if row.units == units
+            for cell in row.cells
+        ),
+        default=_NARROWEST,
+    )
+
+
+def _cells(row: Row, unit: int) -> str:
+    out = ["|"]
+    at = 0
+    for cell in sorted(row.cells):
+        if cell.placement.start > at:
+            out.append("." * (unit * (cell.placement.start - at) - 1) + "|")
+        room = unit * cell.placement.size - 1
+        out.append(_shorten(cell.text, room).ljust(room) + "|")
+        at = cell.placement.end
+    if at < row.units:
+        out.append("." * (unit * (row.units - at) - 1) + "|")
+    return "".join(out)
+
+
+def _shorten(text: str, room: int) -> str:
+    """A cell's text in so many columns: first without the memory, then cut."""
+    if len(text) <= room:
+        return text
+    text = re.sub(r"\.[0-9]+gb", "", text)
+    return text if len(text) <= room else text[: max(0, room - 1)] + "~"
