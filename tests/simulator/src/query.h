@@ -1,0 +1,67 @@
+/* Copyright (c) 2026, the gpufleet.node authors
+ * GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+/* What the getters in query_*.c share: the frame of a getter, what a product's hardware is like,
+ * and how busy a GPU is. Types of the NVML interface that only they need stand here too.
+ *
+ * A whole-GPU getter answers INVALID_ARGUMENT to the handle of a MIG device.
+ */
+#ifndef NVSIM_QUERY_H
+#define NVSIM_QUERY_H
+
+#include <string.h>
+
+#include "sim.h"
+
+/* A getter with one output: `available` and `answer` are expressions that may use `gpu` and `call`. */
+#define QUERY(function, type, available, answer)            \
+    nvmlReturn_t function(nvmlDevice_t device, type *value) \
+    {                                                       \
+        SIM_ENTER("device=%p", (void *)device);             \
+        const struct sim_gpu *gpu = sim_gpu(&call, device); \
+        if (!gpu || !value)                                 \
+            SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);        \
+        if (!(available))                                   \
+            SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);           \
+        *value = (answer);                                  \
+        SIM_RETURN(NVML_SUCCESS);                           \
+    }
+
+/* A getter of a text into a buffer of the caller's. An empty text means that the GPU has none. */
+#define QUERY_TEXT(function, text)                                                \
+    nvmlReturn_t function(nvmlDevice_t device, char *buffer, unsigned int length) \
+    {                                                                             \
+        SIM_ENTER("device=%p length=%u", (void *)device, length);                 \
+        const struct sim_gpu *gpu = sim_gpu_or_parent(&call, device);             \
+        if (!gpu || !buffer)                                                      \
+            SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);                              \
+        SIM_RETURN(query_text(buffer, length, (text)));                           \
+    }
+
+nvmlReturn_t query_text(char *buffer, unsigned int length, const char *text);
+
+/* query_hardware.c: what data sheets and public listings say of a product. */
+struct sim_hardware {
+    const char *product; /* part of the product name */
+    unsigned int graphics_mhz, memory_mhz, video_mhz;
+    unsigned int min_power_w;
+    unsigned int bar1_mib;
+    unsigned int pcie_generation;
+    unsigned int bus_width;
+    unsigned int cores_per_multiprocessor;
+};
+const struct sim_hardware *sim_hardware(const struct sim_gpu *gpu);
+
+/* query_load.c */
+bool sim_loaded(const struct sim_node *node, const struct sim_gpu *gpu); /* computes, as far as it can be seen */
+unsigned int sim_power_mw(const struct sim_node *node, const struct sim_gpu *gpu);
+unsigned long long sim_energy_mj(const struct sim_node *node, const struct sim_gpu *gpu);
+unsigned int sim_temperature(const struct sim_node *node, const struct sim_gpu *gpu);
+unsigned int sim_memory_temperature(const struct sim_node *node, const struct sim_gpu *gpu);
+bool sim_has_margin(const struct sim_gpu *gpu); /* reports temperatures as margins to a limit */
+int sim_margin(const struct sim_node *node, const struct sim_gpu *gpu);
+enum { SIM_MAX_OPERATING_C = 85, SIM_SLOWDOWN_C = 89, SIM_SHUTDOWN_C = 92, SIM_MEMORY_MAX_C = 95 };
+
+#endif

@@ -1,0 +1,178 @@
+/* Copyright (c) 2026, the gpufleet.node authors
+ * GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+/* The table of internal functions through which nvidia-smi reaches what NVML does not publish.
+ * The slots were found by giving every one a function of its own and watching which of them the
+ * binaries 535.261.03 and 550.163.01 call; all others are answered as not supported.
+ */
+#include <stdio.h>
+
+#include "query.h"
+
+typedef nvmlReturn_t (*slot_function)(void *, void *, void *, void *);
+
+/* nvidia-smi logs through the library. */
+static nvmlReturn_t smi_log(void)
+{
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t smi_unsupported(void)
+{
+    return NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* Handle by index. The walk over the GPUs ends with NOT_FOUND. */
+static nvmlReturn_t smi_handle_by_index(uintptr_t index, nvmlDevice_t *device)
+{
+    SIM_ENTER("index=%u", (unsigned int)index);
+    if (!device)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (index >= call.node->gpu_count)
+        SIM_RETURN(NVML_ERROR_NOT_FOUND);
+    *device = sim_gpu_handle(&call.node->gpus[index]);
+    SIM_RETURN(NVML_SUCCESS);
+}
+
+/* Processes come with their name. A process under MPS stands in two lists, as compute and as MPS. */
+struct smi_process {
+    uint32_t pid;
+    uint64_t used_memory;
+    uint32_t gi, ci;
+    uint64_t protected_memory;
+    char name[4096];
+};
+_Static_assert(sizeof(struct smi_process) == 4128, "nvidia-smi's entries have this size");
+
+static nvmlReturn_t list_processes(const struct sim_node *node, const struct sim_gpu *gpu, unsigned int kinds,
+                                   unsigned int *count, struct smi_process *list)
+{
+    unsigned int room = *count, found = 0;
+    for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
+        const struct sim_process *process = &node->processes[i];
+        if (!process->pid || process->gpu != gpu->index || !(kinds & 1u << process->kind) ||
+            !sim_process_alive(process))
+            continue;
+        if (found < room) {
+            struct smi_process *entry = &list[found];
+            memset(entry, 0, sizeof *entry);
+            entry->pid = process->pid;
+            entry->used_memory = process->memory_mib * 1024 * 1024;
+            entry->gi = process->gi;
+            entry->ci = process->ci;
+            snprintf(entry->name, sizeof entry->name, "%s", process->name);
+        }
+        found++;
+    }
+    *count = found;
+    return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+#define PROCESS_LIST(function, kinds)                                                                \
+    static nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, struct smi_process *list) \
+    {                                                                                                \
+        SIM_ENTER("device=%p", (void *)device);                                                      \
+        const struct sim_gpu *gpu = sim_gpu(&call, device);                                          \
+        if (!gpu || !count || !list)                                                                 \
+            SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);                                                 \
+        if (gpu->mode_current && !sim_privileged()) /* other users' instances */                     \
+            SIM_RETURN(NVML_ERROR_NO_PERMISSION);                                                    \
+        SIM_RETURN(list_processes(call.node, gpu, (kinds), count, list));                            \
+    }
+
+PROCESS_LIST(smi_compute_processes, 1u << SIM_PROCESS_COMPUTE | 1u << SIM_PROCESS_MPS)
+PROCESS_LIST(smi_mps_processes, 1u << SIM_PROCESS_MPS)
+PROCESS_LIST(smi_graphics_processes, 1u << SIM_PROCESS_GRAPHICS)
+
+#define SMI_QUERY(function, type, available, answer)               \
+    static nvmlReturn_t function(nvmlDevice_t device, type *value) \
+    {                                                              \
+        SIM_ENTER("device=%p", (void *)device);                    \
+        const struct sim_gpu *gpu = sim_gpu(&call, device);        \
+        if (!gpu || !value)                                        \
+            SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);               \
+        if (!(available))                                          \
+            SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);                  \
+        *value = (answer);                                         \
+        SIM_RETURN(NVML_SUCCESS);                                  \
+    }
+
+SMI_QUERY(smi_host_link_generation, unsigned int, true, sim_hardware(gpu)->pcie_generation)
+SMI_QUERY(smi_margin, int, sim_has_margin(gpu), sim_margin(call.node, gpu))
+SMI_QUERY(smi_addressing_mode, unsigned int, true, 0) /* none: memory is not shared with the host */
+SMI_QUERY(smi_sparse_mode, unsigned int, true, 0)
+SMI_QUERY(smi_is_primary, unsigned int, true, 0)
+
+static nvmlReturn_t smi_gpu_part_number(nvmlDevice_t device, char *text, uintptr_t length)
+{
+    SIM_ENTER("device=%p", (void *)device);
+    const struct sim_gpu *gpu = sim_gpu(&call, device);
+    char part[32];
+    if (!gpu || !text)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    snprintf(part, sizeof part, "%04X-895-A1", gpu->pci_device_id >> 16);
+    SIM_RETURN(query_text(text, (unsigned int)length, part));
+}
+
+/* A reset: is any fabric in the way, which GPUs hang together, and then all of them at once. */
+static nvmlReturn_t smi_no_fabric(unsigned int *active)
+{
+    if (active)
+        *active = 0;
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t smi_nothing(void)
+{
+    return NVML_SUCCESS;
+}
+
+#define SLOT(function) ((slot_function)(void (*)(void))(function))
+
+static const void *table[256];
+
+__attribute__((constructor)) static void fill_table(void)
+{
+    static const struct {
+        int slot;
+        slot_function function;
+    } known[] = {
+        {20, SLOT(smi_is_primary)},
+        {26, SLOT(smi_log)},
+        {81, SLOT(smi_handle_by_index)},
+        {169, SLOT(smi_no_fabric)},
+        {182, SLOT(smi_nothing)}, /* make a group of GPUs that are reset together */
+        {183, SLOT(smi_nothing)}, /* its members besides those asked for: none */
+        {184, SLOT(smi_nothing)}, /* drop the group */
+        {197, SLOT(smi_nothing)}, /* prepare a reset */
+        {213, SLOT(smi_compute_processes)},
+        {214, SLOT(smi_mps_processes)},
+        {215, SLOT(smi_graphics_processes)},
+        {230, SLOT(smi_host_link_generation)},
+        {231, SLOT(smi_gpu_part_number)},
+        {240, SLOT(smi_margin)},
+        {242, SLOT(smi_addressing_mode)},
+        {243, SLOT(smi_sparse_mode)}, /* in 535 */
+        {249, SLOT(smi_sparse_mode)}, /* in 550 */
+    };
+    table[0] = (const void *)0x1000; /* the table's size in bytes: anything large enough */
+    for (size_t i = 1; i < sizeof table / sizeof *table; i++)
+        table[i] = (const void *)SLOT(smi_unsupported);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        table[known[i].slot] = (const void *)known[i].function;
+}
+
+nvmlReturn_t nvmlInternalGetExportTable(const void **found, const void *identifier)
+{
+    static const unsigned char known[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
+                                            0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
+    SIM_ENTER("found=%p", (void *)found);
+    if (!found || !identifier)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (memcmp(identifier, known, sizeof known))
+        SIM_RETURN(NVML_ERROR_NOT_FOUND);
+    *found = table;
+    SIM_RETURN(NVML_SUCCESS);
+}
