@@ -15,6 +15,48 @@
 
 #include "sim.h"
 
+typedef struct {
+    unsigned int gpu, memory;
+} nvmlUtilization_t;
+
+typedef struct {
+    unsigned int sessionsCount, averageFPS, averageLatency;
+} nvmlFBCStats_t;
+
+typedef struct {
+    unsigned long long referenceTime, violationTime;
+} nvmlViolationTime_t;
+
+typedef struct {
+    unsigned int version;
+    unsigned int sensorType;
+    int temperature;
+} nvmlTemperature_v1_t;
+
+typedef struct {
+    unsigned int version;
+    int marginTemperature;
+} nvmlMarginTemperature_v1_t;
+
+typedef struct {
+    unsigned int max, high, partial, low, none;
+} nvmlRowRemapperHistogramValues_t;
+
+typedef struct {
+    unsigned int version;
+    unsigned long long aggregateUncParity, aggregateUncSecDed, aggregateCor;
+    unsigned long long volatileUncParity, volatileUncSecDed, volatileCor;
+    unsigned long long aggregateUncBucketL2, aggregateUncBucketSm, aggregateUncBucketPcie, aggregateUncBucketMcu,
+        aggregateUncBucketOther;
+    unsigned int bThresholdExceeded;
+} nvmlEccSramErrorStatus_v1_t;
+
+typedef struct {
+    unsigned int version;
+    unsigned char powerScope;
+    unsigned int powerValueMw;
+} nvmlPowerValue_v2_t;
+
 /* A getter with one output: `available` and `answer` are expressions that may use `gpu` and `call`. */
 #define QUERY(function, type, available, answer)            \
     nvmlReturn_t function(nvmlDevice_t device, type *value) \
@@ -34,7 +76,7 @@
     nvmlReturn_t function(nvmlDevice_t device, char *buffer, unsigned int length) \
     {                                                                             \
         SIM_ENTER("device=%p length=%u", (void *)device, length);                 \
-        const struct sim_gpu *gpu = sim_gpu_or_parent(&call, device);             \
+        const struct sim_gpu *gpu = sim_gpu(&call, device);                       \
         if (!gpu || !buffer)                                                      \
             SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);                              \
         SIM_RETURN(query_text(buffer, length, (text)));                           \

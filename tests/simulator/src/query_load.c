@@ -53,10 +53,6 @@ int sim_margin(const struct sim_node *node, const struct sim_gpu *gpu)
 }
 
 /* Utilisation of a whole GPU is not measured while MIG mode is on. */
-typedef struct {
-    unsigned int gpu, memory;
-} nvmlUtilization_t;
-
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization)
 {
     SIM_ENTER("device=%p", (void *)device);
@@ -101,9 +97,6 @@ nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned int *sessio
     SIM_RETURN(NVML_SUCCESS);
 }
 
-typedef struct {
-    unsigned int sessionsCount, averageFPS, averageLatency;
-} nvmlFBCStats_t;
 QUERY(nvmlDeviceGetFBCStats, nvmlFBCStats_t, true, ((nvmlFBCStats_t){0}))
 
 #define NO_SESSIONS(function)                                                       \
@@ -212,10 +205,6 @@ QUERY(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, true,
 QUERY(nvmlDeviceGetSupportedClocksThrottleReasons, unsigned long long, true, REASONS_ALL)
 QUERY(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, true, REASONS_ALL)
 
-typedef struct {
-    unsigned long long referenceTime, violationTime;
-} nvmlViolationTime_t;
-
 static unsigned long long microseconds(clockid_t clock)
 {
     struct timespec now;
@@ -258,12 +247,6 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensor, 
     SIM_RETURN(NVML_SUCCESS);
 }
 
-typedef struct {
-    unsigned int version;
-    unsigned int sensorType;
-    int temperature;
-} nvmlTemperature_v1_t;
-
 nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_v1_t *temperature)
 {
     SIM_ENTER("device=%p", (void *)device);
@@ -279,8 +262,12 @@ nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_v1_t
 enum { THRESHOLD_SHUTDOWN, THRESHOLD_SLOWDOWN, THRESHOLD_MEMORY, THRESHOLD_GPU, THRESHOLDS = 8 };
 nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned int kind, unsigned int *celsius)
 {
-    static const unsigned int thresholds[] = {[THRESHOLD_SHUTDOWN] = SIM_SHUTDOWN_C, [THRESHOLD_SLOWDOWN] = SIM_SLOWDOWN_C,
-                                              [THRESHOLD_MEMORY] = SIM_MEMORY_MAX_C, [THRESHOLD_GPU] = SIM_MAX_OPERATING_C};
+    static const unsigned int thresholds[] = {
+        [THRESHOLD_SHUTDOWN] = SIM_SHUTDOWN_C,
+        [THRESHOLD_SLOWDOWN] = SIM_SLOWDOWN_C,
+        [THRESHOLD_MEMORY] = SIM_MEMORY_MAX_C,
+        [THRESHOLD_GPU] = SIM_MAX_OPERATING_C,
+    };
     SIM_ENTER("device=%p kind=%u", (void *)device, kind);
     if (!celsius || kind >= THRESHOLDS || !sim_gpu(&call, device))
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
@@ -289,11 +276,6 @@ nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned int
     *celsius = thresholds[kind];
     SIM_RETURN(NVML_SUCCESS);
 }
-
-typedef struct {
-    unsigned int version;
-    int marginTemperature;
-} nvmlMarginTemperature_v1_t;
 
 nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarginTemperature_v1_t *margin)
 {

@@ -55,10 +55,6 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correc
     SIM_RETURN(NVML_SUCCESS);
 }
 
-typedef struct {
-    unsigned int max, high, partial, low, none;
-} nvmlRowRemapperHistogramValues_t;
-
 QUERY(nvmlDeviceGetRowRemapperHistogram, nvmlRowRemapperHistogramValues_t, remaps_rows(gpu),
       ((nvmlRowRemapperHistogramValues_t){.max = gpu->architecture >= SIM_HOPPER ? 2560 : 640}))
 
@@ -132,15 +128,6 @@ nvmlReturn_t nvmlDeviceClearEccErrorCounts(nvmlDevice_t device, unsigned int cou
         SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);
     SIM_RETURN(sim_privileged() ? NVML_SUCCESS : NVML_ERROR_NO_PERMISSION);
 }
-
-typedef struct {
-    unsigned int version;
-    unsigned long long aggregateUncParity, aggregateUncSecDed, aggregateCor;
-    unsigned long long volatileUncParity, volatileUncSecDed, volatileCor;
-    unsigned long long aggregateUncBucketL2, aggregateUncBucketSm, aggregateUncBucketPcie, aggregateUncBucketMcu,
-        aggregateUncBucketOther;
-    unsigned int bThresholdExceeded;
-} nvmlEccSramErrorStatus_v1_t;
 
 nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErrorStatus_v1_t *status)
 {

@@ -25,7 +25,8 @@ nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int words, u
     SIM_RETURN(NVML_SUCCESS);
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int words, unsigned long *set, unsigned int scope)
+nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int words, unsigned long *set,
+                                         unsigned int scope)
 {
     SIM_ENTER("device=%p words=%u scope=%u", (void *)device, words, scope);
     if (!words || !set || scope > 1 || !sim_gpu_or_parent(&call, device))

@@ -75,12 +75,6 @@ SETTING(nvmlDeviceSetPowerManagementLimit,
 SETTING(nvmlDeviceSetEccMode, gpu->ecc_supported && value <= NVML_FEATURE_ENABLED, gpu->ecc_pending = value)
 
 enum { POWER_SCOPE_GPU = 0 };
-typedef struct {
-    unsigned int version;
-    unsigned char powerScope;
-    unsigned int powerValueMw;
-} nvmlPowerValue_v2_t;
-
 nvmlReturn_t nvmlDeviceSetPowerManagementLimit_v2(nvmlDevice_t device, nvmlPowerValue_v2_t *limit)
 {
     if (!limit)

@@ -86,24 +86,11 @@ PROCESS_LIST(smi_compute_processes, 1u << SIM_PROCESS_COMPUTE | 1u << SIM_PROCES
 PROCESS_LIST(smi_mps_processes, 1u << SIM_PROCESS_MPS)
 PROCESS_LIST(smi_graphics_processes, 1u << SIM_PROCESS_GRAPHICS)
 
-#define SMI_QUERY(function, type, available, answer)               \
-    static nvmlReturn_t function(nvmlDevice_t device, type *value) \
-    {                                                              \
-        SIM_ENTER("device=%p", (void *)device);                    \
-        const struct sim_gpu *gpu = sim_gpu(&call, device);        \
-        if (!gpu || !value)                                        \
-            SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);               \
-        if (!(available))                                          \
-            SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);                  \
-        *value = (answer);                                         \
-        SIM_RETURN(NVML_SUCCESS);                                  \
-    }
-
-SMI_QUERY(smi_host_link_generation, unsigned int, true, sim_hardware(gpu)->pcie_generation)
-SMI_QUERY(smi_margin, int, sim_has_margin(gpu), sim_margin(call.node, gpu))
-SMI_QUERY(smi_addressing_mode, unsigned int, true, 0) /* none: memory is not shared with the host */
-SMI_QUERY(smi_sparse_mode, unsigned int, true, 0)
-SMI_QUERY(smi_is_primary, unsigned int, true, 0)
+static QUERY(smi_host_link_generation, unsigned int, true, sim_hardware(gpu)->pcie_generation)
+static QUERY(smi_margin, int, sim_has_margin(gpu), sim_margin(call.node, gpu))
+static QUERY(smi_addressing_mode, unsigned int, true, 0) /* none: memory is not shared with the host */
+static QUERY(smi_sparse_mode, unsigned int, true, 0)
+static QUERY(smi_is_primary, unsigned int, true, 0)
 
 static nvmlReturn_t smi_gpu_part_number(nvmlDevice_t device, char *text, uintptr_t length)
 {
