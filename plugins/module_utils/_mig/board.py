@@ -98,9 +98,14 @@ def together(board: Board, profiles: t.Iterable[Profile]) -> t.List[str]:
 
 def ci_places(profile: Profile) -> t.Dict[int, t.Tuple[Placement, ...]]:
     """The compute instances that a GPU instance of the profile can hold: slices, and where each can lie."""
-    starts = _COMPUTE.get(profile.slices)
+    return places_inside(profile.slices)
+
+
+def places_inside(slices: int) -> t.Dict[int, t.Tuple[Placement, ...]]:
+    """The same, for a GPU instance of so many slices."""
+    starts = _COMPUTE.get(slices)
     if starts is None:  # no board known has such an instance; single slices and the whole are safe to assume
-        starts = {1: tuple(range(profile.slices)), profile.slices: (0,)}
+        starts = {1: tuple(range(slices)), slices: (0,)}
     return {size: tuple(Placement(start, size) for start in found) for size, found in starts.items()}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from . import profile as names
-from .board import ci_places
+from .board import ci_places, places_inside
 from .compute import pack
 from .errors import LayoutError
 from .keys import known_keys, plain_keys
@@ -75,8 +75,26 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
             one = Wanted(profile, item.start, _compute(item, profile, board))
             wanted.extend([one] * item.number)
     for profile, slices in parts.items():
-        wanted.extend(Wanted(profile, None, held) for held in _packed(profile, slices))
+        wanted.extend(Wanted(profile, None, _normal(profile.slices, held)) for held in packed(profile.slices, slices))
     return Target(True, tuple(sorted(wanted, key=_order)))
+
+
+def packed(within: int, slices: t.Iterable[int]) -> t.List[t.Tuple[int, ...]]:
+    """Compute instances in the fewest GPU instances of so many slices each.
+
+    First fit, largest first. That is optimal here: the sizes inside 1g to 4g divide one
+    another or leave single slices, and there is never room for two 7g.
+    """
+    places = places_inside(within)
+    bins: t.List[t.Tuple[int, ...]] = []
+    for size in sorted(slices, reverse=True):
+        for position, held in enumerate(bins):
+            if pack(held + (size,), (), places) is not None:
+                bins[position] = held + (size,)
+                break
+        else:
+            bins.append((size,))
+    return bins
 
 
 def _parse_mapping(value: t.Dict[object, object]) -> t.Tuple[Item, ...]:
@@ -131,8 +149,8 @@ def _parse_line(raw: object, where: str) -> Item:
         )
     start = None
     if line.get("start") is not None:
-        start = _number(line["start"], "start in %s" % where, "write the unit at which it starts, or leave it out", 4096)
-    count = _number(line.get("count", 1), "count in %s" % where, "write a whole number, or leave it out for one")
+        start = _number(line["start"], "start in %s" % where, "write the unit where it starts", 4096)
+    count = _number(line.get("count", 1), "count in %s" % where, "write a whole number")
     if start is not None and count > 1:
         raise LayoutError("%s wants %d instances at one start: write one line for each start" % (where, count))
     return Item(where, name, count, start, _parse_compute(line, name, where))
@@ -202,7 +220,7 @@ def _compute(item: Item, profile: Profile, board: Board) -> t.Tuple[int, ...]:
             )
         slices.append(part.compute or profile.slices)
         _check_compute(item, profile, slices[-1])
-    return _normal(profile, slices)
+    return _normal(profile.slices, slices)
 
 
 def _check_compute(item: Item, profile: Profile, slices: int) -> None:
@@ -219,27 +237,9 @@ def _check_compute(item: Item, profile: Profile, slices: int) -> None:
         )
 
 
-def _packed(profile: Profile, slices: t.List[int]) -> t.List[t.Tuple[int, ...]]:
-    """Compute instances of one profile in the fewest GPU instances.
-
-    First fit, largest first. That is optimal here: the sizes inside 1g to 4g divide one
-    another or leave single slices, and there is never room for two 7g.
-    """
-    places = ci_places(profile)
-    bins: t.List[t.List[int]] = []
-    for size in sorted(slices, reverse=True):
-        for held in bins:
-            if pack(held + [size], (), places) is not None:
-                held.append(size)
-                break
-        else:
-            bins.append([size])
-    return [_normal(profile, held) for held in bins]
-
-
-def _normal(profile: Profile, slices: t.Iterable[int]) -> t.Tuple[int, ...]:
+def _normal(within: int, slices: t.Iterable[int]) -> t.Tuple[int, ...]:
     ordered = tuple(sorted(slices, reverse=True))
-    return WHOLE if ordered == (profile.slices,) else ordered
+    return WHOLE if ordered == (within,) else ordered
 
 
 def _starts(profile: Profile) -> str:

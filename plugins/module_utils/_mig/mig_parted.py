@@ -6,21 +6,23 @@
 
 """mig-parted's v1 documents: read one configuration of a file, or write one.
 
-A document says neither placements nor how compute instances group, so not every
-layout can be written as one; those that cannot are refused.
+A document tells neither placements nor how compute instances are spread over GPU
+instances. The first are left out when one is written; where the second matters, it is refused.
 """
 
 from __future__ import annotations
 
 import difflib
 import typing as t
-from collections import Counter
 
-from . import instances
 from .errors import LayoutError
+from .instances import packed
 from .keys import known_keys, plain_keys
-from .model import Board, Wanted
-from .profile import compute_name
+from .selector import ALL
+
+if t.TYPE_CHECKING:
+    from .instances import Item
+    from .layout import Entry, Layout
 
 VERSION = "v1"
 
@@ -42,39 +44,107 @@ def configuration(data: object, name: t.Optional[str] = None) -> t.Tuple[str, ob
     return name, configurations[name]
 
 
-def counts(wanted: t.Iterable[Wanted], board: Board) -> t.Dict[str, int]:
-    """GPU instances as mig-parted counts them, by names of MIG devices.
+class Held(t.NamedTuple):
+    """A GPU instance, as far as a document can tell: its profile's name and slices, and its compute instances."""
 
-    Raises LayoutError where reading the counts back would give other instances.
-    """
-    chosen = [item._replace(start=None) for item in wanted]
-    names = Counter(compute_name(item.profile, slices) for item in chosen for slices in item.slices)
-    out = {name: names[name] for name in sorted(names)}
-    if Counter(instances.resolve(instances.parse(out), board).instances) != Counter(chosen):
-        raise LayoutError(
-            "mig-parted cannot say how these compute instances are spread over GPU instances: "
-            "it would pack them into fewer (%s)" % ", ".join("%s: %d" % pair for pair in out.items())
-        )
-    return out
+    profile: str
+    slices: int
+    compute_instances: t.Tuple[int, ...]
 
 
-def document(name: str, gpus: t.Mapping[int, t.Optional[t.Dict[str, int]]]) -> t.Dict[str, t.Any]:
-    """A document with one configuration. ``gpus`` has counts by GPU index, None where MIG is off."""
+def document(name: str, entries: t.Sequence[t.Dict[str, t.Any]]) -> t.Dict[str, t.Any]:
+    """A document with one configuration."""
+    return {"version": VERSION, "mig-configs": {name: list(entries)}}
+
+
+def from_gpus(gpus: t.Mapping[int, t.Optional[t.Sequence[Held]]]) -> t.List[t.Dict[str, t.Any]]:
+    """The entries for GPUs by index, None where MIG is off; GPUs that hold the same share an entry."""
     groups: t.List[t.Tuple[t.Optional[t.Dict[str, int]], t.List[int]]] = []
-    for index, held in sorted(gpus.items()):
+    for index in sorted(gpus):
+        held = gpus[index]
+        wanted = None if held is None else _counts(held, "GPU %d" % index)
         for other, members in groups:
-            if other == held:
+            if other == wanted:
                 members.append(index)
                 break
         else:
-            groups.append((held, [index]))
-    entries: t.List[t.Dict[str, t.Any]] = []
-    for held, members in groups:
-        entry: t.Dict[str, t.Any] = {"devices": "all" if len(groups) == 1 else members, "mig-enabled": held is not None}
-        if held is not None:
-            entry["mig-devices"] = held
-        entries.append(entry)
-    return {"version": VERSION, "mig-configs": {name: entries}}
+            groups.append((wanted, [index]))
+    return [_entry(members, wanted) for wanted, members in groups]
+
+
+def from_layout(layout: Layout) -> t.List[t.Dict[str, t.Any]]:
+    """The entries of a layout, for any node. Where instances start is lost."""
+    out = []
+    for entry in layout.entries:
+        wanted: t.Optional[t.Dict[str, int]] = None
+        if entry.enabled:
+            wanted = {item.name.canonical: item.number for item in entry.items if item.mapped}
+            wanted.update(_counts([held for item in entry.items for held in _listed(item)], entry.where))
+        document_entry = _entry(_devices(entry), wanted)
+        if entry.filters:
+            document_entry["device-filter"] = [str(found) for found in entry.filters]
+        out.append(document_entry)
+    return out
+
+
+def _listed(item: Item) -> t.List[Held]:
+    """The GPU instances of a line of the list form; the mapping form counts already."""
+    if item.mapped:
+        return []
+    slices = item.name.slices
+    parts = tuple(part.compute or slices for part in item.compute_instances) or (slices,)
+    return [Held(item.name.canonical, slices, parts)] * item.number
+
+
+def _devices(entry: Entry) -> t.Union[str, t.List[int]]:
+    """``devices`` as mig-parted has it, which knows all and indices."""
+    if entry.everything:
+        return ALL
+    out = []
+    for found in entry.selectors:
+        if not isinstance(found.value, int):
+            raise LayoutError(
+                "%s: a mig-parted file cannot name GPUs by %s: give the GPUs of the node, so that their indices are known"
+                % (entry.where, found.kind)
+            )
+        out.append(found.value)
+    return out
+
+
+def _counts(held: t.Iterable[Held], where: str) -> t.Dict[str, int]:
+    """GPU instances as mig-parted counts them: MIG devices by name.
+
+    Raises LayoutError where reading the counts back would give other instances.
+    """
+    out: t.Dict[str, int] = {}
+    split: t.Dict[t.Tuple[str, int], t.List[t.Tuple[int, ...]]] = {}
+    for one in held:
+        if not one.compute_instances:
+            raise LayoutError(
+                "%s: a mig-parted file cannot say that a GPU instance %s has no compute instance: "
+                "bring the GPU to a layout first" % (where, one.profile)
+            )
+        for size in one.compute_instances:
+            name = one.profile if size == one.slices else "%dc.%s" % (size, one.profile)
+            out[name] = out.get(name, 0) + 1
+        if one.compute_instances != (one.slices,):
+            group = tuple(sorted(one.compute_instances, reverse=True))
+            split.setdefault((one.profile, one.slices), []).append(group)
+    for (profile, slices), groups in split.items():
+        if sorted(packed(slices, [size for group in groups for size in group])) != sorted(groups):
+            raise LayoutError(
+                "%s: a mig-parted file cannot say how compute instances are spread over several GPU instances %s, "
+                "and mig-parted would pack them into the fewest: use instances that are full, or one instance"
+                % (where, profile)
+            )
+    return dict(sorted(out.items()))
+
+
+def _entry(devices: t.Union[str, t.List[int]], wanted: t.Optional[t.Dict[str, int]]) -> t.Dict[str, t.Any]:
+    out: t.Dict[str, t.Any] = {"devices": devices, "mig-enabled": wanted is not None}
+    if wanted is not None:
+        out["mig-devices"] = wanted
+    return out
 
 
 def _configurations(data: object) -> t.Dict[str, object]:

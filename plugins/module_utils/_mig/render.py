@@ -47,7 +47,7 @@ class Row(t.NamedTuple):
 
 
 def label(index: int, uuid: str, name: str) -> t.Tuple[str, ...]:
-    """How the map calls a GPU. Longer product names lose their end: the index tells GPUs apart."""
+    """How the map calls a GPU. Long product names lose their end: the index tells GPUs apart."""
     product = name[len("NVIDIA ") :] if name.startswith("NVIDIA ") else name
     return ("GPU %d" % index, uuid[:8] + "..." if len(uuid) > 11 else uuid, product[:_LONGEST_PRODUCT].rstrip())
 

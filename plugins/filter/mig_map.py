@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: mig_map
+short_description: Draw MIG instances as a slice map
+version_added: 0.1.0
+author: The gpufleet.node authors (@gpufleet)
+description:
+  - Draws one line a GPU, on which every GPU instance is as wide as its placement. Dots are free.
+  - Brackets hold the compute instances of a GPU instance where they are not one over the whole. They are empty where there is
+    none.
+positional: _input, board
+options:
+  _input:
+    description:
+      - The GPUs of the facts, or one of them.
+      - Or the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU instances. It is drawn with
+        the placements that it gets on an empty GPU, and fails where it does not fit.
+    type: raw
+    required: true
+  board:
+    description:
+      - The board, by model (V(A100-80GB)), alias (V(A800-80GB)) or PCI device id (V(0x20B510DE)).
+      - Required for a value of C(mig_devices). For GPUs of the facts, needed only where their PCI device id is not that of
+        a known board.
+    type: str
+  width:
+    description:
+      - Columns of the terminal. Labels and names are shortened to fit.
+      - Without it every name is written out.
+    type: int
+seealso:
+  - module: gpufleet.node.nvidia_driver_facts
+  - plugin: gpufleet.node.mig_plan
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Show what the node holds
+  ansible.builtin.debug:
+    msg: "{{ (ansible_facts.nvidia.gpus | gpufleet.node.mig_map(width=100)).splitlines() }}"
+
+- name: Show what a set of instances looks like on a board
+  ansible.builtin.debug:
+    msg: "{{ {'3g.40gb': 1, '2g.20gb': 1, '1g.10gb': 2} | gpufleet.node.mig_map('A100-80GB') }}"
+    # -> A100-80GB  |2g.20gb        |1g.10gb|1g.10gb|3g.40gb                        |
+"""
+
+RETURN = r"""
+_value:
+  description: The slice map, one line a GPU.
+  type: str
+  sample: |
+    GPU 0 GPU-9f0c... A100 80GB PCIe  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb                        |
+"""
+
+import typing as t
+
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import InfeasibleError, LayoutError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.render import Row, draw, row, row_after
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _gpus
+from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+
+
+@refusing
+def mig_map(value: object, board: str | None = None, width: int | None = None) -> str:
+    if _gpus.is_fact(value):
+        value = [value]
+    if isinstance(value, (list, tuple)) and value and all(_gpus.is_fact(item) for item in value):
+        rows = [_row(item, board) for item in value]
+    elif board is None:
+        raise LayoutError("this is not GPUs of the facts: name the board of mig_devices, for example 'A100-80GB'")
+    else:
+        rows = [_planned(value, board)]
+    return draw(rows, width)
+
+
+def _row(fact: _gpus.Fact, board: str | None) -> Row:
+    """A GPU that holds nothing needs no board, and one that the driver does not know has no instances to show."""
+    if fact.get("index") is None:
+        return Row(("GPU ?", str(fact.get("pci_bus_id")), str(fact.get("name") or "unknown")), note="no driver")
+    if not fact["mig"].get("current"):
+        return row(_gpus.from_fact(fact, Board("", (), 0, 0, 0)))
+    return row(_gpus.from_fact(fact, _gpus.board_of(fact, board)))
+
+
+def _planned(mig_devices: object, name: str) -> Row:
+    board = _boards.load(name)
+    target = _gpus.target(mig_devices, board)
+    why = refusal(board, target.instances)
+    if why is not None:
+        raise InfeasibleError("%s: %s" % (board.model, why))
+    return row_after(plan(_gpus.from_board(name), target))._replace(label=(board.model,))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"mig_map": mig_map}

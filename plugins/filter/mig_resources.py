@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: mig_resources
+short_description: The Kubernetes resources of a MIG layout
+version_added: 0.1.0
+author: The gpufleet.node authors (@gpufleet)
+description:
+  - Tells which resources, and how many of each, a node offers to Kubernetes through the NVIDIA device plugin.
+  - With the strategy V(single), the device plugin offers nothing where GPUs differ. That is an error here, and the message
+    says which GPUs differ.
+positional: _input, strategy, gpus, board
+options:
+  _input:
+    description:
+      - The GPUs of the facts, for what the node offers as it is.
+      - Or a layout, for what it offers with that. O(gpus) is then required.
+    type: list
+    elements: dict
+    required: true
+  strategy:
+    description:
+      - The MIG strategy of the device plugin.
+      - V(none) offers whole GPUs, whether MIG is on or not.
+      - V(single) offers MIG devices as C(nvidia.com/gpu), which needs MIG devices of one profile on every GPU, or MIG off on
+        every GPU.
+      - V(mixed) offers MIG devices under their profile, and GPUs with MIG off as C(nvidia.com/gpu).
+    type: str
+    choices: [none, single, mixed]
+    required: true
+  gpus:
+    description:
+      - The GPUs that the layout is for. The GPUs of the facts, or a list of boards in order of index, each by model, alias or
+        PCI device id.
+      - A GPU that the layout does not name stays as it is. One that is given by its board has MIG off.
+    type: list
+    elements: raw
+  board:
+    description:
+      - The board of GPUs of the facts whose PCI device id is not that of a known board.
+    type: str
+notes:
+  - Time-slicing multiplies these numbers, and is not taken into account.
+seealso:
+  - module: gpufleet.node.nvidia_mig
+  - module: gpufleet.node.nvidia_driver_facts
+"""
+
+EXAMPLES = r"""
+- name: What Kubernetes should see once the layout is there
+  ansible.builtin.debug:
+    msg: "{{ nvidia_mig_layout | gpufleet.node.mig_resources('mixed', gpus=ansible_facts.nvidia.gpus) }}"
+    # -> {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 28, "nvidia.com/mig-3g.40gb": 7}
+
+- name: The same for a node of four boards that nobody has yet
+  ansible.builtin.debug:
+    msg: "{{ nvidia_mig_layout | gpufleet.node.mig_resources('single', gpus=['A100-80GB'] * 4) }}"
+
+- name: Check that the node's allocatable resources are those of its GPUs
+  ansible.builtin.assert:
+    that: allocatable[item.key] | default(0) | int == item.value
+  loop: "{{ ansible_facts.nvidia.gpus | gpufleet.node.mig_resources('mixed') | dict2items }}"
+"""
+
+RETURN = r"""
+_value:
+  description: Resources and how many of each there are.
+  type: dict
+  sample: {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 28, "nvidia.com/mig-3g.40gb": 7}
+"""
+
+import typing as t
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _resources
+from ansible_collections.gpufleet.node.plugins.plugin_utils._content import contents
+from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+
+
+@refusing
+def mig_resources(
+    value: object, strategy: str, gpus: object = None, board: str | None = None
+) -> dict[str, int]:
+    return _resources.resources(contents(value, gpus, board), strategy)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"mig_resources": mig_resources}

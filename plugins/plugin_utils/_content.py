@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What GPUs hold: as the facts say, or as a layout will make it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..module_utils._mig import layout as layouts
+from ..module_utils._mig.errors import InfeasibleError, LayoutError
+from ..module_utils._mig.explain import refusal
+from ..module_utils._mig.mig_parted import Held
+from ..module_utils._mig.model import Gpu, Target
+from . import _gpus
+
+
+class Content(t.NamedTuple):
+    """One GPU; ``held`` is None where MIG is off."""
+
+    label: str
+    held: tuple[Held, ...] | None
+
+
+def contents(value: object, gpus: object = None, board: str | None = None) -> dict[int, Content]:
+    """GPUs of the facts as they are, or, where ``gpus`` are given, as the layout makes them; by index."""
+    if gpus is None:
+        if not isinstance(value, (list, tuple)) or not all(_gpus.is_fact(item) for item in value):
+            raise LayoutError("a layout does not tell which GPUs there are: give them with gpus")
+        return {gpu.index: _existing(gpu) for gpu in (_gpus.from_either(list(value), board) if value else [])}
+    known = _gpus.from_either(gpus, board)
+    requests = layouts.parse(value).resolve(known)
+    out = {}
+    for gpu in known:
+        request = requests.get(gpu.index)
+        out[gpu.index] = _existing(gpu) if request is None else _wanted(gpu, request.target(gpu.board))
+    return out
+
+
+def _existing(gpu: Gpu) -> Content:
+    if not gpu.mode_current:
+        return Content(gpu.label, None)
+    held = []
+    for gi in gpu.instances:
+        profile = gpu.profile(gi.profile_id)
+        held.append(Held(profile.name, profile.slices, tuple(ci.slices for ci in gi.compute_instances)))
+    return Content(gpu.label, tuple(held))
+
+
+def _wanted(gpu: Gpu, target: Target) -> Content:
+    if not target.enabled:
+        return Content(gpu.label, None)
+    why = refusal(gpu.board, target.instances)
+    if why is not None:
+        raise InfeasibleError("%s: %s" % (gpu.label, why))
+    return Content(
+        gpu.label, tuple(Held(item.profile.name, item.profile.slices, item.slices) for item in target.instances)
+    )

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""GPUs as the filters get them, as facts or as names of boards, in the engine's types."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..module_utils._mig import instances, profile as names
+from ..module_utils._mig.errors import LayoutError
+from ..module_utils._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Profile, Target
+from . import _boards
+
+Fact = t.Mapping[str, t.Any]
+
+
+def is_fact(value: object) -> bool:
+    """Whether this is a GPU of the facts."""
+    return isinstance(value, dict) and isinstance(value.get("mig"), dict)
+
+
+def target(mig_devices: object, board: Board) -> Target:
+    """The value of ``mig_devices`` on a board."""
+    return instances.resolve(instances.parse(mig_devices), board)
+
+
+def board_of(fact: Fact, name: str | None = None) -> Board:
+    """The board of a GPU of the facts, by its PCI device id if it is not named."""
+    if name is not None:
+        return _boards.load(name)
+    device_id = fact.get("pci_device_id")
+    if isinstance(device_id, str) and device_id:
+        try:
+            return _boards.load(device_id)
+        except _boards.BoardError as error:
+            raise LayoutError("%s: %s; name the nearest one with board" % (_called(fact), error)) from None
+    raise LayoutError("%s has no pci_device_id: name its board with board" % _called(fact))
+
+
+def from_fact(fact: Fact, board: Board) -> Gpu:
+    """A GPU of the facts."""
+    index = fact.get("index")
+    if not isinstance(index, int):
+        raise LayoutError("%s has no index: the driver does not know it; leave it out" % _called(fact))
+    mig = fact["mig"]
+    return Gpu(
+        index=index,
+        uuid=str(fact.get("uuid") or ""),
+        pci_bus_id=str(fact.get("pci_bus_id") or ""),
+        name=str(fact.get("name") or ""),
+        pci_device_id=_number(fact.get("pci_device_id")),
+        pci_subsystem_id=_number(fact.get("pci_subsystem_id")),
+        mig_capable=bool(mig.get("capable")),
+        mode_current=mig.get("current"),
+        mode_pending=mig.get("pending"),
+        resetless=None,
+        board=board,
+        profiles_known=True,
+        instances=from_instances(mig.get("instances") or [], board),
+    )
+
+
+def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None = None) -> Gpu:
+    """A GPU of a board, in place of one that is not there. MIG is on where it is said to hold something."""
+    board = _boards.load(name)
+    ids = _boards.data(name)["pci_device_ids"]
+    return Gpu(
+        index=index,
+        uuid="UUID unknown",
+        pci_bus_id="bus id unknown",
+        name=board.model,
+        pci_device_id=_number(ids[0] if ids else None),
+        pci_subsystem_id=0,
+        mig_capable=True,
+        mode_current=held is not None,
+        mode_pending=held is not None,
+        resetless=None,
+        board=board,
+        profiles_known=True,
+        instances=held or (),
+    )
+
+
+def from_either(values: object, board: str | None = None) -> list[Gpu]:
+    """A list of facts' GPUs, or of names of boards in order of index."""
+    if not isinstance(values, list) or not values:
+        raise LayoutError("gpus is %r: give ansible_facts.nvidia.gpus, or a list of board names" % (values,))
+    out = []
+    for index, value in enumerate(values):
+        if isinstance(value, str):
+            out.append(from_board(value, index))
+        elif not is_fact(value):
+            raise LayoutError(
+                "item %d of gpus is neither a GPU of the facts nor the name of a board: "
+                "give ansible_facts.nvidia.gpus, or names such as 'A100-80GB'" % (index + 1)
+            )
+        elif not value["mig"].get("capable"):
+            out.append(from_fact(value, Board(str(value.get("name")), (), 0, 0, 0)))
+        else:
+            out.append(from_fact(value, board_of(value, board)))
+    return out
+
+
+def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
+    """GPU instances as the facts hold them. What people leave out is the usual: ids, and one compute instance."""
+    if not isinstance(values, (list, tuple)):
+        raise LayoutError("the instances are %r: give a list, as in the facts' mig.instances" % (values,))
+    out = []
+    for position, value in enumerate(values):
+        where = "instance %d" % (position + 1)
+        if not isinstance(value, dict) or not isinstance(value.get("start"), int):
+            raise LayoutError("%s needs profile and start, as in the facts' mig.instances, and is %r" % (where, value))
+        profile = _profile(value.get("profile"), board, where)
+        placement = next((p for p in profile.placements if p.start == value["start"]), None)
+        if placement is None or value.get("size", placement.size) != placement.size:
+            raise LayoutError(
+                "%s: %s cannot lie at %s:%s on %s; its placements are %s"
+                % (
+                    where,
+                    profile.name,
+                    value["start"],
+                    value.get("size", "*"),
+                    board.model,
+                    ", ".join(str(place) for place in profile.placements),
+                )
+            )
+        held = value.get("compute_instances")
+        parts = ({"slices": profile.slices},) if held is None else held
+        out.append(
+            GpuInstance(value.get("id", position), profile.id, placement, _compute(parts, profile, board, where))
+        )
+    _no_overlap(out)
+    return tuple(out)
+
+
+def _compute(values: t.Iterable[t.Any], profile: Profile, board: Board, where: str) -> tuple[ComputeInstance, ...]:
+    out = []
+    for position, value in enumerate(values):
+        if not isinstance(value, dict) or not ("slices" in value or "profile" in value):
+            raise LayoutError("%s: a compute instance needs slices or profile, and is %r" % (where, value))
+        slices = value.get("slices")
+        if slices is None:
+            slices = names.parse(value["profile"]).compute or profile.slices
+        out.append(ComputeInstance(value.get("id", position), slices, slices, None, value.get("uuid")))
+    return tuple(out)
+
+
+def _profile(name: object, board: Board, where: str) -> Profile:
+    found = names.find(names.parse(name), board.profiles)
+    if found is None:
+        raise LayoutError(
+            "%s: %s has no profile %s; it has %s"
+            % (where, board.model, name, ", ".join(profile.name for profile in board.profiles))
+        )
+    return found
+
+
+def _no_overlap(held: t.Sequence[GpuInstance]) -> None:
+    ordered: list[Placement] = sorted(one.placement for one in held)
+    for first, second in zip(ordered, ordered[1:]):
+        if first.overlaps(second):
+            raise LayoutError("the instances at %s and %s overlap, so they cannot both exist" % (first, second))
+
+
+def _number(text: object) -> int:
+    try:
+        return int(str(text), 16)
+    except ValueError:
+        return 0
+
+
+def _called(fact: Fact) -> str:
+    index = fact.get("index")
+    return "GPU %s (%s)" % (index if index is not None else fact.get("pci_bus_id"), fact.get("name") or "unknown")

@@ -1,0 +1,82 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What the NVIDIA device plugin offers of a node's GPUs, by MIG strategy."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ..module_utils._mig.errors import LayoutError
+from ..module_utils._mig.profile import resource_name
+from ._content import Content
+
+GPU = "nvidia.com/gpu"
+STRATEGIES = ("none", "single", "mixed")
+
+
+def resources(gpus: t.Mapping[int, Content], strategy: str) -> dict[str, int]:
+    """Resources and their numbers, sorted; those of which there are none are left out."""
+    if strategy not in STRATEGIES:
+        raise LayoutError("there is no MIG strategy %r: use one of %s" % (strategy, ", ".join(STRATEGIES)))
+    if strategy == "none":
+        found = Counter({GPU: len(gpus)})
+    elif strategy == "mixed":
+        found = _mixed(gpus)
+    else:
+        found = _single(gpus)
+    return {name: found[name] for name in sorted(found) if found[name]}
+
+
+def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
+    out: Counter[str] = Counter()
+    for content in gpus.values():
+        if content.held is None:
+            out[GPU] += 1
+        else:
+            out.update(resource_name(name) for name in _devices(content))
+    return out
+
+
+def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
+    """The device plugin gives up on the whole node as soon as one GPU differs."""
+    remedy = "make all GPUs alike, or use the strategy mixed"
+    off = [content for content in gpus.values() if content.held is None]
+    on = [content for content in gpus.values() if content.held is not None]
+    if not on:
+        return Counter({GPU: len(off)})
+    if off:
+        raise LayoutError(
+            "the strategy single needs MIG on or off on every GPU, and it is on on %s and off on %s: %s"
+            % (on[0].label, off[0].label, remedy)
+        )
+    first: tuple[str, str] | None = None
+    total = 0
+    for content in on:
+        devices = _devices(content)
+        if not devices:
+            raise LayoutError(
+                "the strategy single needs MIG devices on every GPU, and %s has none: %s" % (content.label, remedy)
+            )
+        for name in devices:
+            first = first or (name, content.label)
+            if name != first[0]:
+                raise LayoutError(
+                    "the strategy single needs MIG devices of one profile on the whole node, and there are %s on %s "
+                    "and %s on %s: %s" % (first[0], first[1], name, content.label, remedy)
+                )
+        total += len(devices)
+    return Counter({GPU: total})
+
+
+def _devices(content: Content) -> list[str]:
+    """The MIG devices of a GPU, by name."""
+    return [
+        held.profile if slices == held.slices else "%dc.%s" % (slices, held.profile)
+        for held in content.held or ()
+        for slices in held.compute_instances
+    ]

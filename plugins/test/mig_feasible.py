@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: mig_feasible
+short_description: Whether MIG instances can exist together on a board
+version_added: 0.1.0
+author: The gpufleet.node authors (@gpufleet)
+description:
+  - Tests whether the value of a layout's C(mig_devices) fits on a board, with no GPU at hand.
+  - Takes into account profiles, placements, compute slices, the number of instances, media engines, and what fits inside a
+    GPU instance.
+options:
+  _input:
+    description:
+      - The value of C(mig_devices), as a dictionary of counts or as a list of GPU instances. See the option
+        O(gpufleet.node.nvidia_mig#module:layout[].mig_devices).
+      - A malformed value is an error. A profile that the board does not have makes the test false.
+    type: raw
+    required: true
+  board:
+    description:
+      - The board, by model (V(A100-80GB)), alias (V(A800-80GB)) or PCI device id (V(0x20B510DE)).
+      - A board that is not known, or of which placements are not known, is an error.
+    type: str
+    required: true
+notes:
+  - The boards are those of which the geometry is public. On a node, the module asks the GPU itself.
+seealso:
+  - plugin: gpufleet.node.mig_plan
+    plugin_type: filter
+    description: Says why something does not fit.
+  - module: gpufleet.node.nvidia_mig
+"""
+
+EXAMPLES = r"""
+- name: Check a layout before any node is touched
+  ansible.builtin.assert:
+    that: item.mig_devices | default({}) is gpufleet.node.mig_feasible('A100-80GB')
+  loop: "{{ nvidia_mig_layout }}"
+
+- name: Two instances of 3g and one of 1g do not fit, because both halves of the memory are taken
+  ansible.builtin.debug:
+    msg: "{{ {'3g.40gb': 2, '1g.10gb': 1} is gpufleet.node.mig_feasible('A100-80GB') }}"
+    # -> false
+"""
+
+RETURN = r"""
+_value:
+  description: Whether the instances fit.
+  type: bool
+"""
+
+import typing as t
+
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import instances
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
+from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+
+
+@refusing
+def mig_feasible(mig_devices: object, board: str) -> bool:
+    items = instances.parse(mig_devices)
+    geometry = _boards.load(board)
+    try:
+        target = instances.resolve(items, geometry)
+    except LayoutError:  # the board has no such profile, or the profile no such start or compute instance
+        return False
+    return refusal(geometry, target.instances) is None
+
+
+class TestModule:
+    def tests(self) -> dict[str, t.Callable[..., bool]]:
+        return {"mig_feasible": mig_feasible}
