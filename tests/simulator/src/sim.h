@@ -29,7 +29,8 @@
  *         ...
  *         SIM_RETURN(sim_commit(&call));
  *
- * SIM_RETURN with the lock held and no sim_commit drops every change. A function that exists in
+ * SIM_RETURN with the lock held and no sim_commit drops every change; after sim_lock, call.node is the
+ * locked copy and earlier pointers into the node are stale. A function that exists in
  * a source file replaces its stub (names.list) by itself.
  */
 #ifndef NVSIM_SIM_H
@@ -42,9 +43,15 @@
 
 #include "nvml.h"
 
+#define SIM_EXPORT __attribute__((visibility("default")))
 #define SIM_NONE 0xFFFFFFFFu /* NVML's "no such instance" */
 
+#define SIM_MAGIC "nvsim-1"
+#define SIM_DEFAULT_STATE "/var/lib/nvsim/state" /* where NVSIM_STATE is not set */
+
 enum {
+    SIM_LAYOUT = 1, /* of the state file */
+    SIM_PATH = 4096,
     SIM_MAX_GPUS = 64,
     SIM_MAX_GPU_INSTANCES = 8,     /* on one GPU */
     SIM_MAX_COMPUTE_INSTANCES = 8, /* in one GPU instance */
@@ -154,13 +161,22 @@ struct sim_process {
     char name[96];
 };
 
+/* What a fault does; "during" is between writing the new state and making it the current one. */
+enum {
+    SIM_FAULT_NONE,
+    SIM_FAULT_RETURN,       /* the code, instead of the call */
+    SIM_FAULT_RETURN_AFTER, /* the code, although the call was done */
+    SIM_FAULT_KILL_BEFORE,
+    SIM_FAULT_KILL_DURING,
+    SIM_FAULT_KILL_AFTER
+};
+
 struct sim_fault {
     char function[64]; /* NVML name, "*" (any call) or "write" (any call that changes the node); "" = free */
     uint32_t nth;      /* fires at this call, counted from 1 */
     uint32_t always;   /* ... and at every one after it */
     uint32_t seen;     /* calls so far */
-    uint32_t after;    /* 0: instead of the call; 1: the call is done first */
-    uint32_t kill;     /* SIGKILL to the caller in place of a return code */
+    uint32_t action;   /* SIM_FAULT_* */
     int32_t code;
 };
 
@@ -181,6 +197,7 @@ struct sim_node {
     uint32_t quirks;
     uint32_t tracing;
     uint32_t boots; /* reboots so far */
+    uint32_t gi_profile_count; /* GPU instance profiles that this driver knows of at all */
     uint32_t gpu_count;
     uint32_t fault_count, latency_count; /* active entries, so that a call without any looks no further */
     struct sim_process processes[SIM_MAX_PROCESSES];
@@ -193,29 +210,34 @@ struct sim_node {
 struct sim_snapshot;
 struct sim_call {
     const char *function;
+    const char *path;            /* of the state file */
     const struct sim_node *node; /* what the call reads: a snapshot, or the locked copy */
     nvmlReturn_t failure;        /* why sim_enter or sim_lock failed */
+    uint32_t gpu;                /* index + 1 of the GPU it is about, for the trace */
     /* private to calls.c and state.c */
     struct sim_snapshot *snapshot;
     struct sim_node *copy;
     int lock;
-    int fault_after; /* index + 1 of a fault that fires when the call returns */
+    uint32_t fault; /* SIM_FAULT_* that fires in this call */
     int32_t fault_code;
-    bool fault_kill;
     bool stub;
+    bool tracing;
     char arguments[160];
 };
 
 /* calls.c */
-bool sim_enter(struct sim_call *call, bool write, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool sim_enter_at(struct sim_call *call, const char *path, bool write, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 nvmlReturn_t sim_leave(struct sim_call *call, nvmlReturn_t result);
 nvmlReturn_t sim_stub(const char *function);
+nvmlReturn_t sim_library_open(void);
+nvmlReturn_t sim_library_close(void);
 bool sim_privileged(void); /* root, as far as the simulated driver is concerned */
 
 #define SIM_ENTER_(write, ...)                                   \
     struct sim_call call = {.function = __func__, .lock = -1};   \
     do {                                                         \
-        if (!sim_enter(&call, (write), __VA_ARGS__))             \
+        if (!sim_enter_at(&call, NULL, (write), __VA_ARGS__))    \
             return sim_leave(&call, call.failure);               \
     } while (0)
 #define SIM_ENTER(...) SIM_ENTER_(false, __VA_ARGS__)
@@ -223,21 +245,23 @@ bool sim_privileged(void); /* root, as far as the simulated driver is concerned 
 #define SIM_RETURN(result) return sim_leave(&call, (result))
 
 /* state.c: within a call */
-struct sim_node *sim_lock(struct sim_call *call);  /* the node to change; NULL: see call->failure */
-nvmlReturn_t sim_commit(struct sim_call *call);    /* makes the change visible to all processes, at once */
-void sim_unlock(struct sim_call *call);            /* without committing: nothing happened */
+struct sim_node *sim_lock(struct sim_call *call); /* the node to change; NULL: see call->failure */
+nvmlReturn_t sim_commit(struct sim_call *call);   /* makes the change visible to all processes, at once */
+void sim_unlock(struct sim_call *call);           /* without committing: nothing happened */
 
 /* state.c: by path, for control.c */
-const char *sim_state_path(void); /* of the initialised library */
 struct sim_node *sim_load(const char *path);                 /* malloc'ed and checked; NULL: errno */
 int sim_lock_path(const char *path);                         /* descriptor that holds the lock; -1: errno */
 void sim_unlock_path(int lock);
-int sim_store(const char *path, const struct sim_node *node, const char *kill_at); /* 0, or -1 and errno */
+int sim_store(const char *path, struct sim_node *node, bool die); /* 0, or -1 and errno */
+uint32_t sim_layout(void);
+size_t sim_node_size(uint32_t gpus);
 
 struct sim_snapshot *sim_snapshot_take(const char *path, const struct sim_node **node);
 void sim_snapshot_drop(struct sim_snapshot *snapshot);
 
 /* handles.c: handles are numbers that name GPU, instances and their serials; NULL: no such thing (any more) */
+const struct sim_gi *sim_gi_by_id(const struct sim_gpu *gpu, uint32_t id);
 nvmlDevice_t sim_gpu_handle(const struct sim_gpu *gpu);
 nvmlGpuInstance_t sim_gi_handle(const struct sim_gpu *gpu, const struct sim_gi *gi);
 nvmlComputeInstance_t sim_ci_handle(const struct sim_gpu *gpu, const struct sim_gi *gi, const struct sim_ci *ci);
@@ -248,11 +272,11 @@ struct sim_target { /* what a handle names; gi and ci are NULL where it names a 
     const struct sim_gi *gi;
     const struct sim_ci *ci;
 };
-bool sim_device(const struct sim_call *call, nvmlDevice_t device, struct sim_target *target); /* GPU or MIG device */
-const struct sim_gpu *sim_gpu(const struct sim_call *call, nvmlDevice_t device);              /* GPUs only */
-const struct sim_gpu *sim_gpu_or_parent(const struct sim_call *call, nvmlDevice_t device);    /* MIG device: its GPU */
-bool sim_gpu_instance(const struct sim_call *call, nvmlGpuInstance_t handle, struct sim_target *target);
-bool sim_compute_instance(const struct sim_call *call, nvmlComputeInstance_t handle, struct sim_target *target);
+bool sim_device(struct sim_call *call, nvmlDevice_t device, struct sim_target *target); /* GPU or MIG device */
+const struct sim_gpu *sim_gpu(struct sim_call *call, nvmlDevice_t device);              /* GPUs only */
+const struct sim_gpu *sim_gpu_or_parent(struct sim_call *call, nvmlDevice_t device);    /* MIG device: its GPU */
+bool sim_gpu_instance(struct sim_call *call, nvmlGpuInstance_t handle, struct sim_target *target);
+bool sim_compute_instance(struct sim_call *call, nvmlComputeInstance_t handle, struct sim_target *target);
 struct sim_gpu *sim_gpu_rw(struct sim_call *call, nvmlDevice_t device); /* after sim_lock */
 
 /* names and identities */
@@ -269,20 +293,30 @@ const struct sim_profile *sim_profile_by_id(const struct sim_gpu *gpu, uint32_t 
 bool sim_gi_fits(const struct sim_gpu *gpu, uint32_t constant, uint32_t start);
 bool sim_gi_default_start(const struct sim_gpu *gpu, uint32_t constant, uint32_t *start);
 uint32_t sim_gi_remaining(const struct sim_gpu *gpu, uint32_t constant);
-uint32_t sim_gi_new_id(const struct sim_gpu *gpu, uint32_t constant, uint32_t start, uint32_t size);
+uint32_t sim_gi_new_id(const struct sim_gpu *gpu, uint32_t start, uint32_t size);
 bool sim_ci_profile(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t constant, struct sim_ci_profile *out);
 bool sim_ci_profile_by_id(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t id, uint32_t *constant,
                           struct sim_ci_profile *out);
-uint32_t sim_ci_starts(const struct sim_gi *gi, uint32_t slices, const struct sim_ci_profile *profile, uint32_t *starts);
+uint32_t sim_ci_starts(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices,
+                       uint32_t starts[SIM_MAX_STARTS]); /* returns how many */
+bool sim_ci_fits(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t start);
+bool sim_ci_default_start(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t *start);
+uint32_t sim_ci_remaining(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices);
 
-/* MIG devices of a GPU in NVML's order; returns how many (targets may be NULL) */
-uint32_t sim_mig_devices(const struct sim_gpu *gpu, struct sim_target *targets, uint32_t room);
+/* mig_devices.c: the MIG device at this index, in NVML's order (by GI id, then CI id) */
+bool sim_mig_device(const struct sim_gpu *gpu, uint32_t index, struct sim_target *target);
+uint32_t sim_max_mig_devices(const struct sim_gpu *gpu);
+void sim_mig_name(const struct sim_target *target, char name[48]); /* "3g.40gb", "1c.3g.40gb" */
 
 /* processes.c */
 bool sim_process_alive(const struct sim_process *process);
 uint64_t sim_process_started(pid_t pid); /* 0: no such process */
-/* gi, ci: SIM_NONE matches all. With clients, processes that merely hold the device count too. */
+/* Is anything at work there? gi, ci: SIM_NONE matches all. Clients merely hold the device. */
 bool sim_busy(const struct sim_node *node, uint32_t gpu, uint32_t gi, uint32_t ci, bool clients);
 uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, uint32_t ci);
+
+/* mig_mode.c */
+void sim_drop_instances(struct sim_gpu *gpu); /* and their handles' validity */
+bool sim_has_instances(const struct sim_gpu *gpu);
 
 #endif

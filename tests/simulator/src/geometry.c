@@ -1,0 +1,279 @@
+/* Copyright (c) 2026, the gpufleet.node authors
+ * GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+/* What fits where: the rules of GPU instances and compute instances, with no state but the GPU's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+const struct sim_profile *sim_profile_by_id(const struct sim_gpu *gpu, uint32_t id, uint32_t *constant)
+{
+    for (uint32_t i = 0; i < NVML_GPU_INSTANCE_PROFILE_COUNT; i++) {
+        if (gpu->profiles[i].present && gpu->profiles[i].id == id) {
+            if (constant)
+                *constant = i;
+            return &gpu->profiles[i];
+        }
+    }
+    return NULL;
+}
+
+static uint64_t units(uint32_t start, uint32_t size) { return ((1ull << size) - 1) << start; }
+
+static uint64_t occupied(const struct sim_gpu *gpu)
+{
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < SIM_MAX_GPU_INSTANCES; i++)
+        if (gpu->gi[i].present)
+            taken |= units(gpu->gi[i].start, gpu->gi[i].size);
+    return taken;
+}
+
+/* How a profile uses the media engines; these limits do not show in the placements. */
+enum media { MEDIA_SHARE, MEDIA_EXTENDED /* +me */, MEDIA_ALL /* +me.all */, MEDIA_NONE /* -me */ };
+
+static enum media media(uint32_t constant)
+{
+    switch (constant) {
+    case NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV1:
+    case NVML_GPU_INSTANCE_PROFILE_2_SLICE_REV1:
+        return MEDIA_EXTENDED;
+    case NVML_GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME:
+    case NVML_GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME:
+        return MEDIA_ALL;
+    case NVML_GPU_INSTANCE_PROFILE_1_SLICE_NO_ME:
+    case NVML_GPU_INSTANCE_PROFILE_2_SLICE_NO_ME:
+        return MEDIA_NONE;
+    default:
+        return MEDIA_SHARE;
+    }
+}
+
+/* One +me on a GPU; beside +me.all there is nothing but -me. */
+static bool media_allows(enum media present, enum media added)
+{
+    if (present == MEDIA_ALL)
+        return added == MEDIA_NONE;
+    if (added == MEDIA_ALL)
+        return present == MEDIA_NONE;
+    return !(present == MEDIA_EXTENDED && added == MEDIA_EXTENDED);
+}
+
+/* Everything but the placement. */
+static bool room_for(const struct sim_gpu *gpu, uint32_t constant)
+{
+    const struct sim_profile *profile = &gpu->profiles[constant];
+    uint32_t instances = 0, same = 0, slices = 0;
+
+    if (!profile->present)
+        return false;
+    for (uint32_t i = 0; i < SIM_MAX_GPU_INSTANCES; i++) {
+        const struct sim_gi *gi = &gpu->gi[i];
+        if (!gi->present)
+            continue;
+        if (!media_allows(media(gi->profile), media(constant)))
+            return false;
+        instances++;
+        same += gi->profile == constant;
+        slices += gpu->profiles[gi->profile].slices;
+    }
+    return instances < gpu->max_gpu_instances && instances < SIM_MAX_GPU_INSTANCES && same < profile->max_instances &&
+           slices + profile->slices <= gpu->compute_slices;
+}
+
+static bool is_start(const struct sim_profile *profile, uint32_t start)
+{
+    for (uint32_t i = 0; i < profile->start_count; i++)
+        if (profile->starts[i] == start)
+            return true;
+    return false;
+}
+
+bool sim_gi_fits(const struct sim_gpu *gpu, uint32_t constant, uint32_t start)
+{
+    const struct sim_profile *profile = &gpu->profiles[constant];
+    return room_for(gpu, constant) && is_start(profile, start) && !(occupied(gpu) & units(start, profile->size));
+}
+
+/* The driver takes the place that costs the fewest of the placements that are still possible,
+ * the lowest among equals. On an A100 this puts seven 1g at 6, 4, 5, 0, 1, 2, 3, and it is why the
+ * order of creation matters: 1g, 1g, 2g leave no room for a 3g, which 3g, 1g, 2g, 1g have. */
+bool sim_gi_default_start(const struct sim_gpu *gpu, uint32_t constant, uint32_t *start)
+{
+    const struct sim_profile *profile = &gpu->profiles[constant];
+    uint64_t taken = occupied(gpu);
+    uint32_t least = UINT32_MAX;
+
+    if (!room_for(gpu, constant))
+        return false;
+    for (uint32_t i = 0; i < profile->start_count; i++) {
+        uint64_t wanted = units(profile->starts[i], profile->size);
+        uint32_t cost = 0;
+        if (wanted & taken)
+            continue;
+        for (uint32_t p = 0; p < NVML_GPU_INSTANCE_PROFILE_COUNT; p++) {
+            const struct sim_profile *other = &gpu->profiles[p];
+            for (uint32_t s = 0; other->present && s < other->start_count; s++) {
+                uint64_t lost = units(other->starts[s], other->size);
+                cost += !(lost & taken) && (lost & wanted);
+            }
+        }
+        if (cost < least) {
+            least = cost;
+            *start = profile->starts[i];
+        }
+    }
+    return least != UINT32_MAX;
+}
+
+/* How many more of this profile alone would fit. */
+uint32_t sim_gi_remaining(const struct sim_gpu *gpu, uint32_t constant)
+{
+    struct sim_gpu trial = *gpu;
+    const struct sim_profile *profile = &trial.profiles[constant];
+    uint32_t count = 0;
+
+    /* Placements of one profile are equal intervals, so taking each that is free, from the left, takes most. */
+    for (uint32_t at = 0; at < gpu->memory_units; at++) {
+        if (!sim_gi_fits(&trial, constant, at))
+            continue;
+        for (uint32_t i = 0; i < SIM_MAX_GPU_INSTANCES; i++) {
+            if (!trial.gi[i].present) {
+                trial.gi[i] = (struct sim_gi){.present = 1, .profile = constant, .start = at, .size = profile->size};
+                count++;
+                break;
+            }
+        }
+    }
+    return count;
+}
+
+/* An id is a node of a binary tree over the grid: 0 is the whole, 1 and 2 its halves, 3 to 6 the
+ * quarters, 7 to 14 the eighths. From the left on most boards; on the A100 the halves are swapped,
+ * so that 1 is 4:4, 5 is 0:2 and 9 is 6:1. */
+uint32_t sim_gi_new_id(const struct sim_gpu *gpu, uint32_t start, uint32_t size)
+{
+    uint32_t nodes = gpu->memory_units / size;
+    uint32_t swap = gpu->architecture == SIM_AMPERE && gpu->memory_units == 8 ? nodes / 2 : 0;
+    return nodes - 1 + (start / size + swap) % nodes;
+}
+
+static uint32_t slices_of_ci(uint32_t constant)
+{
+    static const uint32_t slices[NVML_COMPUTE_INSTANCE_PROFILE_COUNT] = {
+        [NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE] = 1, [NVML_COMPUTE_INSTANCE_PROFILE_2_SLICE] = 2,
+        [NVML_COMPUTE_INSTANCE_PROFILE_3_SLICE] = 3, [NVML_COMPUTE_INSTANCE_PROFILE_4_SLICE] = 4,
+        [NVML_COMPUTE_INSTANCE_PROFILE_6_SLICE] = 6, [NVML_COMPUTE_INSTANCE_PROFILE_7_SLICE] = 7,
+        [NVML_COMPUTE_INSTANCE_PROFILE_8_SLICE] = 8, [NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1] = 1,
+    };
+    return constant < NVML_COMPUTE_INSTANCE_PROFILE_COUNT ? slices[constant] : 0;
+}
+
+/* A compute instance of n slices has n times the multiprocessors of the smallest GPU instance; one
+ * over all slices has all that the GPU instance has, which may be more. Where a GPU instance of one
+ * slice has more (1g.20gb on Hopper: 26 against 16), both are offered, the larger as 1_SLICE_REV1.
+ * Three slices of four are not offered (seen on the A100). */
+bool sim_ci_profile(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t constant, struct sim_ci_profile *out)
+{
+    const struct sim_profile *whole = &gpu->profiles[gi->profile];
+    uint32_t slices = slices_of_ci(constant);
+    uint32_t each = gpu->profiles[NVML_GPU_INSTANCE_PROFILE_1_SLICE].multiprocessors;
+    bool two_kinds = whole->slices == 1 && whole->multiprocessors > each;
+
+    if (slices == 0 || slices > whole->slices || (slices == 3 && whole->slices == 4))
+        return false;
+    if (constant == NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1 && !two_kinds)
+        return false;
+
+    bool all = slices == whole->slices && !(two_kinds && constant == NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE);
+    out->id = constant;
+    out->slices = slices;
+    out->multiprocessors = all ? whole->multiprocessors : slices * each;
+    out->max_instances = whole->slices / slices;
+    if (all)
+        snprintf(out->name, sizeof(out->name), "%s", whole->name);
+    else
+        snprintf(out->name, sizeof(out->name), "%uc.%s", slices, whole->name);
+    return true;
+}
+
+bool sim_ci_profile_by_id(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t id, uint32_t *constant,
+                          struct sim_ci_profile *out)
+{
+    if (id >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT || !sim_ci_profile(gpu, gi, id, out))
+        return false;
+    *constant = id;
+    return true;
+}
+
+/* Compute slices are handed out aligned: 2 at even places, 3 and 4 at multiples of four. */
+uint32_t sim_ci_starts(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices,
+                       uint32_t starts[SIM_MAX_STARTS])
+{
+    uint32_t step = slices <= 2 ? slices : slices <= 4 ? 4 : 8;
+    uint32_t count = 0;
+    for (uint32_t start = 0; start + slices <= gpu->profiles[gi->profile].slices; start += step)
+        starts[count++] = start;
+    return count;
+}
+
+static uint64_t occupied_by_ci(const struct sim_gi *gi)
+{
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < SIM_MAX_COMPUTE_INSTANCES; i++)
+        if (gi->ci[i].present)
+            taken |= units(gi->ci[i].start, gi->ci[i].size);
+    return taken;
+}
+
+bool sim_ci_fits(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t start)
+{
+    uint32_t starts[SIM_MAX_STARTS];
+    uint32_t count = sim_ci_starts(gpu, gi, slices, starts);
+    for (uint32_t i = 0; i < count; i++)
+        if (starts[i] == start)
+            return !(occupied_by_ci(gi) & units(start, slices));
+    return false;
+}
+
+/* By the same rule as GPU instances: what costs the fewest of the possible placements. */
+bool sim_ci_default_start(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t *start)
+{
+    uint32_t starts[SIM_MAX_STARTS], others[SIM_MAX_STARTS];
+    uint32_t count = sim_ci_starts(gpu, gi, slices, starts), least = UINT32_MAX;
+    uint64_t taken = occupied_by_ci(gi);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t wanted = units(starts[i], slices);
+        uint32_t cost = 0;
+        if (wanted & taken)
+            continue;
+        for (uint32_t p = 0; p < NVML_COMPUTE_INSTANCE_PROFILE_COUNT; p++) {
+            struct sim_ci_profile other;
+            if (!sim_ci_profile(gpu, gi, p, &other))
+                continue;
+            uint32_t places = sim_ci_starts(gpu, gi, other.slices, others);
+            for (uint32_t s = 0; s < places; s++) {
+                uint64_t lost = units(others[s], other.slices);
+                cost += !(lost & taken) && (lost & wanted);
+            }
+        }
+        if (cost < least) {
+            least = cost;
+            *start = starts[i];
+        }
+    }
+    return least != UINT32_MAX;
+}
+
+uint32_t sim_ci_remaining(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices)
+{
+    uint32_t starts[SIM_MAX_STARTS], free = 0;
+    uint32_t count = sim_ci_starts(gpu, gi, slices, starts);
+    for (uint32_t i = 0; i < count; i++)
+        free += !(occupied_by_ci(gi) & units(starts[i], slices));
+    return free;
+}

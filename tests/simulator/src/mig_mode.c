@@ -1,0 +1,78 @@
+/* Copyright (c) 2026, the gpufleet.node authors
+ * GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+/* MIG mode. A GPU that needs a reset to change it (Ampere) is reset by the driver itself when it is
+ * idle; when it is not, or where the driver cannot reset, the new mode stays pending. Others
+ * (Hopper and later) change at once or not at all. nvmlDeviceSetMigMode succeeds in all these cases
+ * and tells them apart by the activation status.
+ */
+#include <string.h>
+
+#include "sim.h"
+
+bool sim_has_instances(const struct sim_gpu *gpu)
+{
+    for (uint32_t i = 0; i < SIM_MAX_GPU_INSTANCES; i++)
+        if (gpu->gi[i].present)
+            return true;
+    return false;
+}
+
+void sim_drop_instances(struct sim_gpu *gpu) { memset(gpu->gi, 0, sizeof(gpu->gi)); }
+
+static nvmlReturn_t activate(const struct sim_node *node, struct sim_gpu *gpu, uint32_t mode)
+{
+    bool busy = sim_has_instances(gpu) || sim_busy(node, gpu->index, SIM_NONE, SIM_NONE, true);
+
+    if (gpu->mode_current == mode) { /* takes a pending change back, if there is one */
+        gpu->mode_pending = mode;
+        return NVML_SUCCESS;
+    }
+    if (gpu->resetless) {
+        if (busy)
+            return NVML_ERROR_IN_USE;
+    } else {
+        gpu->mode_pending = mode;
+        if (node->activation != SIM_ACTIVATE_AUTO)
+            return NVML_ERROR_RESET_REQUIRED;
+        if (busy)
+            return NVML_ERROR_IN_USE;
+    }
+    gpu->mode_current = gpu->mode_pending = mode;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlReturn_t *status)
+{
+    SIM_ENTER_WRITE("device=%p mode=%u", (void *)device, mode);
+    const struct sim_gpu *gpu = sim_gpu(&call, device);
+    if (!gpu || mode > NVML_DEVICE_MIG_ENABLE || !status)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (!gpu->mig_capable)
+        SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);
+    if (!sim_privileged())
+        SIM_RETURN(NVML_ERROR_NO_PERMISSION);
+    struct sim_node *node = sim_lock(&call);
+    if (!node)
+        SIM_RETURN(call.failure);
+    nvmlReturn_t activation = activate(node, sim_gpu_rw(&call, device), mode);
+    nvmlReturn_t result = sim_commit(&call);
+    if (result == NVML_SUCCESS)
+        *status = activation;
+    SIM_RETURN(result);
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
+{
+    SIM_ENTER("device=%p", (void *)device);
+    const struct sim_gpu *gpu = sim_gpu(&call, device);
+    if (!gpu || !current || !pending)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (!gpu->mig_capable)
+        SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);
+    *current = gpu->mode_current;
+    *pending = gpu->mode_pending;
+    SIM_RETURN(NVML_SUCCESS);
+}

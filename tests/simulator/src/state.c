@@ -1,0 +1,273 @@
+/* Copyright (c) 2026, the gpufleet.node authors
+ * GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later
+ */
+
+/* The node's state: one file, replaced as a whole. Readers map it and never lock; a reader's
+ * mapping pins the inode, so "same inode" means "unchanged". Writers take a lock on a file beside
+ * it, work on a copy, and rename the copy over it: a process killed at any point leaves either
+ * the old state or the new one, and the kernel drops its lock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+struct sim_snapshot {
+    const struct sim_node *node;
+    size_t size;
+    dev_t device;
+    ino_t inode;
+    unsigned int users; /* calls that read it, and one for being the latest */
+};
+
+static pthread_mutex_t latest_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct sim_snapshot *latest;
+
+/* A fork while another thread holds the mutex would leave it locked in the child for ever. */
+static void before_fork(void) { pthread_mutex_lock(&latest_mutex); }
+static void after_fork(void) { pthread_mutex_unlock(&latest_mutex); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+
+uint32_t sim_layout(void)
+{
+    return SIM_LAYOUT << 24 | (uint32_t)((sizeof(struct sim_node) * 31 + sizeof(struct sim_gpu)) & 0xFFFFFF);
+}
+
+size_t sim_node_size(uint32_t gpus) { return sizeof(struct sim_node) + gpus * sizeof(struct sim_gpu); }
+
+static bool well_formed(const struct sim_node *node, size_t size)
+{
+    return size >= sizeof(struct sim_node) && memcmp(node->magic, SIM_MAGIC, sizeof(node->magic)) == 0 &&
+           node->layout == sim_layout() && node->gpu_count <= SIM_MAX_GPUS && node->size == size &&
+           size == sim_node_size(node->gpu_count);
+}
+
+static struct sim_snapshot *map_state(const char *path)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return NULL;
+    struct stat status;
+    struct sim_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+    void *memory = MAP_FAILED;
+    if (snapshot && fstat(file, &status) == 0 && status.st_size > 0)
+        memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (memory == MAP_FAILED) {
+        free(snapshot);
+        return NULL;
+    }
+    if (!well_formed(memory, (size_t)status.st_size)) {
+        munmap(memory, (size_t)status.st_size);
+        free(snapshot);
+        errno = EPROTO;
+        return NULL;
+    }
+    *snapshot = (struct sim_snapshot){memory, (size_t)status.st_size, status.st_dev, status.st_ino, 1};
+    return snapshot;
+}
+
+static void release(struct sim_snapshot *snapshot) /* with the mutex held */
+{
+    if (snapshot && --snapshot->users == 0) {
+        munmap((void *)(uintptr_t)snapshot->node, snapshot->size);
+        free(snapshot);
+    }
+}
+
+struct sim_snapshot *sim_snapshot_take(const char *path, const struct sim_node **node)
+{
+    struct stat status;
+    struct sim_snapshot *snapshot = NULL;
+
+    pthread_mutex_lock(&latest_mutex);
+    if (stat(path, &status) == 0) {
+        if (!latest || latest->device != status.st_dev || latest->inode != status.st_ino) {
+            snapshot = map_state(path);
+            if (snapshot) {
+                release(latest);
+                latest = snapshot;
+            }
+        } else {
+            snapshot = latest;
+        }
+        if (snapshot) {
+            snapshot->users++;
+            *node = snapshot->node;
+        }
+    }
+    pthread_mutex_unlock(&latest_mutex);
+    return snapshot;
+}
+
+void sim_snapshot_drop(struct sim_snapshot *snapshot)
+{
+    pthread_mutex_lock(&latest_mutex);
+    release(snapshot);
+    pthread_mutex_unlock(&latest_mutex);
+}
+
+static bool beside(const char *path, const char *suffix, char name[SIM_PATH])
+{
+    int length = snprintf(name, SIM_PATH, "%s%s", path, suffix);
+    if (length > 0 && length < SIM_PATH)
+        return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+int sim_lock_path(const char *path)
+{
+    char name[SIM_PATH];
+    if (!beside(path, ".lock", name))
+        return -1;
+    int lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock < 0)
+        return -1;
+    while (flock(lock, LOCK_EX) != 0) {
+        if (errno != EINTR) {
+            int reason = errno;
+            close(lock);
+            errno = reason;
+            return -1;
+        }
+    }
+    return lock;
+}
+
+void sim_unlock_path(int lock)
+{
+    /* Said aloud: closing alone would not release it while a forked child still has a copy. */
+    flock(lock, LOCK_UN);
+    close(lock);
+}
+
+static bool read_all(int file, void *memory, size_t size)
+{
+    char *next = memory;
+    while (size > 0) {
+        ssize_t got = read(file, next, size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        next += got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+static bool write_all(int file, const void *memory, size_t size)
+{
+    const char *next = memory;
+    while (size > 0) {
+        ssize_t put = write(file, next, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        next += put;
+        size -= (size_t)put;
+    }
+    return true;
+}
+
+struct sim_node *sim_load(const char *path)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return NULL;
+    struct stat status;
+    struct sim_node *node = NULL;
+    if (fstat(file, &status) == 0 && status.st_size > 0 && (node = malloc((size_t)status.st_size)) != NULL &&
+        (!read_all(file, node, (size_t)status.st_size) || !well_formed(node, (size_t)status.st_size))) {
+        free(node);
+        node = NULL;
+        errno = EPROTO;
+    }
+    close(file);
+    return node;
+}
+
+int sim_store(const char *path, struct sim_node *node, bool die)
+{
+    char name[SIM_PATH];
+    if (!beside(path, ".new", name))
+        return -1;
+    node->changes++;
+    int file = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0)
+        return -1;
+    bool written = write_all(file, node, node->size);
+    if (close(file) != 0)
+        written = false;
+    if (written && die)
+        kill(getpid(), SIGKILL);
+    if (written && rename(name, path) == 0)
+        return 0;
+    int reason = errno;
+    unlink(name);
+    errno = reason;
+    return -1;
+}
+
+static nvmlReturn_t refusal(void)
+{
+    switch (errno) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return NVML_ERROR_NO_PERMISSION;
+    case ENOMEM:
+        return NVML_ERROR_MEMORY;
+    default:
+        return NVML_ERROR_UNKNOWN;
+    }
+}
+
+struct sim_node *sim_lock(struct sim_call *call)
+{
+    call->lock = sim_lock_path(call->path);
+    if (call->lock >= 0) {
+        call->copy = sim_load(call->path);
+        if (call->copy) {
+            call->node = call->copy;
+            return call->copy;
+        }
+        int reason = errno;
+        sim_unlock(call);
+        errno = reason;
+    }
+    call->failure = refusal();
+    return NULL;
+}
+
+nvmlReturn_t sim_commit(struct sim_call *call)
+{
+    nvmlReturn_t result = NVML_SUCCESS;
+    if (sim_store(call->path, call->copy, call->fault == SIM_FAULT_KILL_DURING) != 0)
+        result = refusal();
+    sim_unlock(call);
+    return result;
+}
+
+void sim_unlock(struct sim_call *call)
+{
+    /* Never closed under a different thread's feet: the descriptor belongs to this call alone. */
+    if (call->lock >= 0)
+        sim_unlock_path(call->lock);
+    call->lock = -1;
+    free(call->copy);
+    call->copy = NULL;
+    call->node = NULL;
+}
