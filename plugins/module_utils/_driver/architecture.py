@@ -1,0 +1,33 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What follows from a GPU's architecture where the driver does not tell it."""
+
+from __future__ import annotations
+
+import typing as t
+
+# NVML_DEVICE_ARCH_*, from the first that knows MIG
+NAMES: t.Dict[int, str] = {
+    2: "kepler",
+    3: "maxwell",
+    4: "pascal",
+    5: "volta",
+    6: "turing",
+    7: "ampere",
+    8: "ada",
+    9: "hopper",
+    10: "blackwell",
+    13: "rubin",
+}
+_WITHOUT_MIG = {"kepler", "maxwell", "pascal", "volta", "turing", "ada"}
+
+
+def resetless(architecture: t.Optional[str]) -> t.Optional[bool]:
+    """Whether MIG mode changes need no reset: only Ampere, the first with MIG, needs one."""
+    if architecture is None or architecture in _WITHOUT_MIG:
+        return None
+    return architecture != "ampere"

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Running the driver's own commands. What runs them is injected, so that tests need no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import typing as t
+
+from . import errors
+from .errors import DriverError
+
+# A reset waits for the GPU, and a sick GPU makes nvidia-smi wait; nothing healthy takes this long.
+_TIMEOUT_SECONDS = 300
+
+
+class Result(t.NamedTuple):
+    """How a command ended, and what it printed."""
+
+    rc: int
+    out: str
+    err: str
+
+
+Runner = t.Callable[[t.Sequence[str]], Result]
+
+
+def run(argv: t.Sequence[str]) -> Result:
+    """Run without a shell and in the C locale. Raises DriverError where the command does not run at all."""
+    command = " ".join(argv)
+    try:
+        done = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(os.environ, LC_ALL="C"),
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise missing(argv[0]) from error
+    except subprocess.TimeoutExpired as error:
+        raise DriverError(errors.TIMEOUT, command, "no answer after %d seconds" % _TIMEOUT_SECONDS) from error
+    except OSError as error:
+        raise DriverError(errors.UNKNOWN, command, str(error)) from error
+    return Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def missing(command: str) -> DriverError:
+    return DriverError(
+        errors.FUNCTION_NOT_FOUND, command, "no such command", "Install the driver's utilities, or correct PATH"
+    )

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Names that every driver must give alike."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+# NVML_GPU_INSTANCE_PROFILE_* numbers that differ from others of their size by an attribute.
+_ATTRIBUTES: t.Dict[int, str] = {
+    7: "+me",
+    8: "+me",
+    10: "+gfx",
+    11: "+gfx",
+    12: "+gfx",
+    13: "-me",
+    14: "-me",
+    15: "+me.all",
+    16: "+me.all",
+    17: "+gfx",
+}
+
+
+def profile_name(name: str) -> str:
+    """``MIG 3g.40gb`` as the engine calls it."""
+    return name[4:] if name.startswith("MIG ") else name
+
+
+def computed_profile_name(constant: int, slices: int, memory_mib: int, gpu_memory_mib: int) -> str:
+    """The name where the driver is too old to tell it: memory is named in eighths of the GPU's, rounded up."""
+    eighths = max(1, -(-8 * memory_mib // gpu_memory_mib)) if gpu_memory_mib else 0
+    gib = round(round(gpu_memory_mib / 1024.0) * eighths / 8.0)
+    return "%dg.%dgb%s" % (slices, gib, _ATTRIBUTES.get(constant, ""))
+
+
+def process_name(pid: int) -> str:
+    """What the kernel calls a process, for where the driver does not tell; empty if it has ended."""
+    with contextlib.suppress(OSError):
+        with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as handle:
+            return handle.read().strip()
+    return ""

@@ -1,0 +1,153 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""pynvml as the driver calls it: found late, with one kind of error, and across its versions.
+
+Nothing is imported from pynvml before ``load``: a node may have none. nvidia-ml-py 11 to
+13 are good, with any driver since 515: what a version lacks is asked for in the older way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import inspect
+import sys
+import typing as t
+
+from . import errors
+from .errors import DriverError
+from .remedies import remedy
+
+_UPDATE = "Update nvidia-ml-py for %s" % sys.executable
+# What the collection cannot do without; the oldest nvidia-ml-py does not have it all.
+_NEEDED = ("nvmlInit", "nvmlDeviceGetMigMode", "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlComputeInstanceDestroy")
+
+
+class Library:
+    """Calls by name. Every failure is a DriverError that says where it happened."""
+
+    def __init__(self) -> None:
+        self._nvml: t.Any = None
+        self._profile_calls: t.Dict[str, bool] = {}
+
+    def load(self) -> None:
+        try:
+            nvml = importlib.import_module("pynvml")
+        except Exception as error:  # not only ImportError: nvidia-ml-py for Python 2 is a SyntaxError
+            raise DriverError(
+                errors.LIBRARY_NOT_FOUND, "import pynvml", str(error), "Install nvidia-ml-py for %s" % sys.executable
+            ) from error
+        for name in _NEEDED:
+            if not hasattr(nvml, name):
+                raise DriverError(errors.FUNCTION_NOT_FOUND, name, "this pynvml does not have it", _UPDATE)
+        self._nvml = nvml
+
+    def call(self, function: str, *args: t.Any, where: str = "") -> t.Any:
+        wrapper = getattr(self._nvml, function, None)
+        if wrapper is None:
+            raise DriverError(
+                errors.FUNCTION_NOT_FOUND, function, _joined(where, "this pynvml does not have it"), _UPDATE
+            )
+        try:
+            return wrapper(*args)
+        except self._nvml.NVMLError as error:
+            code = int(error.value)
+            raise DriverError(code, function, _joined(where, str(error)), remedy(code)) from error
+        except Exception as error:  # text that is no UTF-8, or pynvml's own NVMLLibraryMismatchError
+            raise DriverError(errors.UNKNOWN, function, _joined(where, repr(error))) from error
+
+    def gpu_instance_profile(self, device: t.Any, constant: int, where: str) -> t.Any:
+        """Profile information; with a ``name`` where driver and pynvml know the second version of the call."""
+        return self._profile("nvmlDeviceGetGpuInstanceProfileInfo", (device, constant), where)
+
+    def compute_instance_profile(self, gpu_instance: t.Any, constant: int, where: str) -> t.Any:
+        engine = 0  # NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, the only one there is
+        return self._profile("nvmlGpuInstanceGetComputeInstanceProfileInfo", (gpu_instance, constant, engine), where)
+
+    def gpu_instances(self, device: t.Any, profile_id: int, room: int, where: str) -> t.List[t.Any]:
+        return self._handles("nvmlDeviceGetGpuInstances", "c_nvmlGpuInstance_t", device, profile_id, room, where)
+
+    def compute_instances(self, gpu_instance: t.Any, profile_id: int, room: int, where: str) -> t.List[t.Any]:
+        return self._handles(
+            "nvmlGpuInstanceGetComputeInstances", "c_nvmlComputeInstance_t", gpu_instance, profile_id, room, where
+        )
+
+    def gpu_instance_placements(self, device: t.Any, profile_id: int, where: str) -> t.List[t.Tuple[int, int]]:
+        return self._placements(
+            "nvmlDeviceGetGpuInstancePossiblePlacements", "c_nvmlGpuInstancePlacement_t", device, profile_id, where
+        )
+
+    def compute_instance_placements(self, gpu_instance: t.Any, profile_id: int, where: str) -> t.List[t.Tuple[int, int]]:
+        return self._placements(
+            "nvmlGpuInstanceGetComputeInstancePossiblePlacements",
+            "c_nvmlComputeInstancePlacement_t",
+            gpu_instance,
+            profile_id,
+            where,
+        )
+
+    def create_gpu_instance(self, device: t.Any, profile_id: int, start: int, size: int, where: str) -> t.Any:
+        placement = self._nvml.c_nvmlGpuInstancePlacement_t(start, size)
+        # By reference: pynvml declares no argument types, and ctypes would pass the structure by value.
+        return self.call(
+            "nvmlDeviceCreateGpuInstanceWithPlacement", device, profile_id, ctypes.byref(placement), where=where
+        )
+
+    def create_compute_instance(self, gpu_instance: t.Any, profile_id: int, start: int, size: int, where: str) -> t.Any:
+        placement = self._nvml.c_nvmlComputeInstancePlacement_t(start, size)
+        return self.call(
+            "nvmlGpuInstanceCreateComputeInstanceWithPlacement",
+            gpu_instance,
+            profile_id,
+            ctypes.byref(placement),
+            where=where,
+        )
+
+    def _profile(self, function: str, args: t.Tuple[t.Any, ...], where: str) -> t.Any:
+        """The second version of the call, else the first.
+
+        An old driver lacks the second or calls its structure an invalid argument, which is
+        also how every driver ends the list of profiles: then the first version decides.
+        """
+        if not self._versioned(function):
+            return self.call(function, *args, where=where)
+        try:
+            return self.call(function, *args, 2, where=where)
+        except DriverError as error:
+            if error.code not in (errors.FUNCTION_NOT_FOUND, errors.INVALID_ARGUMENT):
+                raise
+        return self.call(function, *args, 1, where=where)
+
+    def _versioned(self, function: str) -> bool:
+        """Whether this pynvml lets the caller choose the version."""
+        if function not in self._profile_calls:
+            wrapper = getattr(self._nvml, function, None)
+            self._profile_calls[function] = wrapper is not None and "version" in inspect.signature(wrapper).parameters
+        return self._profile_calls[function]
+
+    def _handles(
+        self, function: str, kind: str, parent: t.Any, profile_id: int, room: int, where: str
+    ) -> t.List[t.Any]:
+        array = (getattr(self._nvml, kind) * room)()
+        count = ctypes.c_uint(room)
+        self.call(function, parent, profile_id, array, ctypes.byref(count), where=where)
+        return [array[position] for position in range(count.value)]
+
+    def _placements(
+        self, function: str, kind: str, parent: t.Any, profile_id: int, where: str
+    ) -> t.List[t.Tuple[int, int]]:
+        count = ctypes.c_uint(0)
+        self.call(function, parent, profile_id, None, ctypes.byref(count), where=where)
+        if not count.value:
+            return []
+        array = (getattr(self._nvml, kind) * count.value)()
+        self.call(function, parent, profile_id, array, ctypes.byref(count), where=where)
+        return sorted((array[position].start, array[position].size) for position in range(count.value))
+
+
+def _joined(where: str, words: str) -> str:
+    return "%s: %s" % (where, words) if where else words

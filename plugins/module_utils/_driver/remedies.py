@@ -1,0 +1,29 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What to do about the driver's common refusals, in the words of the error messages."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import errors
+
+REMEDIES: t.Dict[int, str] = {
+    errors.NO_PERMISSION: "Run as root (become: true)",
+    errors.DRIVER_NOT_LOADED: "The NVIDIA kernel module is not loaded: load it (modprobe nvidia) or install the driver",
+    errors.LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 was not found: install the driver's libraries",
+    errors.FUNCTION_NOT_FOUND: "The installed driver is too old for this",
+    errors.LIB_RM_VERSION_MISMATCH: (
+        "The driver was updated and the old kernel module is still loaded: reboot, or reload the module"
+    ),
+    errors.GPU_IS_LOST: "The GPU has fallen off the bus: reboot the node, and have the hardware checked if it comes back",
+    errors.RESET_REQUIRED: "The GPU needs a reset (nvidia-smi --gpu-reset) or the node a reboot before it works again",
+}
+
+
+def remedy(code: int) -> str:
+    return REMEDIES.get(code, "")

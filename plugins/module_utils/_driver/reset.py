@@ -1,0 +1,25 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Resetting one GPU. NVML has no call for it: both drivers do it through nvidia-smi."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .smi_errors import failure
+
+if t.TYPE_CHECKING:
+    from .command import Runner
+
+
+def reset(run: Runner, pci_bus_id: str) -> None:
+    """Reset this GPU and no other. Raises DriverError, with code IN_USE if something holds it."""
+    command = ["nvidia-smi", "--gpu-reset", "-i", pci_bus_id]
+    result = run(command)
+    # A refusal has been seen to end with status 0.
+    if result.rc != 0 or "successfully reset" not in result.out:
+        raise failure(" ".join(command), result)

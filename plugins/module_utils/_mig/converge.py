@@ -1,0 +1,376 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Carrying out plans: each GPU becomes what its plan says, or is put back to what it was.
+
+Works through the driver protocol and does no I/O of its own. Of the driver layer it knows
+the protocol and its one exception, nothing else.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from concurrent.futures import ThreadPoolExecutor
+
+from .._driver import errors as codes
+from .._driver.errors import DriverError
+from . import words
+from .ci_choice import Choice, choose
+from .errors import MigError
+from .journal import Journal, Progress
+from .model import Gpu, Placement, Process
+from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation, Plan
+from .restore import Restored, differences, restore
+
+if t.TYPE_CHECKING:
+    from .._driver.base import Driver
+
+Replan = t.Callable[[Gpu], Plan]
+_DESTROYING = (DESTROY_CI, DESTROY_GI)
+
+
+class Outcome(t.NamedTuple):
+    """What became of one GPU.
+
+    Exactly one holds: it is as planned; it waits for a reset or reboot (``reset_required``,
+    ``reboot_required``, with ``notice``), which is no failure and has cost nothing; or
+    ``error`` says what failed, what was put back, what could not be, and what to do.
+    """
+
+    before: Gpu
+    after: Gpu
+    plan: Plan
+    performed: t.Tuple[Operation, ...] = ()  # as made, with ids; those that put things back included
+    reset_required: bool = False
+    reboot_required: bool = False
+    notice: t.Optional[str] = None
+    restored: t.Optional[bool] = None  # None: nothing had to be put back
+    error: t.Optional[str] = None
+    clients: t.Tuple[Process, ...] = ()  # processes that stand in the way, as far as the driver names them
+
+    @property
+    def changed(self) -> bool:
+        """Whether the GPU is another than before; instances that were put back count as the same."""
+        return bool(differences(self.before, self.after))
+
+
+def converge(
+    driver: Driver,
+    plans: t.Sequence[Plan],
+    replan: Replan,
+    reset: bool = False,
+    progress: t.Optional[Progress] = None,
+) -> t.Tuple[Outcome, ...]:
+    """Carry out all plans, GPUs side by side; outcomes in the order of the plans.
+
+    ``replan`` plans a GPU anew once its MIG mode is on, where its first plan was deferred.
+    ``progress`` is told of every write after it is made, from several threads.
+    """
+    outcomes: t.Dict[int, Outcome] = {}
+    work = [plan for plan in plans if plan.changes or plan.waiting]
+    if work:
+        with ThreadPoolExecutor(max_workers=len(work)) as pool:
+            runs = pool.map(lambda plan: _Run(driver, plan, replan, reset, progress).run(), work)
+            outcomes = {outcome.before.index: outcome for outcome in runs}
+    return tuple(outcomes.get(plan.gpu.index, Outcome(plan.gpu, plan.gpu, plan)) for plan in plans)
+
+
+class _Failed(Exception):
+    """The GPU cannot become what was planned, though no call failed."""
+
+    def __init__(self, text: str, clients: t.Sequence[Process] = ()) -> None:
+        super().__init__(text)
+        self.clients = tuple(clients)
+
+
+class _Waits(Exception):
+    """The mode change needs a reset or reboot that is not ours to make."""
+
+    def __init__(self, notice: str, clients: t.Sequence[Process] = (), reboot: bool = False) -> None:
+        super().__init__(notice)
+        self.clients = tuple(clients)
+        self.reboot = reboot
+
+
+class _Run:
+    """One GPU's way from its plan to its outcome."""
+
+    def __init__(
+        self, driver: Driver, plan: Plan, replan: Replan, reset: bool, progress: t.Optional[Progress]
+    ) -> None:
+        self._plan = plan
+        self._replan = replan
+        self._reset_allowed = reset
+        self._before = plan.gpu
+        self._journal = Journal(driver, plan.gpu, progress)
+        self._now: t.Optional[Operation] = None  # under way
+        self._choices: t.Dict[Placement, t.List[Choice]] = {}
+
+    def run(self) -> Outcome:
+        try:
+            self._check()
+        except _Waits as waits:
+            return self._waiting(waits)
+        except Exception as error:
+            text = "%s: %s. Nothing was changed" % (self._before.label, _what(error, None).rstrip("."))
+            return self._outcome(error=text, clients=getattr(error, "clients", ()))
+        try:
+            self._carry_out(self._plan)
+            self._verify()
+        except _Waits as waits:
+            return self._waiting(waits)
+        except Exception as error:  # whatever it is, a half-changed GPU is put back
+            return self._failed(error)
+        return self._outcome()
+
+    def _check(self) -> None:
+        """Before the first write: the GPU is still the one that was planned for, and nobody has moved in."""
+        now = self._journal.read()
+        planned = self._before
+        if now.uuid != planned.uuid or differences(planned, now) or _ids(planned) != _ids(now):
+            raise _Failed("it was changed by somebody else after the plan was made. Run again to plan from what it is now")
+        self._before = now
+        for operation in self._plan.operations:
+            if operation.kind in _DESTROYING:
+                users = _users(now, operation)
+                if users:
+                    raise _Failed(
+                        "%s began to use %s after the plan was made. "
+                        "Stop it, or ask for a layout that holds this instance"
+                        % (words.processes(users), words.doing(operation).split(" ", 1)[1]),
+                        users,
+                    )
+        self._refuse_hopeless(now)
+
+    def _refuse_hopeless(self, now: Gpu) -> None:
+        """Do not destroy instances for a mode change that cannot become active while somebody holds the GPU."""
+        wanted = _mode_wanted(self._plan)
+        clients = _clients(now)
+        if wanted is False and now.instances and clients and not now.resetless:
+            raise _Waits(
+                "MIG mode can be switched off only by a reset of the GPU, and %s uses it. Nothing was changed: stop "
+                "it and run again" % words.processes(clients),
+                clients,
+            )
+
+    def _carry_out(self, plan: Plan) -> None:
+        steps = list(plan.operations)
+        if plan.waiting:
+            # Asked for before without success; what stood in the way may be gone.
+            first = next((i for i, step in enumerate(steps) if step.kind not in _DESTROYING), len(steps))
+            steps.insert(first, Operation(SET_MODE, enabled=_mode_wanted(plan)))
+        for position, step in enumerate(steps):
+            self._now = step
+            if step.kind == SET_MODE:
+                self._set_mode(bool(step.enabled))
+            elif step.kind == CREATE_CI:
+                self._create_ci(step, steps[position:])
+            else:
+                self._step(step)
+        self._now = None
+        if plan.deferred:
+            self._plan = self._replan(self._journal.state)
+            if self._plan.deferred or self._plan.waiting or self._plan.set_mode is not None:
+                raise _Failed("it tells no profiles although its MIG mode is on")
+            self._carry_out(self._plan)
+
+    def _step(self, step: Operation) -> None:
+        journal = self._journal
+        if step.profile is None or step.placement is None:
+            raise ValueError("%s names no instance" % (step,))
+        if step.kind == CREATE_GI:
+            journal.create_gi(step.profile, step.placement)
+            return
+        instance = journal.instance(step.placement)
+        if step.kind == DESTROY_GI:
+            journal.destroy_gi(instance)
+        elif step.ci_id is not None:
+            journal.destroy_ci(instance, step.ci_id, step.slices or 0)
+
+    def _create_ci(self, step: Operation, rest: t.Sequence[Operation]) -> None:
+        if step.placement is None:
+            raise ValueError("%s names no instance" % (step,))
+        instance = self._journal.instance(step.placement)
+        if step.placement not in self._choices:
+            slices = [
+                other.slices or 0 for other in rest if other.kind == CREATE_CI and other.placement == step.placement
+            ]
+            offered = self._journal.driver.compute_profiles(self._before.index, instance.id)
+            try:
+                self._choices[step.placement] = list(choose(offered, slices, instance.compute_instances))
+            except LookupError as error:
+                raise _Failed(
+                    "the driver offers no compute instance of %s slices in %s"
+                    % (error, words.gpu_instance(self._journal.state, instance))
+                ) from error
+        profile, start = self._choices[step.placement].pop(0)
+        self._journal.create_ci(instance, profile, start)
+
+    def _set_mode(self, enabled: bool) -> None:
+        status = self._journal.set_mode(enabled)
+        now = self._journal.read()
+        if now.mode_current == enabled:
+            return
+        if now.resetless:
+            clients = _clients(now)
+            raise _Failed(
+                "MIG mode was not switched %s (activation status %s): %s"
+                % (_on(enabled), codes.NAMES.get(status, status), _held_by(clients)),
+                clients,
+            )
+        self._reset(enabled, now)
+
+    def _reset(self, enabled: bool, now: Gpu) -> None:
+        """The change is pending. Reset this one GPU if that is allowed and nobody uses it."""
+        pending = "MIG mode will be %s after the next reset of the GPU or reboot of the node" % _on(enabled)
+        if now.processes:
+            raise _Waits(
+                "%s; %s uses it now. Stop it and run again" % (pending, words.processes(now.processes)), now.processes
+            )
+        if now.instances:
+            raise _Waits("%s, which would destroy the instances that it holds" % pending)
+        if not self._reset_allowed:
+            raise _Waits("%s. Allow the reset with reset: true, or reboot" % pending)
+        self._now = Operation(RESET)
+        try:
+            self._journal.reset()
+        except DriverError as error:
+            if error.code in (codes.NOT_SUPPORTED, codes.RESET_TYPE_NOT_SUPPORTED):
+                raise _Waits("%s. It cannot be reset (%s): reboot" % (pending, error), reboot=True) from error
+            if error.code in (codes.IN_USE, codes.FUNCTION_NOT_FOUND):
+                clients = _clients(self._journal.read())
+                raise _Waits("%s. It could not be reset (%s): %s" % (pending, error, _held_by(clients)), clients) from error
+            raise
+        if self._journal.read().mode_current != enabled:
+            raise _Waits("%s. The reset alone did not do it: reboot" % pending, reboot=True)
+
+    def _verify(self) -> None:
+        """The GPU must have become what was planned. It is asked twice before it is called wrong."""
+        for attempt in range(2):
+            try:
+                wrong = mismatch(self._plan, self._journal.read())
+            except DriverError as error:
+                if attempt:
+                    raise _Unverified(str(error)) from error
+                continue
+            if wrong is None:
+                return
+        raise _Failed("read back, the GPU is not what was planned: %s" % wrong)
+
+    def _waiting(self, waits: _Waits) -> Outcome:
+        return self._outcome(
+            reset_required=not waits.reboot,
+            reboot_required=waits.reboot,
+            notice="%s: %s" % (self._before.label, waits),
+            clients=waits.clients,
+        )
+
+    def _failed(self, error: Exception) -> Outcome:
+        if isinstance(error, _Unverified):
+            return self._outcome(
+                error="%s: everything was done as planned, but could not be read back: %s. "
+                "Run again to verify it" % (self._before.label, error)
+            )
+        under_way = self._now
+        restored = restore(self._journal, self._before)
+        clients = self._culprits(error, under_way, restored)
+        parts = ["%s: %s" % (self._before.label, _what(error, under_way))]
+        if isinstance(error, DriverError) and error.code == codes.IN_USE:
+            parts.append(_held_by(clients))
+        parts.extend(_aftermath(restored))
+        return self._outcome(error=". ".join(part.rstrip(".") for part in parts), restored=not restored.missing, clients=clients)
+
+    def _culprits(
+        self, error: Exception, under_way: t.Optional[Operation], restored: Restored
+    ) -> t.Tuple[Process, ...]:
+        if isinstance(error, _Failed):
+            return error.clients
+        if isinstance(error, DriverError) and error.code == codes.IN_USE and restored.seen is not None:
+            if under_way is not None and under_way.kind in _DESTROYING:
+                return _users(restored.seen, under_way)
+            return _clients(restored.seen)
+        return ()
+
+    def _outcome(self, **fields: t.Any) -> Outcome:
+        return Outcome(self._before, self._journal.state, self._plan, tuple(self._journal.performed), **fields)
+
+
+class _Unverified(Exception):
+    """All writes were made, and then the GPU could not be read."""
+
+
+def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
+    """In words, how the GPU differs from what the plan leads to; None if it does not."""
+    if plan.target is not None and plan.target.enabled != bool(gpu.mode_current):
+        return "MIG mode is %s" % _on(bool(gpu.mode_current))
+    wanted = {(kept.instance.profile_id, kept.instance.placement): kept.wanted for kept in plan.kept}
+    wanted.update({(new.wanted.profile.id, new.placement): new.wanted for new in plan.created})
+    present = {(gi.profile_id, gi.placement): gi for gi in gpu.instances}
+    for key in sorted(set(wanted) - set(present)):
+        return "%s is missing" % words.place(wanted[key].profile.name, key[1])
+    for key in sorted(set(present) - set(wanted)):
+        return "%s is there" % words.gpu_instance(gpu, present[key])
+    for key, gi in present.items():
+        if sorted(ci.slices for ci in gi.compute_instances) != sorted(wanted[key].slices):
+            return words.gpu_instance(gpu, gi)
+    return None
+
+
+def _what(error: Exception, under_way: t.Optional[Operation]) -> str:
+    if isinstance(error, (MigError, _Failed)):
+        return str(error)
+    text = str(error) if isinstance(error, DriverError) else "internal error: %r" % error
+    return "%s failed: %s" % (words.doing(under_way), text) if under_way is not None else text
+
+
+def _aftermath(restored: Restored) -> t.List[str]:
+    if restored.missing:
+        return [
+            "It could not be put back to what it was: %s" % "; ".join(restored.missing),
+            "Run again: what is there is kept, and what is missing is made",
+        ]
+    parts = ["It is as it was before"]
+    if restored.new_uuids:
+        parts.append("New UUIDs of MIG devices that were made again: %s" % ", ".join(restored.new_uuids))
+    return parts
+
+
+def _mode_wanted(plan: Plan) -> t.Optional[bool]:
+    """The mode that the plan asks for, also where it was asked for before; None if the mode is right."""
+    if plan.waiting:
+        return plan.target is None or plan.target.enabled
+    return plan.set_mode
+
+
+def _ids(gpu: Gpu) -> t.Set[t.Tuple[int, int]]:
+    return {(gi.id, -1) for gi in gpu.instances} | {
+        (gi.id, ci.id) for gi in gpu.instances for ci in gi.compute_instances
+    }
+
+
+def _clients(gpu: Gpu) -> t.Tuple[Process, ...]:
+    """Processes that use the GPU as a whole."""
+    return tuple(process for process in gpu.processes if process.gi_id is None)
+
+
+def _users(gpu: Gpu, operation: Operation) -> t.Tuple[Process, ...]:
+    """Processes on what the operation destroys."""
+    return tuple(
+        process
+        for process in gpu.processes
+        if process.gi_id == operation.gi_id
+        and (operation.kind == DESTROY_GI or process.ci_id is None or process.ci_id == operation.ci_id)
+    )
+
+
+def _held_by(clients: t.Sequence[Process]) -> str:
+    if clients:
+        return "it is used by %s. Stop this and run again" % words.processes(clients)
+    return "%s. Stop what does and run again" % words.USUAL_HOLDERS
+
+
+def _on(enabled: t.Optional[bool]) -> str:
+    return "on" if enabled else "off"

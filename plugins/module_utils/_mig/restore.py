@@ -1,0 +1,189 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Putting a GPU back to what it was when something failed half-way.
+
+What is done follows from what the GPU is now, not from which call failed: a call may fail
+after it took effect. Only what this run made is removed, and only what it destroyed is
+made again.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._driver.errors import DriverError
+from . import words
+from .model import ComputeInstance, Gpu, GpuInstance
+
+if t.TYPE_CHECKING:
+    from .._driver.base import CiProfile
+    from .journal import Journal
+
+
+class Restored(t.NamedTuple):
+    """How the GPU is after the attempt, and in words what differs from before (empty: nothing)."""
+
+    seen: t.Optional[Gpu]  # as it was found before anything was put back; None where it could not be read
+    after: Gpu
+    missing: t.Tuple[str, ...]
+    new_uuids: t.Tuple[str, ...]  # of MIG devices that had another UUID before
+
+
+def restore(journal: Journal, before: Gpu) -> Restored:
+    return _Restoration(journal, before).run()
+
+
+class _Restoration:
+    """Goes on after a step that fails: each instance that comes back is worth having."""
+
+    def __init__(self, journal: Journal, before: Gpu) -> None:
+        self._journal = journal
+        self._before = before
+        self._problems: t.List[str] = []
+
+    def run(self) -> Restored:
+        # If it cannot be read, the journal says what it must be.
+        seen = self._read()
+        self._remove()
+        self._switch_back()
+        self._recreate()
+        after = self._read()
+        missing = differences(self._before, self._journal.state)
+        if after is None:
+            missing.append("the GPU could not be read afterwards")
+        if missing:
+            missing.extend(self._problems)
+        return Restored(seen, self._journal.state, tuple(missing), _new_uuids(self._before, self._journal.state))
+
+    def _read(self) -> t.Optional[Gpu]:
+        """Read, twice if need be: a GPU that just failed deserves a second question."""
+        for _attempt in range(2):
+            try:
+                return self._journal.read()
+            except Exception as error:
+                problem = _words(error)
+        self._problems.append(problem)
+        return None
+
+    def _remove(self) -> None:
+        """Remove what this run made and what was not there before."""
+        had = {(gi.placement, gi.profile_id): gi for gi in self._before.instances}
+        for gi in self._journal.state.instances:
+            key = (gi.placement, gi.profile_id)
+            if key in had:
+                if gi.placement in self._journal.entered:
+                    self._try(self._destroy_cis, gi, _extra(gi, had[key]))
+            elif key in self._journal.attempted:
+                self._try(self._destroy_gi, gi)
+
+    def _switch_back(self) -> None:
+        now, before = self._journal.state, self._before
+        if now.mode_current == before.mode_current and now.mode_pending == before.mode_pending:
+            return
+        # Where the mode itself is back, a change that was pending before is only asked for again.
+        wanted = before.mode_pending if now.mode_current == before.mode_current else before.mode_current
+        if wanted is None:
+            return
+        self._try(self._journal.set_mode, wanted)
+        self._read()
+
+    def _recreate(self) -> None:
+        """Create what is missing, in the old order: then the driver gives the old ids, and with them the old UUIDs."""
+        for old in sorted(self._before.instances, key=lambda gi: gi.id):
+            self._try(self._recreate_one, old)
+
+    def _recreate_one(self, old: GpuInstance) -> None:
+        same = [
+            gi
+            for gi in self._journal.state.instances
+            if (gi.placement, gi.profile_id) == (old.placement, old.profile_id)
+        ]
+        if same:
+            now = same[0]
+        elif self._journal.state.mode_current:
+            now = self._journal.create_gi(self._before.profile(old.profile_id), old.placement)
+        else:
+            return
+        lost = _extra(old, now)
+        if lost:
+            offered = {
+                profile.id: profile for profile in self._journal.driver.compute_profiles(self._before.index, now.id)
+            }
+            for ci in lost:
+                self._try(self._recreate_ci, now, ci, offered)
+
+    def _recreate_ci(self, gi: GpuInstance, ci: ComputeInstance, offered: t.Mapping[int, CiProfile]) -> None:
+        profile = offered[ci.profile_id]
+        known = ci.placement is not None and tuple(ci.placement) in profile.placements
+        self._journal.create_ci(gi, profile, ci.placement.start if known and ci.placement else None)
+
+    def _destroy_cis(self, gi: GpuInstance, cis: t.Sequence[ComputeInstance]) -> None:
+        for ci in cis:
+            self._journal.destroy_ci(gi, ci.id, ci.slices)
+
+    def _destroy_gi(self, gi: GpuInstance) -> None:
+        self._destroy_cis(gi, gi.compute_instances)
+        self._journal.destroy_gi(gi)
+
+    def _try(self, step: t.Callable[..., t.Any], *args: t.Any) -> None:
+        try:
+            step(*args)
+        except Exception as error:  # not even a defect of ours may keep the rest from coming back
+            self._problems.append(_words(error))
+
+
+def differences(before: Gpu, after: Gpu) -> t.List[str]:
+    """In words, what a GPU lacks of what it was, and what it has instead."""
+    out: t.List[str] = []
+    was, now = words.shape(before), words.shape(after)
+    out.extend("missing: %s" % text for text in _texts(before, was - now))
+    out.extend("new: %s" % text for text in _texts(after, now - was))
+    if before.mode_current != after.mode_current:
+        out.append("MIG mode is %s" % ("on" if after.mode_current else "off"))
+    if before.mode_pending != after.mode_pending:
+        out.append("MIG mode will be %s after the next reset" % ("on" if after.mode_pending else "off"))
+    return out
+
+
+def _texts(gpu: Gpu, shapes: t.Counter[t.Any]) -> t.List[str]:
+    return [
+        words.gpu_instance(gpu, gi)
+        for gi in gpu.instances
+        if any(key in shapes for key in words.shape(gpu._replace(instances=(gi,))))
+    ]
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, DriverError) else "internal error: %r" % error
+
+
+def _extra(gi: GpuInstance, than: GpuInstance) -> t.List[ComputeInstance]:
+    """Compute instances of the one that the other lacks, in order of id."""
+    left = list(than.compute_instances)
+    extra = []
+    for ci in sorted(gi.compute_instances, key=lambda ci: ci.id):
+        twin = _twin(ci, left)
+        if twin is None:
+            extra.append(ci)
+        else:
+            left.remove(twin)
+    return extra
+
+
+def _twin(ci: ComputeInstance, among: t.Sequence[ComputeInstance]) -> t.Optional[ComputeInstance]:
+    for other in among:
+        same_place = ci.placement == other.placement or ci.placement is None or other.placement is None
+        if other.profile_id == ci.profile_id and same_place:
+            return other
+    return None
+
+
+def _new_uuids(before: Gpu, after: Gpu) -> t.Tuple[str, ...]:
+    def uuids(gpu: Gpu) -> t.Set[str]:
+        return {ci.uuid for gi in gpu.instances for ci in gi.compute_instances if ci.uuid is not None}
+
+    return tuple(sorted(uuids(after) - uuids(before)))

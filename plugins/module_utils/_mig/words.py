@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Instances and processes as messages name them."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from .model import Gpu, GpuInstance, Placement, Process
+from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
+
+# What keeps a GPU from changing its mode without being listed as a process.
+USUAL_HOLDERS = (
+    "nvidia-persistenced, DCGM, a monitoring agent, a device plugin or a display server may hold the GPU "
+    "without being listed"
+)
+
+
+def profile_name(gpu: Gpu, profile_id: int) -> str:
+    for profile in gpu.board.profiles:
+        if profile.id == profile_id:
+            return profile.name
+    return "profile %d" % profile_id
+
+
+def place(name: str, placement: Placement) -> str:
+    return "%s at %s" % (name, placement)
+
+
+def gpu_instance(gpu: Gpu, instance: GpuInstance) -> str:
+    """``3g.40gb at 4:4 with compute instances 1c+2c``."""
+    text = place(profile_name(gpu, instance.profile_id), instance.placement)
+    if not instance.compute_instances:
+        return text + " without compute instance"
+    sizes = sorted((ci.slices for ci in instance.compute_instances), reverse=True)
+    kind = "compute instance" if len(sizes) == 1 else "compute instances"
+    return "%s with %s %s" % (text, kind, "+".join("%dc" % size for size in sizes))
+
+
+def processes(found: t.Iterable[Process]) -> str:
+    """Each process once, even if it is listed for several instances."""
+    known = sorted({(process.pid, process.name or "unknown") for process in found})
+    return ", ".join("PID %d (%s)" % user for user in known)
+
+
+def doing(operation: Operation) -> str:
+    """What was going on when something failed: ``creating 3g.40gb at 4:4``."""
+    if operation.kind == SET_MODE:
+        return "switching MIG mode %s" % ("on" if operation.enabled else "off")
+    if operation.kind == RESET:
+        return "resetting the GPU"
+    name = operation.profile.name if operation.profile else "GPU instance"
+    where = place(name, operation.placement) if operation.placement else name
+    if operation.kind == CREATE_GI:
+        return "creating " + where
+    if operation.kind == DESTROY_GI:
+        return "destroying " + where
+    inside = "a compute instance of %s slices" % (operation.slices if operation.slices is not None else "unknown")
+    return "%s %s in %s" % ({CREATE_CI: "creating", DESTROY_CI: "destroying"}[operation.kind], inside, where)
+
+
+def shape(gpu: Gpu) -> t.Counter[t.Tuple[int, Placement, t.Tuple[t.Any, ...]]]:
+    """The instances without their ids, for comparing two moments: profile, placement, and what is inside."""
+    return Counter(
+        (gi.profile_id, gi.placement, tuple(sorted(_ci_shape(ci.profile_id, ci.placement) for ci in gi.compute_instances)))
+        for gi in gpu.instances
+    )
+
+
+def _ci_shape(profile_id: int, placement: t.Optional[Placement]) -> t.Tuple[int, int, int]:
+    return (profile_id, placement.start, placement.size) if placement else (profile_id, -1, -1)

@@ -1,0 +1,481 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import InfeasibleError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import RESET, SET_MODE
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import (
+    A100,
+    H100,
+    FakeDriver,
+    FakeGpu,
+    profile,
+)
+
+OFF = Target(False)
+
+
+def target(board, *names):
+    """``target(A100, "3g.20gb", "1g.5gb")``; a pair is a name and compute instances."""
+    return Target(
+        True,
+        tuple(
+            Wanted(profile(board, name[0]), None, name[1]) if isinstance(name, tuple) else Wanted(profile(board, name))
+            for name in names
+        ),
+    )
+
+
+def run(driver, wanted, reset=False, index=0):
+    gpu = driver.gpus[index].snapshot()
+    first = plan(gpu, wanted) if gpu.profiles_known or not wanted.enabled else deferred_plan(gpu)
+    return converge(driver, [first], lambda now: plan(now, wanted), reset)[0]
+
+
+def layout(gpu):
+    """Names with compute instance sizes, in order of place."""
+    return [
+        (what.name, place.start, tuple(sorted(size for _id, size, _sms, _place in cis.values())))
+        for what, place, cis in sorted(gpu.instances.values(), key=lambda item: item[1])
+    ]
+
+
+@pytest.fixture
+def a100():
+    return FakeGpu(board=A100)
+
+
+def mixed(gpu):
+    gpu.add("3g.20gb", 4)
+    gpu.add("1g.5gb", 0)
+    gpu.add("1g.5gb", 1)
+    return gpu
+
+
+def test_creates_what_is_wanted_and_reports_it_with_ids(a100):
+    outcome = run(FakeDriver(a100), target(A100, "3g.20gb", ("4g.20gb", (2, 1, 1))))
+    assert outcome.error is None and outcome.restored is None
+    assert outcome.changed
+    assert layout(a100) == [("4g.20gb", 0, (1, 1, 2)), ("3g.20gb", 4, (3,))]
+    assert outcome.after == a100.snapshot()
+    assert all(operation.gi_id is not None for operation in outcome.performed)
+    assert [operation.ci_id for operation in outcome.performed if operation.slices] == [0, 1, 2, 0]
+
+
+def test_keeps_what_is_wanted_already(a100):
+    mixed(a100)
+    before = {gi.id: gi for gi in a100.snapshot().instances}
+    outcome = run(FakeDriver(a100), target(A100, "3g.20gb", "1g.5gb", "2g.10gb"))
+    assert outcome.error is None
+    assert sorted(name for name, _start, _cis in layout(a100)) == ["1g.5gb", "2g.10gb", "3g.20gb"]
+    assert len([gi for gi in outcome.after.instances if before.get(gi.id) == gi]) == 2
+
+
+def test_a_second_run_does_nothing(a100):
+    wanted = target(A100, "3g.20gb", "1g.5gb")
+    driver = FakeDriver(a100)
+    run(driver, wanted)
+    driver.calls.clear()
+    outcome = run(driver, wanted)
+    assert not outcome.changed and not outcome.performed
+    assert driver.calls == []
+
+
+def test_several_compute_instances_lie_where_all_fit(a100):
+    """Two of two slices in 4g can start at 0 and 2 only: a first one at 1 would block both."""
+    run(FakeDriver(a100), target(A100, ("4g.20gb", (2, 2))))
+    assert layout(a100) == [("4g.20gb", 0, (2, 2))]
+
+
+def test_a_whole_instance_gets_all_its_multiprocessors():
+    gpu = FakeGpu(board=H100)
+    wide = next(p for p in H100.profiles if p.constant == 9)
+    run(FakeDriver(gpu), Target(True, (Wanted(wide),)))
+    assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [26]
+
+
+def test_several_one_slice_instances_take_the_kind_that_goes_together():
+    gpu = FakeGpu(board=H100)
+    run(FakeDriver(gpu), target(H100, ("2g.20gb", (1, 1))))
+    assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [16, 16]
+
+
+def test_compute_instances_without_known_places_are_left_to_the_driver(a100):
+    a100.tells_ci_places = False
+    run(FakeDriver(a100), target(A100, ("4g.20gb", (2, 1, 1))))
+    assert layout(a100) == [("4g.20gb", 0, (1, 1, 2))]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_every_call_that_fails_leaves_the_gpu_as_it_was_or_as_wanted(late):
+    """Also where a call fails after it took effect."""
+    wanted = target(A100, "4g.20gb", ("3g.20gb", (2, 1)))
+    reference = FakeDriver(mixed(FakeGpu()))
+    run(reference, wanted)
+    assert len(reference.writes) == 9
+    for position in range(len(reference.calls)):
+        names = [name for name, _index in reference.calls]
+        name, nth = names[position], names[:position].count(names[position])
+        gpu = mixed(FakeGpu())
+        before = layout(gpu)
+        driver = FakeDriver(gpu)
+        driver.late = late
+        driver.fail = {(name, nth): errors.UNKNOWN}
+        outcome = run(driver, wanted)
+        if outcome.error is None:
+            assert layout(gpu) == layout(reference.gpus[0])
+        else:
+            assert "told to fail" in outcome.error
+            assert layout(gpu) == before, outcome.error
+            assert not outcome.changed
+            assert "as it was before" in outcome.error or "Nothing was changed" in outcome.error
+        assert run(FakeDriver(gpu), wanted).error is None
+        assert layout(gpu) == layout(reference.gpus[0])
+
+
+def test_a_function_that_never_works_again_is_named_with_what_is_missing(a100):
+    mixed(a100)
+    driver = FakeDriver(a100)
+    driver.always = {"create_gpu_instance": errors.INSUFFICIENT_RESOURCES}
+    outcome = run(driver, target(A100, "7g.40gb"))
+    assert outcome.restored is False and outcome.changed
+    assert "creating 7g.40gb at 0:8 failed: create_gpu_instance: INSUFFICIENT_RESOURCES" in outcome.error
+    for missing in ("3g.20gb at 4:4 with compute instance 3c", "1g.5gb at 0:1", "1g.5gb at 1:1"):
+        assert "missing: " + missing in outcome.error
+    assert "Run again" in outcome.error
+    assert layout(a100) == []
+
+
+def test_a_gpu_that_dies_half_way_is_reported_from_the_journal(a100):
+    mixed(a100)
+    driver = FakeDriver(a100)
+
+    def die(name):
+        if name == "create_gpu_instance":
+            driver.always = dict.fromkeys(
+                ("read", "create_gpu_instance", "create_compute_instance", "compute_profiles"), errors.GPU_IS_LOST
+            )
+
+    driver.before = die
+    outcome = run(driver, target(A100, "7g.40gb"))
+    assert outcome.restored is False
+    assert outcome.error.count("missing: ") == 3
+    assert "could not be read afterwards" in outcome.error
+    assert "GPU_IS_LOST" in outcome.error
+
+
+def test_what_others_made_meanwhile_is_not_touched(a100):
+    """An instance that appears beside ours during the run is not ours to remove."""
+    driver = FakeDriver(a100)
+    driver.fail = {("create_compute_instance", 0): errors.UNKNOWN}
+    intruded = []
+
+    def intrude(name):
+        if name == "create_compute_instance" and not intruded:
+            intruded.append(a100.add("1g.5gb", 0))
+
+    driver.before = intrude
+    outcome = run(driver, target(A100, "3g.20gb"))
+    assert layout(a100) == [("1g.5gb", 0, (1,))]
+    assert outcome.restored is False
+    assert "new: 1g.5gb at 0:1" in outcome.error
+
+
+def test_a_process_that_came_after_the_plan_keeps_its_instance(a100):
+    mixed(a100)
+    driver = FakeDriver(a100)
+    wanted = target(A100, "7g.40gb")
+    first = plan(a100.snapshot(), wanted)
+    gi_id = next(gi.id for gi in a100.snapshot().instances if gi.placement.start == 4)
+    a100.use(gi_id, 0)
+    outcome = converge(driver, [first], lambda now: plan(now, wanted))[0]
+    assert "PID 4711 (python) began to use" in outcome.error and "3g.20gb at 4:4" in outcome.error
+    assert "Nothing was changed" in outcome.error
+    assert [client.pid for client in outcome.clients] == [4711]
+    assert driver.writes == []
+
+
+def test_a_process_that_comes_during_the_run_is_named_and_everything_is_put_back(a100):
+    mixed(a100)
+    before = a100.snapshot()
+    driver = FakeDriver(a100)
+    victim = next(gi.id for gi in before.instances if gi.placement.start == 4)
+
+    def arrive(name):
+        if name == "destroy_gpu_instance" and not a100.processes:
+            a100.use(victim, 0, 99, "train")
+
+    driver.before = arrive
+    outcome = run(driver, target(A100, "7g.40gb"))
+    assert outcome.restored is True
+    assert [client.pid for client in outcome.clients] == [99]
+    assert "IN_USE" in outcome.error and "PID 99 (train)" in outcome.error and "as it was before" in outcome.error
+    a100.processes.clear()
+    assert a100.snapshot() == before
+
+
+def test_a_gpu_changed_by_somebody_else_is_left_alone(a100):
+    mixed(a100)
+    wanted = target(A100, "7g.40gb")
+    first = plan(a100.snapshot(), wanted)
+    a100.add("1g.5gb", 2)
+    driver = FakeDriver(a100)
+    outcome = converge(driver, [first], lambda now: plan(now, wanted))[0]
+    assert "changed by somebody else" in outcome.error and "Run again" in outcome.error
+    assert driver.writes == []
+
+
+def test_read_back_must_match(a100):
+    driver = FakeDriver(a100)
+
+    def steal(name):
+        if name == "read" and driver.writes:
+            for gi_id in list(a100.instances):
+                a100.instances[gi_id][2].clear()
+
+    driver.before = steal
+    outcome = run(driver, target(A100, "3g.20gb"))
+    assert re.search("not what was planned: 3g.20gb at .:4 without compute instance", outcome.error)
+    assert layout(a100) == []
+    assert outcome.restored is True
+
+
+def test_a_state_that_cannot_be_read_back_is_not_torn_down(a100):
+    driver = FakeDriver(a100)
+    driver.fail = {("read", 1): errors.UNKNOWN, ("read", 2): errors.UNKNOWN}
+    outcome = run(driver, target(A100, "3g.20gb"))
+    assert "could not be read back" in outcome.error
+    assert [name for name, _start, _cis in layout(a100)] == ["3g.20gb"]
+    assert outcome.restored is None
+
+
+def test_new_uuids_of_restored_instances_are_told(a100):
+    """Hardware gives back the old ones as far as is known; if it does not, the user must learn it."""
+    mixed(a100)
+    driver = FakeDriver(a100)
+    driver.fail = {("create_gpu_instance", 0): errors.UNKNOWN}
+
+    def rename(name):
+        if name == "create_gpu_instance":
+            a100.index = 9  # the fake's UUIDs follow from it
+
+    driver.before = rename
+    snapshot = a100.snapshot
+    a100.snapshot = lambda: snapshot()._replace(index=0, uuid="GPU-same")
+    outcome = run(driver, target(A100, "7g.40gb"))
+    assert outcome.restored is True
+    assert "New UUIDs of MIG devices that were made again: MIG-9-" in outcome.error
+
+
+# MIG mode
+
+
+def off(board=A100, **kwargs):
+    return FakeGpu(board=board, mode=False, **kwargs)
+
+
+def test_mode_on_and_layout_in_one_run():
+    gpu = off()
+    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"))
+    assert outcome.error is None and not outcome.reset_required
+    assert gpu.current and layout(gpu) == [("7g.40gb", 0, (7,))]
+
+
+def test_mode_off_after_the_last_instance():
+    gpu = mixed(FakeGpu())
+    outcome = run(FakeDriver(gpu), OFF)
+    assert outcome.error is None
+    assert not gpu.current and not gpu.instances
+    assert outcome.performed[-1].kind == SET_MODE
+
+
+def test_pending_without_permission_to_reset_is_no_error():
+    gpu = off(activation=errors.RESET_REQUIRED)
+    driver = FakeDriver(gpu)
+    outcome = run(driver, target(A100, "7g.40gb"))
+    assert outcome.error is None
+    assert outcome.reset_required and not outcome.reboot_required
+    assert outcome.changed and gpu.pending and not gpu.current
+    assert "Allow the reset with reset: true, or reboot" in outcome.notice
+    assert driver.writes == ["set_mode"]
+
+
+def test_a_change_that_waits_is_tried_again_and_is_no_change_if_it_still_waits():
+    gpu = off(activation=errors.RESET_REQUIRED)
+    wanted = target(A100, "7g.40gb")
+    run(FakeDriver(gpu), wanted)
+    again = run(FakeDriver(gpu), wanted)
+    assert again.reset_required and not again.changed and again.error is None
+    gpu.activation = errors.SUCCESS
+    last = run(FakeDriver(gpu), wanted)
+    assert not last.reset_required and layout(gpu) == [("7g.40gb", 0, (7,))]
+
+
+def test_pending_is_ended_by_a_reset_if_that_is_allowed():
+    gpu = off(activation=errors.RESET_REQUIRED)
+    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    assert outcome.error is None and not outcome.reset_required
+    assert RESET in [operation.kind for operation in outcome.performed]
+    assert layout(gpu) == [("7g.40gb", 0, (7,))]
+
+
+def test_a_gpu_with_clients_is_never_reset():
+    gpu = off()
+    gpu.use(pid=7, name="jupyter")
+    driver = FakeDriver(gpu)
+    outcome = run(driver, target(A100, "7g.40gb"), reset=True)
+    assert outcome.reset_required and outcome.error is None
+    assert "PID 7 (jupyter)" in outcome.notice
+    assert [client.pid for client in outcome.clients] == [7]
+    assert driver.writes == ["set_mode"]
+
+
+def test_a_hidden_client_keeps_the_reset_from_happening_and_is_guessed_at():
+    gpu = off()
+    gpu.hidden_client = True
+    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    assert outcome.reset_required and outcome.error is None
+    assert "nvidia-persistenced" in outcome.notice
+
+
+@pytest.mark.parametrize("code", [errors.NOT_SUPPORTED, errors.RESET_TYPE_NOT_SUPPORTED])
+def test_where_no_reset_exists_a_reboot_is_required(code):
+    gpu = off(activation=errors.RESET_REQUIRED)
+    gpu.reset_error = code
+    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    assert outcome.reboot_required and not outcome.reset_required and outcome.error is None
+    assert "reboot" in outcome.notice
+
+
+def test_a_reset_that_fails_otherwise_is_an_error_and_the_mode_is_put_back():
+    gpu = off(activation=errors.RESET_REQUIRED)
+    gpu.reset_error = errors.UNKNOWN
+    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    assert "resetting the GPU failed" in outcome.error
+    assert outcome.restored is True
+    assert (gpu.current, gpu.pending) == (False, False)
+
+
+def test_switching_off_under_a_client_destroys_nothing():
+    """On Ampere the mode would only be pending, and the instances would be gone for nothing."""
+    gpu = mixed(FakeGpu())
+    gpu.use(pid=7, name="monitor")
+    driver = FakeDriver(gpu)
+    outcome = run(driver, OFF, reset=True)
+    assert outcome.reset_required and outcome.error is None and not outcome.changed
+    assert "PID 7 (monitor)" in outcome.notice and "Nothing was changed" in outcome.notice
+    assert driver.writes == []
+
+
+def test_hopper_refuses_a_mode_change_under_a_client_and_is_put_back():
+    gpu = FakeGpu(board=H100)
+    gpu.add("3g.40gb", 4)
+    gpu.use(pid=7, name="monitor")
+    before = gpu.snapshot()
+    outcome = run(FakeDriver(gpu), OFF)
+    assert "switching MIG mode off failed" in outcome.error and "PID 7 (monitor)" in outcome.error
+    assert not outcome.reset_required and outcome.restored is True
+    assert gpu.snapshot() == before
+
+
+def test_cancelling_a_pending_change_keeps_the_instances():
+    gpu = mixed(FakeGpu())
+    gpu.pending = False
+    outcome = run(FakeDriver(gpu), target(A100, "3g.20gb", "1g.5gb", "1g.5gb"), reset=True)
+    assert outcome.error is None and [operation.kind for operation in outcome.performed] == [SET_MODE]
+    assert gpu.pending and len(gpu.instances) == 3
+
+
+def test_a_gpu_that_tells_its_profiles_late_is_planned_again_after_the_mode_is_on():
+    gpu = off(tells_profiles=False)
+    outcome = run(FakeDriver(gpu), target(A100, "3g.20gb"))
+    assert outcome.error is None
+    assert [name for name, _start, _cis in layout(gpu)] == ["3g.20gb"]
+    assert len(outcome.plan.created) == 1
+
+
+@pytest.mark.parametrize("board", [A100, H100])
+def test_if_the_late_plan_refuses_the_mode_is_put_back(board):
+    gpu = off(board, tells_profiles=False)
+
+    def refuse(_now):
+        raise InfeasibleError("too much")
+
+    driver = FakeDriver(gpu)
+    outcome = converge(driver, [deferred_plan(gpu.snapshot())], refuse)[0]
+    assert "too much" in outcome.error and outcome.restored is True
+    assert (gpu.current, gpu.pending) == (False, False)
+    assert driver.writes == ["set_mode", "set_mode"]
+
+
+def test_a_late_plan_may_wait_for_a_reset():
+    gpu = off(tells_profiles=False, activation=errors.RESET_REQUIRED)
+    wanted = target(A100, "3g.20gb")
+    first = run(FakeDriver(gpu), wanted)
+    assert first.reset_required and first.error is None
+    second = run(FakeDriver(gpu), wanted, reset=True)
+    assert second.error is None and [name for name, _start, _cis in layout(gpu)] == ["3g.20gb"]
+
+
+def test_an_error_after_switching_on_switches_off_again():
+    gpu = off(H100)
+    driver = FakeDriver(gpu)
+    driver.fail = {("create_compute_instance", 0): errors.INSUFFICIENT_RESOURCES}
+    outcome = run(driver, target(H100, "7g.80gb"))
+    assert outcome.restored is True
+    assert not gpu.current and not gpu.instances
+
+
+# Several GPUs
+
+
+def test_gpus_converge_side_by_side_and_come_back_in_order():
+    gpus = [FakeGpu(index) for index in range(4)]
+    driver = FakeDriver(*gpus)
+    meeting = threading.Barrier(4, timeout=60)
+
+    def meet(name):
+        if name == "create_gpu_instance":
+            meeting.wait()  # passes only if all four create at the same time
+
+    driver.before = meet
+    wanted = target(A100, "7g.40gb")
+    told = []
+    plans = [plan(gpu.snapshot(), wanted) for gpu in gpus]
+    outcomes = converge(
+        driver, plans, lambda now: plan(now, wanted), progress=lambda gpu, op: told.append((gpu.index, op.kind))
+    )
+    assert [outcome.before.index for outcome in outcomes] == [0, 1, 2, 3]
+    assert all(outcome.error is None for outcome in outcomes)
+    assert len(told) == 8
+
+
+def test_one_gpu_that_fails_does_not_stop_the_others():
+    gpus = [mixed(FakeGpu(index)) for index in range(3)]
+    gpus[1].use(pid=5)
+    driver = FakeDriver(*gpus)
+    wanted = target(A100, "7g.40gb")
+    plans = [plan(gpu.snapshot(), wanted) for gpu in gpus]
+    gpus[1].create = lambda *_args: (_ for _ in ()).throw(RuntimeError("a defect"))
+    outcomes = converge(driver, plans, lambda now: plan(now, wanted))
+    assert [outcome.error is None for outcome in outcomes] == [True, False, True]
+    assert "internal error" in outcomes[1].error and "a defect" in outcomes[1].error
+    assert [layout(gpu) for gpu in gpus[::2]] == [[("7g.40gb", 0, (7,))]] * 2
+
+
+def test_nothing_to_do_makes_no_call():
+    gpu = mixed(FakeGpu())
+    driver = FakeDriver(gpu)
+    assert converge(driver, [], lambda now: None) == ()
+    outcome = run(driver, target(A100, "3g.20gb", "1g.5gb", "1g.5gb"))
+    assert not outcome.changed and driver.calls == []
