@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The engine's types as plain data, in the one shape that results and facts share."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._mig import words
+from .._mig.profile import compute_name
+
+if t.TYPE_CHECKING:
+    from .._mig.model import Gpu, GpuInstance, Placement, Profile
+    from .._mig.operations import Operation
+
+Data = t.Dict[str, t.Any]
+
+
+def identity(gpu: Gpu) -> Data:
+    return {"index": gpu.index, "uuid": gpu.uuid, "pci_bus_id": gpu.pci_bus_id, "name": gpu.name}
+
+
+def instances(gpu: Gpu) -> t.List[Data]:
+    """The GPU instances that are on the GPU, in order of placement."""
+    return [_existing(gpu, instance) for instance in sorted(gpu.instances, key=lambda item: item.placement)]
+
+
+def gpu_instance(name: str, placement: Placement, gi_id: t.Optional[int], compute_instances: t.List[Data]) -> Data:
+    """Without id, one that does not exist yet."""
+    return {
+        "id": gi_id,
+        "profile": name,
+        "start": placement.start,
+        "size": placement.size,
+        "compute_instances": compute_instances,
+    }
+
+
+def compute_instance(name: str, slices: int, ci_id: t.Optional[int] = None, uuid: t.Optional[str] = None) -> Data:
+    """Without id and UUID, one that does not exist yet."""
+    return {"id": ci_id, "profile": name, "slices": slices, "uuid": uuid}
+
+
+def mig_devices(gpu_instances: t.Iterable[Data]) -> t.List[Data]:
+    """The compute instances of GPU instances, as the flat list of MIG devices that they are to a workload."""
+    return [
+        {"uuid": ci["uuid"], "gi_id": instance["id"], "ci_id": ci["id"], "profile": ci["profile"]}
+        for instance in gpu_instances
+        for ci in instance["compute_instances"]
+    ]
+
+
+def operation(gpu: Gpu, done: Operation) -> Data:
+    """One write, planned or made. Ids are left out: a plan does not know those of new instances."""
+    name = None
+    if done.profile is not None:
+        name = done.profile.name if done.slices is None else compute_name(done.profile, done.slices)
+    return {
+        "gpu": gpu.index,
+        "kind": done.kind,
+        "profile": name,
+        "placement": None if done.placement is None else str(done.placement),
+        "enabled": done.enabled,
+    }
+
+
+def _existing(gpu: Gpu, instance: GpuInstance) -> Data:
+    profile = _profile(gpu, instance.profile_id)
+    name = words.profile_name(gpu, instance.profile_id)
+    return gpu_instance(
+        name,
+        instance.placement,
+        instance.id,
+        [
+            compute_instance(compute_name(profile, ci.slices) if profile else name, ci.slices, ci.id, ci.uuid)
+            for ci in instance.compute_instances
+        ],
+    )
+
+
+def _profile(gpu: Gpu, profile_id: int) -> t.Optional[Profile]:
+    """None for an instance whose profile the driver does not list."""
+    return next((profile for profile in gpu.board.profiles if profile.id == profile_id), None)

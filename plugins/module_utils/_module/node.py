@@ -1,0 +1,213 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What a node tells about its GPUs and its driver without the driver: kernel files, PCI bus, packages, units.
+
+Everything here works on a node where no NVIDIA library can be loaded, and reads only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+# Runs a command and returns its exit status and standard output, or None where there is no such command.
+Run = t.Callable[[t.List[str]], t.Optional[t.Tuple[int, str]]]
+
+_VERSION = re.compile(r"(?<![\d.])(\d{3}\.\d{2,3}(?:\.\d{2,3})?)(?![\d.])")
+_NVIDIA = "0x10de"
+_GPU_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
+_SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+# Debian's packages name the module after the driver series that an alternative selects.
+_MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
+_KERNEL_PACKAGE = re.compile(r"kmod|kmp|dkms|kernel-source|kernel-open")
+_LIBRARY_PACKAGE = re.compile(r"^(libnvidia-(ml|compute)|nvidia-(driver|utils|smi|headless|open|compute))")
+
+
+class PciGpu(t.NamedTuple):
+    """An NVIDIA GPU as the PCI bus and, where it is loaded, the kernel module's files show it."""
+
+    pci_bus_id: str  # as NVML prints it
+    pci_device_id: int  # 0x<device><vendor>
+    name: t.Optional[str]
+    uuid: t.Optional[str]
+
+
+class KernelModule(t.NamedTuple):
+    flavour: str  # "open", "proprietary" or "none"
+    loaded: t.Optional[str]  # version
+    installed: t.Optional[str]  # version
+
+
+class FabricManager(t.NamedTuple):
+    installed: bool
+    active: bool
+    enabled: bool
+
+
+class Package(t.NamedTuple):
+    name: str
+    version: str  # the driver's version inside the package's: "550.163.01" of "550.163.01-2"
+
+    @property
+    def is_kernel_module(self) -> bool:
+        # The "common" packages hold firmware and configuration of the module, not the module.
+        return _KERNEL_PACKAGE.search(self.name) is not None and "common" not in self.name
+
+
+class Node:
+    """Reads one node. ``root`` is where its file system starts."""
+
+    def __init__(self, run: Run, root: str = "/") -> None:
+        self._run = run
+        self._root = root
+
+    def gpus(self) -> t.Tuple[PciGpu, ...]:
+        """NVIDIA GPUs on the PCI bus, in order of bus id, whether or not a driver has them."""
+        base = "sys/bus/pci/devices"
+        found = []
+        for slot in self._list(base):
+            device = os.path.join(base, slot)
+            if self._read(device, "vendor") != _NVIDIA or (self._read(device, "class") or "")[:6] not in _GPU_CLASSES:
+                continue
+            information = self._kernel_information(slot)
+            found.append(
+                PciGpu(
+                    pci_bus_id=nvml_bus_id(slot),
+                    pci_device_id=(_hex(self._read(device, "device")) << 16) | _hex(_NVIDIA),
+                    name=information.get("Model"),
+                    # The kernel module prints question marks until it has initialised the GPU.
+                    uuid=None if "?" in information.get("GPU UUID", "?") else information["GPU UUID"],
+                )
+            )
+        return tuple(found)
+
+    def kernel_module(self) -> KernelModule:
+        text = self._read("proc/driver/nvidia/version") or ""
+        loaded = self._read("sys/module/nvidia/version") or _version_in(text)
+        installed, licence = self._modinfo()
+        packages = [package for package in self.packages() if package.is_kernel_module]
+        if installed is None and packages:
+            installed = packages[0].version
+        if text:
+            flavour = "open" if "Open Kernel Module" in text else "proprietary"
+        elif licence:
+            flavour = "open" if "GPL" in licence else "proprietary"
+        elif packages:
+            flavour = "open" if "open" in packages[0].name else "proprietary"
+        elif loaded:
+            flavour = "proprietary"
+        else:
+            flavour = "none"
+        return KernelModule(flavour, loaded, installed)
+
+    def packages(self) -> t.Tuple[Package, ...]:
+        """Installed packages of the driver: those of the kernel module first, then its libraries."""
+        listed = self._dpkg() or self._rpm()
+        kernel = [package for package in listed if package.is_kernel_module]
+        libraries = [package for package in listed if _LIBRARY_PACKAGE.search(package.name) and package not in kernel]
+        return tuple(sorted(kernel) + sorted(libraries))
+
+    def secure_boot(self) -> str:
+        """``enabled``, ``disabled``, ``unsupported`` (no UEFI) or ``unknown`` (not readable, as in a container)."""
+        if not os.path.isdir(self._path("sys/firmware/efi")):
+            return "unsupported"
+        try:
+            with open(self._path(_SECURE_BOOT), "rb") as handle:
+                content = handle.read()
+        except OSError:
+            return "unknown"
+        # Four bytes of attributes, then the value.
+        return "enabled" if content[4:5] == b"\x01" else "disabled"
+
+    def fabric_manager(self) -> FabricManager:
+        answer = self._run(
+            ["systemctl", "show", "nvidia-fabricmanager.service", "--property=LoadState,ActiveState,UnitFileState"]
+        )
+        values: t.Dict[str, str] = {}
+        if answer is not None and answer[0] == 0:
+            values = dict(line.split("=", 1) for line in answer[1].splitlines() if "=" in line)
+        return FabricManager(
+            installed=values.get("LoadState") == "loaded",
+            active=values.get("ActiveState") == "active",
+            enabled=values.get("UnitFileState") == "enabled",
+        )
+
+    def _modinfo(self) -> t.Tuple[t.Optional[str], t.Optional[str]]:
+        """Version and licence of the module that would be loaded into the running kernel."""
+        for name in _MODULE_NAMES:
+            answer = self._run(["modinfo", name])
+            if answer is not None and answer[0] == 0:
+                fields = _fields(answer[1])
+                return fields.get("version"), fields.get("license")
+        return None, None
+
+    def _dpkg(self) -> t.List[Package]:
+        # Exit status 1 says that one of the patterns matched nothing.
+        answer = self._run(
+            ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Package} ${Version}\\n", "*nvidia*"]
+        )
+        rows = [line.split() for line in answer[1].splitlines()] if answer else []
+        return _packages((row[1], row[2]) for row in rows if len(row) == 3 and row[0][1:2] == "i")
+
+    def _rpm(self) -> t.List[Package]:
+        answer = self._run(["rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\\n", "*nvidia*"])
+        rows = [line.split() for line in answer[1].splitlines()] if answer else []
+        return _packages((row[0], row[1]) for row in rows if len(row) == 2)
+
+    def _kernel_information(self, slot: str) -> t.Dict[str, str]:
+        return _fields(self._read("proc/driver/nvidia/gpus", slot, "information") or "")
+
+    def _path(self, *parts: str) -> str:
+        return os.path.join(self._root, *parts)
+
+    def _list(self, path: str) -> t.List[str]:
+        try:
+            return sorted(os.listdir(self._path(path)))
+        except OSError:
+            return []
+
+    def _read(self, *parts: str) -> t.Optional[str]:
+        try:
+            with open(self._path(*parts), encoding="utf-8", errors="replace") as handle:
+                return handle.read().strip()
+        except OSError:
+            return None
+
+
+def nvml_bus_id(slot: str) -> str:
+    """The kernel's ``0000:47:00.0`` as NVML prints it: ``00000000:47:00.0``."""
+    domain, rest = slot.split(":", 1)
+    return "%s:%s" % (domain.zfill(8).upper(), rest.upper())
+
+
+def _hex(text: t.Optional[str]) -> int:
+    return int(text or "0", 16)
+
+
+def _version_in(text: str) -> t.Optional[str]:
+    match = _VERSION.search(text)
+    return match.group(1) if match else None
+
+
+def _fields(text: str) -> t.Dict[str, str]:
+    """``Key: value`` lines; of a key that comes again, the first."""
+    found: t.Dict[str, str] = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(key.strip(), value.strip())
+    return found
+
+
+def _packages(rows: t.Iterable[t.Tuple[str, str]]) -> t.List[Package]:
+    found = []
+    for name, text in rows:
+        version = _version_in(text)
+        if version is not None:
+            found.append(Package(name, version))
+    return found

@@ -1,0 +1,285 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nvidia_driver_facts
+short_description: Tell what NVIDIA driver and GPUs a node has
+version_added: 0.1.0
+description:
+  - Returns facts about the NVIDIA driver, its kernel module and the GPUs of a node, with MIG mode and MIG instances.
+  - Takes what it can get. With a working driver and the Python package C(nvidia-ml-py) everything comes from NVML. Otherwise
+    from the command C(nvidia-smi). Otherwise from the kernel's files, the PCI bus and the package database. A value that
+    cannot be had is V(null).
+  - A node without a GPU gives an empty list of GPUs, and no error.
+  - Returns nothing that changes by itself, such as temperatures, so that the facts can be cached.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+  - gpufleet.node._attributes.facts
+attributes:
+  check_mode:
+    support: full
+    details:
+      - It changes nothing.
+  diff_mode:
+    support: N/A
+    details:
+      - It changes nothing.
+  idempotent:
+    support: full
+    details:
+      - It changes nothing.
+  facts:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+notes:
+  - Without root privileges the driver does not tell the profiles and placements of GPU instances. Such a GPU is listed with
+    what is known, and says so in RV(ansible_facts.nvidia.gpus[].problem).
+seealso:
+  - module: gpufleet.node.nvidia_mig
+options: {}
+"""
+
+EXAMPLES = r"""
+- name: Read driver and GPUs
+  gpufleet.node.nvidia_driver_facts:
+
+- name: Refuse a driver that was upgraded while the old one still runs
+  ansible.builtin.assert:
+    that: ansible_facts.nvidia.kernel_module.versions_match is not false
+    fail_msg: >-
+      The kernel runs {{ ansible_facts.nvidia.kernel_module.loaded_version }}, but
+      {{ ansible_facts.nvidia.kernel_module.installed_version }} is installed. Reboot the node.
+
+- name: Show the UUIDs of all MIG devices
+  ansible.builtin.debug:
+    msg: "{{ ansible_facts | community.general.json_query('nvidia.gpus[].mig.devices[].uuid') }}"
+
+- name: Show which GPUs have MIG mode on
+  ansible.builtin.debug:
+    msg: "{{ ansible_facts.nvidia.gpus | selectattr('mig.current', 'eq', true) | map(attribute='index') }}"
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts, all under one key.
+  returned: always
+  type: dict
+  contains:
+    nvidia:
+      description: What is known of NVIDIA driver and GPUs.
+      type: dict
+      contains:
+        driver:
+          description: The driver.
+          type: dict
+          contains:
+            version:
+              description: Version of the driver that runs, or where none does, of the one that is installed.
+              type: str
+              sample: 550.163.01
+            source:
+              description:
+                - How the version was found. V(nvml), V(nvidia_smi), V(proc) (the files of the loaded kernel module) or
+                  V(package) (the package database, or the kernel module on disk). V(null) where there is no driver.
+              type: str
+              sample: nvml
+            problem:
+              description:
+                - Why NVML, and after it C(nvidia-smi), could not be used. V(null) where one of them could.
+              type: str
+              sample: null
+        cuda_version:
+          description: Highest version of CUDA that the driver supports.
+          type: str
+          sample: "12.4"
+        nvml_version:
+          description: Version of NVML.
+          type: str
+          sample: 12.550.163.01
+        kernel_module:
+          description: The kernel module C(nvidia).
+          type: dict
+          contains:
+            flavour:
+              description: V(open), V(proprietary), or V(none) where none is loaded or installed.
+              type: str
+              sample: open
+            loaded_version:
+              description: Version of the module that is loaded.
+              type: str
+              sample: 550.163.01
+            installed_version:
+              description:
+                - Version of the module that is installed. From C(modinfo), and otherwise from the package database.
+              type: str
+              sample: 550.163.01
+            versions_match:
+              description:
+                - Whether the loaded module is the installed one. If not, the node needs a reboot. V(null) where one of the
+                  versions is not known.
+              type: bool
+              sample: true
+        secure_boot:
+          description:
+            - V(enabled), V(disabled), V(unsupported) where the node does not boot with UEFI, or V(unknown) where its variables
+              cannot be read, as in a container.
+          type: str
+          sample: disabled
+        fabric_manager:
+          description: The unit C(nvidia-fabricmanager.service).
+          type: dict
+          contains:
+            installed:
+              description: Whether the node has it.
+              type: bool
+            active:
+              description: Whether it runs.
+              type: bool
+            enabled:
+              description: Whether it is started at boot.
+              type: bool
+          sample: {"installed": true, "active": true, "enabled": true}
+        gpus:
+          description:
+            - The GPUs. First those that the driver knows, in order of index, then those that are only seen on the PCI bus.
+          type: list
+          elements: dict
+          contains:
+            index:
+              description: Index of the GPU. V(null) for one that the driver does not know.
+              type: int
+              sample: 0
+            uuid:
+              description: UUID of the GPU.
+              type: str
+              sample: GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60
+            pci_bus_id:
+              description: PCI bus id as NVML prints it.
+              type: str
+              sample: "00000000:47:00.0"
+            pci_device_id:
+              description: PCI device and vendor, as a C(device_filter) of a layout takes it.
+              type: str
+              sample: "0x20B510DE"
+            name:
+              description: Product name.
+              type: str
+              sample: NVIDIA A100 80GB PCIe
+            serial:
+              description: Serial number.
+              type: str
+              sample: "1322621012345"
+            memory_mib:
+              description: Memory in MiB.
+              type: int
+              sample: 81920
+            architecture:
+              description: The GPU's generation.
+              type: str
+              sample: ampere
+            compute_capability:
+              description: CUDA compute capability.
+              type: str
+              sample: "8.0"
+            problem:
+              description: Why the driver does not tell more of this GPU. V(null) where it told everything.
+              type: str
+              sample: null
+            mig:
+              description: MIG mode and instances.
+              type: dict
+              contains:
+                capable:
+                  description: Whether the GPU knows MIG. V(null) where the driver could not be asked.
+                  type: bool
+                  sample: true
+                current:
+                  description: Whether MIG mode is on. V(null) on a GPU that knows no MIG.
+                  type: bool
+                  sample: true
+                pending:
+                  description: Whether MIG mode is on after the GPU's next reset. V(null) on a GPU that knows no MIG.
+                  type: bool
+                  sample: true
+                instances:
+                  description: The GPU instances.
+                  type: list
+                  elements: dict
+                  contains:
+                    id:
+                      description: Id of the GPU instance.
+                      type: int
+                      sample: 2
+                    profile:
+                      description: Name of its profile.
+                      type: str
+                      sample: 3g.40gb
+                    start:
+                      description: First memory unit of its placement.
+                      type: int
+                      sample: 0
+                    size:
+                      description: Number of memory units of its placement.
+                      type: int
+                      sample: 4
+                    compute_instances:
+                      description: Its compute instances.
+                      type: list
+                      elements: dict
+                      contains:
+                        id:
+                          description: Id of the compute instance.
+                          type: int
+                          sample: 0
+                        profile:
+                          description: Name of its profile.
+                          type: str
+                          sample: 3g.40gb
+                        slices:
+                          description: Number of its compute slices.
+                          type: int
+                          sample: 3
+                        uuid:
+                          description: UUID of its MIG device.
+                          type: str
+                          sample: MIG-5c89852c-d268-5c1d-b2e1-9f1d0b8a6a6f
+                devices:
+                  description: The MIG devices, which are the compute instances of all GPU instances in one list.
+                  type: list
+                  elements: dict
+                  contains:
+                    uuid:
+                      description: UUID of the MIG device.
+                      type: str
+                      sample: MIG-5c89852c-d268-5c1d-b2e1-9f1d0b8a6a6f
+                    gi_id:
+                      description: Id of its GPU instance.
+                      type: int
+                      sample: 2
+                    ci_id:
+                      description: Id of its compute instance.
+                      type: int
+                      sample: 0
+                    profile:
+                      description: Name of the compute instance's profile.
+                      type: str
+                      sample: 3g.40gb
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.facts import run
+
+
+def main() -> None:
+    run(AnsibleModule(argument_spec={}, supports_check_mode=True))
+
+
+if __name__ == "__main__":
+    main()

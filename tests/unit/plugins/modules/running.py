@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Running a module's main() in this process, from arguments to the JSON that it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+
+import pytest
+from ansible.module_utils.common import warnings
+
+
+@contextlib.contextmanager
+def arguments(values):
+    """ansible-core 2.19 has its own way to hand arguments to a module; in 2.18 they are a global."""
+    try:
+        from ansible.module_utils.testing import patch_module_args
+    except ImportError:
+        from ansible.module_utils import basic
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": values}).encode())
+            yield
+    else:
+        with patch_module_args(values):
+            yield
+
+
+def run(main, check=False, **values):
+    """What the module returns. A failure is a result like any other."""
+    warnings._global_warnings.clear()  # a module's process has none from an earlier run
+    printed = io.StringIO()
+    with arguments(dict(values, _ansible_check_mode=check)), contextlib.redirect_stdout(printed):
+        with pytest.raises(SystemExit):
+            main()
+    return json.loads(printed.getvalue())

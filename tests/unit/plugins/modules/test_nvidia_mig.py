@@ -1,0 +1,464 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module from its options to its result, over a node in memory."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._module import drivers
+from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import H100, FakeDriver, FakeGpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
+
+MIXED = {"3g.20gb": 1, "1g.5gb": 2}
+
+
+@pytest.fixture(name="node")
+def fixture_node(tmp_path, monkeypatch):
+    """Runs the module on GPUs: ``node(gpu, ...)`` gives a driver, ``driver.run(...)`` a result."""
+
+    class Node(FakeDriver):
+        def run(self, *entries, check=False, **options):
+            options.setdefault("lock_path", str(tmp_path / "lock"))
+            if entries:
+                options["layout"] = list(entries)
+            monkeypatch.setattr(drivers, "candidates", lambda _choice: (self,))
+            return running.run(nvidia_mig.main, check=check, **options)
+
+    return Node
+
+
+def on(mig_devices, devices="all"):
+    return {"devices": devices, "mig_enabled": True, "mig_devices": mig_devices}
+
+
+def off(devices="all"):
+    return {"devices": devices, "mig_enabled": False}
+
+
+def places(instances):
+    return ["%s at %d:%d" % (item["profile"], item["start"], item["size"]) for item in instances]
+
+
+def without_ids(gpu):
+    def bare(instances):
+        return [
+            dict(item, id=None, compute_instances=[dict(ci, id=None, uuid=None) for ci in item["compute_instances"]])
+            for item in instances
+        ]
+
+    return dict(gpu, mode=None, kept=bare(gpu["kept"]), created=bare(gpu["created"]), destroyed=bare(gpu["destroyed"]))
+
+
+# --- the way of a layout: check, real, check again, real again
+
+
+@pytest.mark.parametrize("board", ["a100", "h100"])
+def test_check_mode_tells_what_real_mode_does(node, board):
+    gpu = FakeGpu() if board == "a100" else FakeGpu(board=H100)
+    small, large = gpu.board.profiles[0].name, gpu.board.profiles[2].name
+    for _start in range(4):
+        gpu.add(small, _start)
+    driver = node(gpu)
+    wanted = on({large: 1, small: 3})
+
+    checked = driver.run(wanted, check=True)
+    assert driver.writes == []
+    done = driver.run(wanted)
+    assert checked["changed"] and done["changed"]
+    assert checked["operations"] == done["operations"]
+    assert checked["diff"] == done["diff"]
+    assert [without_ids(item) for item in checked["gpus"]] == [without_ids(item) for item in done["gpus"]]
+
+    for again in (driver.run(wanted, check=True), driver.run(wanted)):
+        assert again["changed"] is False
+        assert again["operations"] == []
+        assert again["diff"]["before"] == again["diff"]["after"] == done["diff"]["after"]
+
+
+def test_results_name_what_is_kept_created_and_destroyed(node):
+    gpu = FakeGpu()
+    gpu.add("1g.5gb", 0)
+    gpu.add("2g.10gb", 2)
+    (found,) = node(gpu).run(on(MIXED))["gpus"]
+    assert found["index"] == 0
+    assert found["uuid"] == gpu.uuid
+    assert found["pci_bus_id"] == "00000000:07:00.0"
+    assert found["mode"] == {"before": True, "wanted": True, "current": True, "pending": True}
+    assert places(found["kept"]) == ["1g.5gb at 0:1"]
+    assert places(found["destroyed"]) == ["2g.10gb at 2:2"]
+    assert places(found["created"]) == ["1g.5gb at 1:1", "3g.20gb at 4:4"]
+    assert found["created"][1] == {
+        "id": 2,
+        "profile": "3g.20gb",
+        "start": 4,
+        "size": 4,
+        "compute_instances": [{"id": 0, "profile": "3g.20gb", "slices": 3, "uuid": "MIG-0-2-0"}],
+    }
+
+
+def test_in_check_mode_what_does_not_exist_has_no_id(node):
+    (found,) = node(FakeGpu()).run(on([{"profile": "3g.20gb", "compute_instances": ["1c.3g.20gb"]}]), check=True)["gpus"]
+    (created,) = found["created"]
+    assert created["id"] is None
+    assert created["compute_instances"] == [{"id": None, "profile": "1c.3g.20gb", "slices": 1, "uuid": None}]
+
+
+def test_compute_instances_change_inside_an_instance_that_is_kept(node):
+    gpu = FakeGpu()
+    gpu.add("3g.20gb", 4, cis=(1, 1))
+    wanted = on([{"profile": "3g.20gb", "compute_instances": ["1c.3g.20gb", "2c.3g.20gb"]}])
+    driver = node(gpu)
+    checked, done = driver.run(wanted, check=True), driver.run(wanted)
+    assert checked["operations"] == done["operations"]
+    (found,) = done["gpus"]
+    assert (found["created"], found["destroyed"]) == ([], [])
+    assert sorted(ci["profile"] for ci in found["kept"][0]["compute_instances"]) == ["1c.3g.20gb", "2c.3g.20gb"]
+    assert {operation["kind"] for operation in done["operations"]} == {
+        "create_compute_instance",
+        "destroy_compute_instance",
+    }
+
+
+def test_operations_are_named(node):
+    gpu = FakeGpu(mode=False)
+    assert node(gpu).run(on({"1g.5gb": 1}))["operations"] == [
+        {"gpu": 0, "kind": "set_mode", "profile": None, "placement": None, "enabled": True},
+        {"gpu": 0, "kind": "create_gpu_instance", "profile": "1g.5gb", "placement": "6:1", "enabled": None},
+        {"gpu": 0, "kind": "create_compute_instance", "profile": "1g.5gb", "placement": "6:1", "enabled": None},
+    ]
+
+
+def test_gpus_that_no_entry_names_are_left_alone(node):
+    other = FakeGpu(index=1)
+    other.add("1g.5gb", 0)
+    result = node(FakeGpu(), other).run(on(MIXED, devices=[0]))
+    assert [gpu["index"] for gpu in result["gpus"]] == [0]
+    assert len(other.instances) == 1
+
+
+def test_turning_mig_off_destroys_the_instances(node):
+    gpu = FakeGpu()
+    gpu.add("1g.5gb", 0)
+    result = node(gpu).run(off())
+    assert result["changed"]
+    assert places(result["gpus"][0]["destroyed"]) == ["1g.5gb at 0:1"]
+    assert result["gpus"][0]["mode"] == {"before": True, "wanted": False, "current": False, "pending": False}
+    assert "MIG off" in result["diff"]["after"]
+
+
+# --- changes of MIG mode that need more than asking
+
+
+def pending(index=0):
+    return FakeGpu(index=index, mode=False, activation=errors.RESET_REQUIRED)
+
+
+def test_a_mode_change_that_needs_a_reset_is_reported_and_no_failure(node):
+    driver = node(pending())
+    result = driver.run(on(MIXED))
+    assert "failed" not in result
+    assert result["reset_required"] is True
+    assert result["reboot_required"] is False
+    assert result["gpus"][0]["reset_required"] is True
+    assert result["gpus"][0]["mode"] == {"before": False, "wanted": True, "current": False, "pending": True}
+    assert [operation["kind"] for operation in result["operations"]] == ["set_mode"]
+    (warning,) = warnings(result)
+    assert "reset: true" in warning
+
+    again = driver.run(on(MIXED))
+    assert again["changed"] is False
+    assert again["reset_required"] is True
+
+
+def warnings(result):
+    """In 2.19 a warning is more than its text."""
+    return [item if isinstance(item, str) else item["event"]["msg"] for item in result.get("warnings", [])]
+
+
+def test_with_leave_the_gpu_is_reset(node):
+    result = node(pending()).run(on(MIXED), reset=True)
+    assert "reset" in [operation["kind"] for operation in result["operations"]]
+    assert result["reset_required"] is False
+    assert len(result["gpus"][0]["created"]) == 3
+
+
+def test_a_gpu_that_cannot_be_reset_needs_a_reboot(node):
+    gpu = pending()
+    gpu.reset_error = errors.NOT_SUPPORTED
+    result = node(gpu).run(on(MIXED), reset=True)
+    assert "failed" not in result
+    assert result["reboot_required"] is True
+    assert result["reset_required"] is False
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_check_mode_sees_that_a_process_blocks_the_mode_change(node, reset):
+    gpu = pending()
+    gpu.use(pid=4711, name="python")
+    driver = node(gpu)
+    checked, done = driver.run(on(MIXED), check=True, reset=reset), driver.run(on(MIXED), reset=reset)
+    for result in (checked, done):
+        assert result["changed"] is True
+        assert result["reset_required"] is True
+        assert [operation["kind"] for operation in result["operations"]] == ["set_mode"]
+        assert result["gpus"][0]["created"] == []
+        assert result["gpus"][0]["clients"] == [{"pid": 4711, "name": "python"}]
+        assert "PID 4711 (python)" in warnings(result)[0]
+        assert "MIG off, on after a reset" in result["diff"]["after"]
+    again = driver.run(on(MIXED), check=True, reset=reset)
+    assert again["changed"] is False
+    assert again["reset_required"] is True
+
+
+def test_instances_are_not_given_up_for_a_mode_change_that_a_client_blocks(node):
+    gpu = FakeGpu()
+    gpu.add("1g.5gb", 0)
+    gpu.use(pid=4711, name="nvidia-persistenced")
+    driver = node(gpu)
+    for result in (driver.run(off(), check=True), driver.run(off())):
+        assert result["changed"] is False
+        assert result["operations"] == []
+        assert result["reset_required"] is True
+        assert places(result["gpus"][0]["kept"]) == ["1g.5gb at 0:1"]
+        assert result["diff"]["before"] == result["diff"]["after"]
+
+
+def test_what_a_driver_tells_only_with_mig_on_is_planned_then(node):
+    gpu = FakeGpu(mode=False, tells_profiles=False)
+    driver = node(gpu)
+    checked = driver.run(on(MIXED), check=True)
+    assert checked["gpus"][0]["deferred"] is True
+    assert [operation["kind"] for operation in checked["operations"]] == ["set_mode"]
+    done = driver.run(on(MIXED))
+    assert done["gpus"][0]["deferred"] is False
+    assert len(done["gpus"][0]["created"]) == 3
+    assert driver.run(on(MIXED))["changed"] is False
+
+
+def test_a_layout_that_proves_wrong_only_with_mig_on_is_a_failure_that_restores(node):
+    gpu = FakeGpu(mode=False, tells_profiles=False)
+    result = node(gpu).run(on({"3g.40gb": 1}))
+    assert result["failed"] is True
+    assert "3g.40gb" in result["msg"]
+    assert "3g.20gb" in result["msg"]
+    assert gpu.current is False
+
+
+# --- refusals: before the first write, with everything that is wrong
+
+
+def refused(node, *entries, **options):
+    result = node.run(*entries, **options)
+    assert result["failed"] is True
+    assert result["changed"] is False
+    assert node.writes == []
+    return result["msg"]
+
+
+def test_a_malformed_layout_is_refused(node):
+    message = refused(node(FakeGpu()), {"devices": "all", "mig_enabled": True, "mig_devicez": {}})
+    assert "entry 1" in message
+    assert "mig_devicez" in message
+    assert "mig_devices" in message
+
+
+def test_a_profile_that_the_gpu_does_not_have_is_refused_with_those_it_has(node):
+    message = refused(node(FakeGpu()), on({"3g.40gb": 1}))
+    assert "entry 1" in message
+    assert "3g.40gb" in message
+    assert "1g.5gb, 2g.10gb, 3g.20gb" in message
+
+
+def test_gpus_with_the_same_trouble_share_a_line(node):
+    gpus = [FakeGpu(index=index) for index in range(3)] + [FakeGpu(index=3, board=H100)]
+    message = refused(node(*gpus), on({"7g.40gb": 1, "1g.5gb": 1}, devices=[0, 1, 2]), on({"7g.80gb": 2}, devices=[3]))
+    first, second = message.splitlines()
+    assert first.startswith("GPUs 0, 1, 2 (NVIDIA A100-SXM4-40GB): ")
+    assert second.startswith("GPU 3 (%s, 00000000:0A:00.0, NVIDIA H100 80GB HBM3): " % gpus[3].uuid)
+
+
+def test_one_refused_gpu_keeps_all_others_from_being_written(node):
+    good, bad = FakeGpu(index=0), FakeGpu(index=1)
+    bad.add("7g.40gb", 0)
+    bad.use(0, 0, 4711, "python")
+    message = refused(node(good, bad), on(MIXED))
+    assert message.startswith("GPU 1 ")
+    assert "PID 4711 (python)" in message
+
+
+def test_busy_instances_are_refused_in_check_mode_too(node):
+    gpu = FakeGpu()
+    gpu.add("7g.40gb", 0)
+    gpu.use(0, 0, 4711, "python")
+    assert "PID 4711 (python)" in refused(node(gpu), on(MIXED), check=True)
+
+
+def test_idle_instances_are_refused_where_they_must_not_be_disturbed(node):
+    gpu = FakeGpu()
+    gpu.add("7g.40gb", 0)
+    message = refused(node(gpu), on(MIXED), disturb=False)
+    assert "7g.40gb at 0:8" in message
+    assert "disturb" in message
+
+
+def test_without_disturbing_instances_can_be_added(node):
+    gpu = FakeGpu()
+    gpu.add("3g.20gb", 4)
+    result = node(gpu).run(on(MIXED), disturb=False)
+    assert len(result["gpus"][0]["created"]) == 2
+
+
+# --- failures on the way
+
+
+def test_a_failure_returns_everything_and_what_was_restored(node):
+    gpu = FakeGpu()
+    gpu.add("2g.10gb", 0)
+    driver = node(gpu)
+    driver.fail[("create_gpu_instance", 0)] = errors.INSUFFICIENT_RESOURCES
+    result = driver.run(on(MIXED))
+    assert result["failed"] is True
+    assert result["changed"] is False
+    assert "INSUFFICIENT_RESOURCES" in result["msg"]
+    assert gpu.uuid in result["msg"]
+    assert places(result["gpus"][0]["kept"]) == ["2g.10gb at 0:2"]
+    assert result["operations"][0]["kind"] == "destroy_compute_instance"
+    assert result["diff"]["before"] == result["diff"]["after"]
+
+
+def test_a_failure_of_one_gpu_does_not_hide_the_others(node):
+    good, bad = FakeGpu(index=0), FakeGpu(index=1, mode=False)
+    driver = node(good, bad)
+    driver.always["set_mode"] = errors.UNKNOWN
+    result = driver.run(on(MIXED))
+    assert result["failed"] is True
+    assert result["changed"] is True
+    assert len(result["msg"].splitlines()) == 1
+    assert [len(gpu["created"]) for gpu in result["gpus"]] == [3, 0]
+
+
+def test_a_driver_that_does_not_open_is_a_failure_with_the_remedy(node):
+    driver = node(FakeGpu())
+
+    def refuse():
+        raise errors.DriverError(errors.DRIVER_NOT_LOADED, "nvmlInit", "", "Load it with modprobe nvidia")
+
+    driver.open = refuse
+    assert refused(driver, on(MIXED)) == "nvmlInit: DRIVER_NOT_LOADED. Load it with modprobe nvidia"
+
+
+# --- options
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({}, "one of the following is required: layout, config_file"),
+        ({"layout": [off()], "config_file": "/x"}, "parameters are mutually exclusive: layout|config_file"),
+        ({"layout": [off()], "config_name": "x"}, "missing parameter(s) required by 'config_name': config_file"),
+        ({"layout": [off()], "driver": "dcgm"}, "value of driver must be one of: auto, nvml, nvidia_smi, got: dcgm"),
+    ],
+)
+def test_options_that_do_not_go_together(node, options, words):
+    result = node(FakeGpu()).run(**options)
+    assert result["failed"] is True
+    assert words in result["msg"]
+
+
+CONFIG = {
+    "version": "v1",
+    "mig-configs": {
+        "all-disabled": [{"devices": "all", "mig-enabled": False}],
+        "all-balanced": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.5gb": 2, "3g.20gb": 1}}],
+    },
+}
+YAML = """\
+version: v1
+mig-configs:
+  all-balanced:
+    - devices: all
+      mig-enabled: true
+      mig-devices:
+        1g.5gb: 2
+        3g.20gb: 1
+"""
+
+
+@pytest.mark.parametrize("name", ["all-balanced", "all-disabled"])
+def test_a_configuration_in_json(node, tmp_path, name):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    (gpu,) = node(FakeGpu()).run(config_file=str(path), config_name=name)["gpus"]
+    assert gpu["mode"]["current"] is (name == "all-balanced")
+    assert len(gpu["created"]) == (3 if name == "all-balanced" else 0)
+
+
+def test_a_configuration_in_yaml_may_be_the_only_one(node, tmp_path):
+    pytest.importorskip("yaml")
+    path = tmp_path / "config.yaml"
+    path.write_text(YAML)
+    (gpu,) = node(FakeGpu()).run(config_file=str(path))["gpus"]
+    assert len(gpu["created"]) == 3
+
+
+def test_yaml_without_pyyaml_is_refused_with_a_way_out(node, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    path = tmp_path / "config.yaml"
+    path.write_text(YAML)
+    message = refused(node(FakeGpu()), config_file=str(path))
+    assert str(path) in message
+    assert "PyYAML" in message
+    assert "from_yaml" in message
+
+
+def test_text_that_is_neither_json_nor_yaml_is_refused(node, tmp_path):
+    pytest.importorskip("yaml")
+    path = tmp_path / "config.yaml"
+    path.write_text("mig-configs: [")
+    assert str(path) in refused(node(FakeGpu()), config_file=str(path))
+
+
+def test_a_file_that_is_not_there_is_refused(node, tmp_path):
+    message = refused(node(FakeGpu()), config_file=str(tmp_path / "none.yaml"))
+    assert "none.yaml" in message
+    assert "No such file" in message
+
+
+def test_an_unknown_configuration_is_refused_with_those_that_there_are(node, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    message = refused(node(FakeGpu()), config_file=str(path), config_name="all-balancd")
+    assert str(path) in message
+    assert "did you mean all-balanced" in message
+
+
+# --- one run at a time
+
+
+def test_a_held_lock_is_waited_for_and_then_named(node, tmp_path):
+    path = tmp_path / "lock"
+    path.write_text("PID 4711 (Ansible module nvidia_mig), user root, since today")
+    with open(path, "r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for check in (False, True):
+            message = refused(node(FakeGpu()), on(MIXED), lock_wait=0, check=check)
+            assert "PID 4711" in message
+            assert "lock_wait" in message
+    assert node(FakeGpu()).run(on(MIXED), lock_wait=0)["changed"] is True
+
+
+def test_check_mode_leaves_no_lock_file(node, tmp_path):
+    driver = node(FakeGpu())
+    driver.run(on(MIXED), check=True)
+    assert not os.path.exists(tmp_path / "lock")
+    driver.run(on(MIXED))
+    assert os.path.exists(tmp_path / "lock")
