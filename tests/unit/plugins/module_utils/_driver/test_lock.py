@@ -18,22 +18,22 @@ def path(tmp_path):
     return str(tmp_path / "lock")
 
 
-def _hold(path, ready, end):
+def _hold(path, ready):
     with held(path, command="nvidia_mig on node1"):
         ready.set()
-        end.wait()
+        signal.pause()
 
 
 @pytest.fixture
 def holder(path):
     """Another process that holds the lock."""
     context = multiprocessing.get_context("fork")
-    ready, end = context.Event(), context.Event()
-    process = context.Process(target=_hold, args=(path, ready, end))
+    ready = context.Event()
+    process = context.Process(target=_hold, args=(path, ready))
     process.start()
     ready.wait()
     yield process
-    end.set()
+    process.kill()
     process.join()
 
 
