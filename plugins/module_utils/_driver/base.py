@@ -56,6 +56,9 @@ class Driver(t.Protocol):
     def versions(self) -> Versions:
         """Driver, CUDA and NVML versions."""
 
+    def identify(self, index: int) -> Gpu:
+        """The GPU's identity and mode alone, which any user may read: no profiles, instances or processes."""
+
     def read(self, index: int) -> Gpu:
         """The GPU's identity, mode, profiles, instances and processes, all fresh."""
 

@@ -71,11 +71,15 @@ def _ask(candidates: t.Sequence[Driver]) -> t.Tuple[t.Optional[str], Versions, t
 
 
 def _read(driver: Driver, index: int) -> Data:
-    """One GPU. One that the driver cannot read does not hide the others."""
+    """One GPU; of one that cannot be read, as under a user who is not root, what can be had."""
     try:
         return _known(driver.read(index))
     except DriverError as error:
-        return _gpu(index=index, problem=str(error))
+        problem = str(error)
+    try:
+        return dict(_known(driver.identify(index)), problem=problem)
+    except DriverError:
+        return _gpu(index=index, problem=problem)
 
 
 def _known(gpu: Gpu) -> Data:
