@@ -249,5 +249,8 @@ def _starts(profile: Profile) -> str:
 def _order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
     """Large before small, pinned before free; total, so that equal layouts are equal values."""
     profile = wanted.profile
-    start = -1 if wanted.start is None else wanted.start
-    return (-profile.slices, -profile.memory_mib, profile.name, wanted.start is None, start, wanted.slices)
+    return (
+        (-profile.slices, -profile.memory_mib, profile.name),
+        (wanted.start is None, wanted.start or 0),
+        (-sum(wanted.slices), tuple(-slices for slices in wanted.slices)),
+    )

@@ -151,9 +151,7 @@ def _mapping_remedy(data: t.Dict[object, object]) -> str:
 
 def _entry(raw: object, where: str) -> Entry:
     if not isinstance(raw, dict):
-        raise LayoutError(
-            "%s is %r: write a mapping with devices, mig_enabled and mig_devices" % (where, _short(raw))
-        )
+        raise LayoutError("%s is %s: write a mapping with devices, mig_enabled and mig_devices" % (where, _short(raw)))
     entry = plain_keys(raw, where)
     if "devices" in entry:
         where = "%s (devices: %s)" % (where, _short(entry["devices"]))
