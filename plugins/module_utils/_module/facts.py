@@ -8,11 +8,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
+from .._driver import select
 from .._driver.base import Versions
 from .._driver.errors import DriverError
-from . import describe, drivers
+from . import describe
 from .node import Node
 
 if t.TYPE_CHECKING:
@@ -26,12 +28,12 @@ Data = t.Dict[str, t.Any]
 
 
 def run(module: AnsibleModule) -> None:
-    module.exit_json(ansible_facts={"nvidia": gather(Node(_runner(module)), drivers.candidates("auto"))})
+    module.exit_json(ansible_facts={"nvidia": gather(Node(_runner(module)), select.open_driver)})
 
 
-def gather(node: Node, candidates: t.Sequence[Driver]) -> Data:
-    """Everything that can be known. The candidates are tried in order, and the first that opens is asked."""
-    source, versions, gpus, problem = _ask(candidates)
+def gather(node: Node, open_driver: t.Callable[[], Driver]) -> Data:
+    """Everything that can be known."""
+    source, versions, gpus, problem = _ask(open_driver)
     kernel = node.kernel_module()
     version = versions.driver
     if version is None and kernel.loaded is not None:
@@ -56,18 +58,13 @@ def gather(node: Node, candidates: t.Sequence[Driver]) -> Data:
     }
 
 
-def _ask(candidates: t.Sequence[Driver]) -> t.Tuple[t.Optional[str], Versions, t.List[Data], t.Optional[str]]:
-    """Name, versions and GPUs of the first driver that works, or why none does."""
-    problems = []
-    for driver in candidates:
-        try:
-            driver.open()
+def _ask(open_driver: t.Callable[[], Driver]) -> t.Tuple[t.Optional[str], Versions, t.List[Data], t.Optional[str]]:
+    """The driver's name, its versions and its GPUs, or why it cannot be asked."""
+    try:
+        with contextlib.closing(open_driver()) as driver:
             return driver.name, driver.versions(), [_read(driver, index) for index in range(driver.count())], None
-        except DriverError as error:
-            problems.append(str(error))
-        finally:
-            driver.close()
-    return None, Versions(), [], ". ".join(problems)
+    except DriverError as error:
+        return None, Versions(), [], str(error)
 
 
 def _read(driver: Driver, index: int) -> Data:

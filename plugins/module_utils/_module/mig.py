@@ -11,15 +11,16 @@ Everything is read and planned before the first write; check mode ends there.
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
-from .._driver import lock
+from .._driver import lock, select
 from .._driver.errors import DriverError
 from .._mig import layout
 from .._mig.converge import converge
 from .._mig.errors import MigError
 from .._mig.plan import deferred_plan, plan
-from . import config, drivers, results
+from . import config, results
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -39,7 +40,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "disturb": {"type": "bool", "default": True},
         "lock_path": {"type": "path", "default": lock.DEFAULT_PATH},
         "lock_wait": {"type": "int", "default": 120},
-        "driver": {"type": "str", "default": "auto", "choices": list(drivers.CHOICES)},
+        "driver": {"type": "str", "default": select.AUTO, "choices": list(select.NAMES)},
     },
     "mutually_exclusive": [("layout", "config_file")],
     "required_one_of": [("layout", "config_file")],
@@ -57,7 +58,7 @@ def run(module: AnsibleModule) -> None:
             create=not module.check_mode,
             command="Ansible module nvidia_mig",
             progress=module.warn,
-        ), drivers.opened(drivers.candidates(params["driver"])) as driver:
+        ), contextlib.closing(select.open_driver(params["driver"])) as driver:
             found = _bring(driver, wanted, params["disturb"], params["reset"], module.check_mode)
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)

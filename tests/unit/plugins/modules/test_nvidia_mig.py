@@ -12,8 +12,7 @@ import os
 import sys
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
-from ansible_collections.gpufleet.node.plugins.module_utils._module import drivers
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors, select
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import H100, FakeDriver, FakeGpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
@@ -26,11 +25,15 @@ def fixture_node(tmp_path, monkeypatch):
     """Runs the module on GPUs: ``node(gpu, ...)`` gives a driver, ``driver.run(...)`` a result."""
 
     class Node(FakeDriver):
+        def opened(self):
+            self.open()
+            return self
+
         def run(self, *entries, check=False, **options):
             options.setdefault("lock_path", str(tmp_path / "lock"))
             if entries:
                 options["layout"] = list(entries)
-            monkeypatch.setattr(drivers, "candidates", lambda _choice: (self,))
+            monkeypatch.setattr(select, "open_driver", lambda _choice: self.opened())
             return running.run(nvidia_mig.main, check=check, **options)
 
     return Node

@@ -1,0 +1,194 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the facts are made of, from a node with everything down to one with nothing."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
+from ansible_collections.gpufleet.node.plugins.module_utils._module.facts import gather
+from ansible_collections.gpufleet.node.plugins.module_utils._module.node import (
+    FabricManager,
+    KernelModule,
+    Package,
+    PciGpu,
+)
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import FakeDriver, FakeGpu
+
+NO_MIG_YET = {"capable": None, "current": None, "pending": None, "instances": [], "devices": []}
+
+
+class FakeNode:
+    """What lies around the driver; by default nothing."""
+
+    def __init__(self, gpus=(), kernel=KernelModule("none", None, None), packages=()):
+        self.gpus = lambda: tuple(gpus)
+        self.kernel_module = lambda: kernel
+        self.packages = lambda: tuple(packages)
+        self.secure_boot = lambda: "disabled"
+        self.fabric_manager = lambda: FabricManager(True, True, False)
+
+
+class Driver(FakeDriver):
+    name = "nvml"
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+
+    def identify(self, index):
+        gpu = self._call("identify", index, self.gpus[index].snapshot)
+        return gpu._replace(board=Board(gpu.name, (), 0, 0, 0), profiles_known=False, instances=(), processes=())
+
+
+def broken(code=errors.LIBRARY_NOT_FOUND, call="nvmlInit"):
+    """A node where no driver can be opened."""
+
+    def open_driver():
+        raise DriverError(code, call, "", "Install the driver")
+
+    return open_driver
+
+
+def test_a_driver_that_works_tells_everything():
+    gpu = FakeGpu()
+    gpu.add("3g.20gb", 4, cis=(2, 1))
+    gpu.add("1g.5gb", 0)
+    driver = Driver(gpu, FakeGpu(index=1, mode=False))
+    facts = gather(FakeNode(kernel=KernelModule("open", "550.163.01", "580.95.05")), lambda: driver)
+    assert facts["driver"] == {"version": "550.163.01", "source": "nvml", "problem": None}
+    assert facts["cuda_version"] == "12.4"
+    assert facts["nvml_version"] == "12.550.163.01"
+    assert facts["kernel_module"] == {
+        "flavour": "open",
+        "loaded_version": "550.163.01",
+        "installed_version": "580.95.05",
+        "versions_match": False,
+    }
+    assert facts["secure_boot"] == "disabled"
+    assert facts["fabric_manager"] == {"installed": True, "active": True, "enabled": False}
+    first, second = facts["gpus"]
+    assert {key: first[key] for key in ("index", "uuid", "pci_bus_id", "pci_device_id", "name", "problem")} == {
+        "index": 0,
+        "uuid": gpu.uuid,
+        "pci_bus_id": "00000000:07:00.0",
+        "pci_device_id": "0x20B010DE",
+        "name": "NVIDIA A100-SXM4-40GB",
+        "problem": None,
+    }
+    assert first["mig"] == {
+        "capable": True,
+        "current": True,
+        "pending": True,
+        "instances": [
+            {
+                "id": 7,
+                "profile": "1g.5gb",
+                "start": 0,
+                "size": 1,
+                "compute_instances": [{"id": 0, "profile": "1g.5gb", "slices": 1, "uuid": "MIG-0-7-0"}],
+            },
+            {
+                "id": 2,
+                "profile": "3g.20gb",
+                "start": 4,
+                "size": 4,
+                "compute_instances": [
+                    {"id": 0, "profile": "2c.3g.20gb", "slices": 2, "uuid": "MIG-0-2-0"},
+                    {"id": 1, "profile": "1c.3g.20gb", "slices": 1, "uuid": "MIG-0-2-1"},
+                ],
+            },
+        ],
+        "devices": [
+            {"uuid": "MIG-0-7-0", "gi_id": 7, "ci_id": 0, "profile": "1g.5gb"},
+            {"uuid": "MIG-0-2-0", "gi_id": 2, "ci_id": 0, "profile": "2c.3g.20gb"},
+            {"uuid": "MIG-0-2-1", "gi_id": 2, "ci_id": 1, "profile": "1c.3g.20gb"},
+        ],
+    }
+    assert second["mig"] == {"capable": True, "current": False, "pending": False, "instances": [], "devices": []}
+    assert driver.closed == 1
+
+
+def test_the_source_is_the_driver_that_was_opened():
+    driver = Driver(FakeGpu())
+    driver.name = "nvidia_smi"
+    facts = gather(FakeNode(), lambda: driver)
+    assert facts["driver"] == {"version": "550.163.01", "source": "nvidia_smi", "problem": None}
+
+
+def test_without_a_working_driver_the_kernel_module_and_the_bus_tell():
+    facts = gather(
+        FakeNode(
+            gpus=[PciGpu("00000000:47:00.0", 0x20B510DE, "NVIDIA A100 80GB PCIe", "GPU-9f0c")],
+            kernel=KernelModule("proprietary", "550.163.01", "550.163.01"),
+        ),
+        broken(),
+    )
+    assert facts["driver"] == {
+        "version": "550.163.01",
+        "source": "proc",
+        "problem": "nvmlInit: LIBRARY_NOT_FOUND. Install the driver",
+    }
+    assert facts["kernel_module"]["versions_match"] is True
+    (gpu,) = facts["gpus"]
+    assert (gpu["index"], gpu["uuid"], gpu["name"]) == (None, "GPU-9f0c", "NVIDIA A100 80GB PCIe")
+    assert gpu["mig"] == NO_MIG_YET
+
+
+def test_a_library_without_a_kernel_module_is_a_problem_and_no_failure():
+    facts = gather(
+        FakeNode(packages=[Package("libnvidia-ml1", "550.163.01")]),
+        broken(errors.DRIVER_NOT_LOADED),
+    )
+    problem = "nvmlInit: DRIVER_NOT_LOADED. Install the driver"
+    assert facts["driver"] == {"version": "550.163.01", "source": "package", "problem": problem}
+    assert facts["kernel_module"]["flavour"] == "none"
+
+
+def test_a_module_on_disk_is_a_version_that_is_installed():
+    facts = gather(FakeNode(kernel=KernelModule("open", None, "580.95.05")), broken())
+    assert facts["driver"]["version"] == "580.95.05"
+    assert facts["driver"]["source"] == "package"
+    assert facts["kernel_module"]["versions_match"] is None
+
+
+def test_an_empty_node_gives_empty_lists():
+    facts = gather(FakeNode(), broken())
+    assert facts["driver"]["version"] is None
+    assert facts["driver"]["source"] is None
+    assert facts["gpus"] == []
+
+
+def test_gpus_that_the_driver_does_not_have_are_listed_behind_its_own():
+    node = FakeNode(
+        gpus=[
+            PciGpu("00000000:01:00.0", 0x20B510DE, None, None),  # given to a virtual machine, say
+            PciGpu("00000000:07:00.0", 0x20B010DE, None, None),
+        ]
+    )
+    gpus = gather(node, lambda: Driver(FakeGpu()))["gpus"]
+    assert [(gpu["index"], gpu["pci_bus_id"]) for gpu in gpus] == [(0, "00000000:07:00.0"), (None, "00000000:01:00.0")]
+    assert set(gpus[0]) == set(gpus[1])
+
+
+def test_without_root_identity_and_mode_are_known_and_the_rest_is_explained():
+    driver = Driver(FakeGpu())
+    driver.always["read"] = errors.NO_PERMISSION
+    (gpu,) = gather(FakeNode(), lambda: driver)["gpus"]
+    assert gpu["uuid"] == driver.gpus[0].uuid
+    assert gpu["mig"]["current"] is True
+    assert "NO_PERMISSION" in gpu["problem"]
+
+
+def test_a_lost_gpu_does_not_hide_the_others():
+    driver = Driver(FakeGpu(), FakeGpu(index=1))
+    driver.fail[("read", 0)] = errors.GPU_IS_LOST
+    driver.always["identify"] = errors.GPU_IS_LOST
+    lost, good = gather(FakeNode(), lambda: driver)["gpus"]
+    assert (lost["index"], lost["uuid"]) == (0, None)
+    assert "GPU_IS_LOST" in lost["problem"]
+    assert lost["mig"] == NO_MIG_YET
+    assert good["problem"] is None
