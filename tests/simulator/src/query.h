@@ -84,6 +84,8 @@ typedef struct {
 
 nvmlReturn_t query_text(char *buffer, unsigned int length, const char *text);
 
+nvmlReturn_t nvsim_reset(const char *path, uint32_t gpu); /* control.c */
+
 /* query_hardware.c: what data sheets and public listings say of a product. */
 struct sim_hardware {
     const char *product; /* part of the product name */

@@ -8,6 +8,48 @@
 
 static const uint64_t MIB = 1024 * 1024;
 
+/* What the driver keeps for itself is neither used nor free. Memory belongs to the GPU instance: its compute
+ * instances share it.
+ */
+static void memory_of(const struct sim_call *call, const struct sim_target *target, nvmlMemory_v2_t *memory)
+{
+    const struct sim_gpu *gpu = target->gpu;
+    uint64_t total = target->gi ? gpu->profiles[target->gi->profile].memory_mib : gpu->memory_mib;
+    uint64_t reserved = target->gi ? 0 : gpu->memory_mib / 128;
+    uint64_t used = sim_used_mib(call->node, gpu->index, target->gi ? target->gi->id : SIM_NONE, SIM_NONE);
+    if (used > total - reserved)
+        used = total - reserved;
+    memory->total = total * MIB;
+    memory->reserved = reserved * MIB;
+    memory->used = used * MIB;
+    memory->free = (total - reserved - used) * MIB;
+}
+
+/* Version 1 counts what is reserved as used. */
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+    SIM_ENTER("device=%p", (void *)device);
+    struct sim_target target;
+    nvmlMemory_v2_t found;
+    if (!memory || !sim_device(&call, device, &target))
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    memory_of(&call, &target, &found);
+    *memory = (nvmlMemory_t){.total = found.total, .free = found.free, .used = found.used + found.reserved};
+    SIM_RETURN(NVML_SUCCESS);
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
+{
+    SIM_ENTER("device=%p", (void *)device);
+    struct sim_target target;
+    if (!memory || !sim_device(&call, device, &target))
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (memory->version != NVML_VERSION_TAG(nvmlMemory_v2_t, 2))
+        SIM_RETURN(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    memory_of(&call, &target, memory);
+    SIM_RETURN(NVML_SUCCESS);
+}
+
 /* An instance has the share of the aperture that its placement has of the grid, less a page. */
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory)
 {

@@ -46,13 +46,20 @@ struct smi_process {
 };
 _Static_assert(sizeof(struct smi_process) == 4128, "nvidia-smi's entries have this size");
 
-static nvmlReturn_t list_processes(const struct sim_node *node, const struct sim_gpu *gpu, unsigned int kinds,
-                                   unsigned int *count, struct smi_process *list)
+/* On a MIG device those of its compute instance, on a GPU all, which is for root only while MIG mode is on. */
+static nvmlReturn_t list_processes(struct sim_call *call, nvmlDevice_t device, unsigned int kinds, unsigned int *count,
+                                   struct smi_process *list)
 {
+    struct sim_target target;
+    if (!count || !list || !sim_device(call, device, &target))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    if (!target.ci && target.gpu->mode_current && !sim_privileged())
+        return NVML_ERROR_NO_PERMISSION;
     unsigned int room = *count, found = 0;
     for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
-        const struct sim_process *process = &node->processes[i];
-        if (!process->pid || process->gpu != gpu->index || !(kinds & 1u << process->kind) ||
+        const struct sim_process *process = &call->node->processes[i];
+        if (!process->pid || process->gpu != target.gpu->index || !(kinds & 1u << process->kind) ||
+            (target.ci && (process->gi != target.gi->id || process->ci != target.ci->id)) ||
             !sim_process_alive(process))
             continue;
         if (found < room) {
@@ -74,12 +81,7 @@ static nvmlReturn_t list_processes(const struct sim_node *node, const struct sim
     static nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, struct smi_process *list) \
     {                                                                                                \
         SIM_ENTER("device=%p", (void *)device);                                                      \
-        const struct sim_gpu *gpu = sim_gpu(&call, device);                                          \
-        if (!gpu || !count || !list)                                                                 \
-            SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);                                                 \
-        if (gpu->mode_current && !sim_privileged()) /* other users' instances */                     \
-            SIM_RETURN(NVML_ERROR_NO_PERMISSION);                                                    \
-        SIM_RETURN(list_processes(call.node, gpu, (kinds), count, list));                            \
+        SIM_RETURN(list_processes(&call, device, (kinds), count, list));                             \
     }
 
 PROCESS_LIST(smi_compute_processes, 1u << SIM_PROCESS_COMPUTE | 1u << SIM_PROCESS_MPS)
@@ -116,6 +118,32 @@ static nvmlReturn_t smi_nothing(void)
     return NVML_SUCCESS;
 }
 
+/* One return code a GPU; a failure of any makes nvidia-smi list them. */
+static nvmlReturn_t smi_reset(uintptr_t count, const nvmlDevice_t *devices, nvmlReturn_t *results)
+{
+    uint32_t indexes[SIM_MAX_GPUS];
+    char path[SIM_PATH];
+    nvmlReturn_t outcome = NVML_SUCCESS;
+    SIM_ENTER("count=%u", (unsigned int)count);
+    if (!count || count > SIM_MAX_GPUS || !devices || !results)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (!sim_privileged())
+        SIM_RETURN(NVML_ERROR_NO_PERMISSION);
+    for (size_t i = 0; i < count; i++) {
+        const struct sim_gpu *gpu = sim_gpu(&call, devices[i]);
+        if (!gpu)
+            SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+        indexes[i] = gpu->index;
+    }
+    snprintf(path, sizeof path, "%s", call.path);
+    for (size_t i = 0; i < count; i++) {
+        results[i] = nvsim_reset(path, indexes[i]);
+        if (results[i] != NVML_SUCCESS)
+            outcome = NVML_ERROR_UNKNOWN;
+    }
+    SIM_RETURN(outcome);
+}
+
 #define SLOT(function) ((slot_function)(void (*)(void))(function))
 
 static const void *table[256];
@@ -129,6 +157,7 @@ __attribute__((constructor)) static void fill_table(void)
         {20, SLOT(smi_is_primary)},
         {26, SLOT(smi_log)},
         {81, SLOT(smi_handle_by_index)},
+        {168, SLOT(smi_reset)},
         {169, SLOT(smi_no_fabric)},
         {182, SLOT(smi_nothing)}, /* make a group of GPUs that are reset together */
         {183, SLOT(smi_nothing)}, /* its members besides those asked for: none */
