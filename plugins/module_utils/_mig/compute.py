@@ -29,10 +29,10 @@ class Adjustment(t.NamedTuple):
 def pack(
     slices: t.Sequence[int], taken: t.Tuple[Placement, ...], places: Places, after: int = -1
 ) -> t.Optional[t.Tuple[Placement, ...]]:
-    """Places for compute instances of these sizes beside the taken ones, in the order of ``slices``; None if there are none.
+    """Places for compute instances of these sizes beside the taken ones, in the order of ``slices``, if there are any.
 
-    Neighbours of equal size come in ascending order, so that nothing
-    is tried twice; the first of them starts beyond ``after``.
+    Neighbours of equal size come in ascending order, so that nothing is tried twice; the first of
+    them starts beyond ``after``.
     """
     if not slices:
         return ()

@@ -79,7 +79,7 @@ def _fits(board: Board, wanted: t.Sequence[Wanted]) -> bool:
 
 
 def _nearest(board: Board, wanted: t.Sequence[Wanted]) -> str:
-    """The remedy: asking for the same profiles less exactly if that fits, else the largest part, and what may be added."""
+    """The remedy: the same profiles asked for less exactly, else the largest part that fits and what may be added."""
     for what, looser in (
         ("without the starts", [item._replace(start=None) for item in wanted]),
         ("with whole compute instances", [item._replace(compute_instances=WHOLE) for item in wanted]),

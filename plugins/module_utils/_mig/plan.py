@@ -46,7 +46,7 @@ def plan(gpu: Gpu, target: Target, disturb: bool = True) -> Plan:
             raise InfeasibleError("%s: %s" % (gpu.label, why))
     kept, created = _place(gpu, target)
     stays = {item.instance.id for item in kept}
-    destroyed = tuple(gi for gi in _by_place(gpu.instances) if gi.id not in stays)
+    destroyed = tuple(gi for gi in sorted(gpu.instances, key=lambda gi: gi.placement) if gi.id not in stays)
     _refuse_busy(gpu, kept, destroyed)
     if not disturb:
         _refuse_idle(gpu, kept, destroyed)
@@ -73,10 +73,6 @@ def _mode(gpu: Gpu, enabled: bool) -> t.Tuple[t.Optional[bool], bool]:
     if pending != enabled:
         return enabled, False
     return None, current != enabled
-
-
-def _by_place(instances: t.Iterable[GpuInstance]) -> t.List[GpuInstance]:
-    return sorted(instances, key=lambda gi: gi.placement)
 
 
 class _Current:
