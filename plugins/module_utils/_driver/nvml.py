@@ -14,6 +14,7 @@ import typing as t
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
 from . import architecture, errors, names
 from .base import CiProfile, Versions
+from .boards import board_of
 from .command import Runner
 from .command import run as run_command
 from .errors import DriverError
@@ -149,14 +150,15 @@ class NvmlDriver:
 
     def reset(self, index: int) -> None:
         with self._gate.passing():
-            bus_id = self._library.call("nvmlDeviceGetPciInfo", self._handle(index), where=_where(index)).busId
+            self._handle(index)
+            uuid = self._uuids[index]
         # Our own NVML has the GPU open, and would be a client that keeps it from being reset.
         with self._gate.closed():
             self._forget(index)
             self._library.call("nvmlShutdown")
             self._initialised = False
             try:
-                reset(self._run, _text(bus_id))
+                reset(self._run, uuid)
             finally:
                 self._library.call("nvmlInit")
                 self._initialised = True
@@ -418,19 +420,6 @@ class NvmlDriver:
         except DriverError:  # ended meanwhile, or in another namespace: a name is worth no failure
             name = ""
         return name or names.process_name(pid)
-
-
-def board_of(model: str, profiles: t.Sequence[Profile]) -> t.Optional[Board]:
-    """The board that these profiles make up; None if there are none."""
-    if not profiles:
-        return None
-    return Board(
-        model=model,
-        profiles=tuple(sorted(profiles, key=lambda profile: (profile.constant, profile.id))),
-        compute_slices=max(profile.slices for profile in profiles),
-        memory_units=max(place.end for profile in profiles for place in profile.placements),
-        max_gpu_instances=max(profile.max_instances for profile in profiles),
-    )
 
 
 def _where(index: int, gi_id: t.Optional[int] = None, ci_id: t.Optional[int] = None) -> str:

@@ -16,9 +16,9 @@ if t.TYPE_CHECKING:
     from .command import Runner
 
 
-def reset(run: Runner, pci_bus_id: str) -> None:
+def reset(run: Runner, uuid: str) -> None:
     """Reset this GPU and no other. Raises DriverError, with code IN_USE if something holds it."""
-    command = ["nvidia-smi", "--gpu-reset", "-i", pci_bus_id]
+    command = ["nvidia-smi", "--gpu-reset", "-i", uuid]
     result = run(command)
     # A refusal has been seen to end with status 0.
     if result.rc != 0 or "successfully reset" not in result.out:

@@ -1,0 +1,323 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The fallback driver: the nvidia-smi command, where pynvml cannot be imported.
+
+Slower, and it cannot tell whether a mode change needs a reset (the architecture does) or
+the numbers of profile constants (nothing but NVML itself needs them).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import typing as t
+
+from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
+from . import architecture, errors, names, smi_log, smi_tables
+from .base import CiProfile, Versions
+from .boards import board_of
+from .command import Result, Runner
+from .command import run as run_command
+from .errors import DriverError
+from .reset import reset
+from .smi_errors import code_of, failure, words_of
+
+_NO_CONSTANT = -1
+_CREATED = re.compile(r"Successfully created (?:GPU|compute) instance ID +(\d+) ")
+_PENDING = re.compile(r"MIG mode is in pending \w+ state for GPU [0-9A-Fa-f:.]+: *(.*)$", re.MULTILINE)
+
+_T = t.TypeVar("_T")
+
+
+class _Listed(t.NamedTuple):
+    uuid: str
+    compute_capability: t.Optional[str]
+
+
+class SmiDriver:
+    """Every call is a process. GPUs are named to it by UUID: an index may lead elsewhere the next time."""
+
+    name = "nvidia_smi"
+
+    def __init__(self, run: Runner = run_command) -> None:
+        self._run = run
+        self._gpus: t.List[_Listed] = []
+        # Immutable while the MIG mode lasts.
+        self._boards: t.Dict[t.Tuple[int, bool], t.Optional[Board]] = {}
+        self._ci_profiles: t.Dict[t.Tuple[int, int], t.Tuple[CiProfile, ...]] = {}
+
+    def open(self) -> None:
+        argv = ["--query-gpu=index,uuid,compute_cap", "--format=csv,noheader"]
+        result = self._try(argv)
+        if "no devices were found" in result.out.lower():
+            self._gpus = []
+            return
+        if result.rc != 0:
+            raise failure(_command(argv), result)
+        rows = list(csv.reader(result.out.splitlines(), skipinitialspace=True))
+        if [row[0] for row in rows if row] != [str(index) for index in range(len(rows))] or any(
+            len(row) != 3 for row in rows
+        ):
+            raise _not_understood(argv, result)
+        self._gpus = [
+            _Listed(uuid, capability if capability[:1].isdigit() else None) for _index, uuid, capability in rows
+        ]
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def count(self) -> int:
+        return len(self._gpus)
+
+    def versions(self) -> Versions:
+        if not self._gpus:
+            return Versions()
+        log = self._log(0)
+        return Versions(driver=log.driver, cuda=log.cuda)
+
+    def identify(self, index: int) -> Gpu:
+        """Identity and mode alone, which any user may read: no profiles, instances or processes."""
+        return self._gpu(index, self._log(index))
+
+    def read(self, index: int) -> Gpu:
+        log = self._log(index)
+        gpu = self._gpu(index, log)._replace(processes=self._processes(log))
+        if not gpu.mig_capable:
+            return gpu
+        board = self._board(gpu)
+        if board is None:
+            return gpu
+        instances = self._instances(index, log) if gpu.mode_current else ()
+        return gpu._replace(board=board, profiles_known=True, instances=instances)
+
+    def set_mode(self, index: int, enabled: bool) -> int:
+        self._forget(index)
+        argv = ["-i", self._uuid(index), "-mig", str(int(enabled))]
+        result = self._try(argv)
+        pending = _PENDING.search(result.out)
+        if pending is not None:
+            return code_of(Result(0, pending.group(1), ""))
+        # A refusal ends with status 0 too, "treated as a warning".
+        if result.rc != 0 or ("Enabled" if enabled else "Disabled") + " MIG Mode" not in result.out:
+            raise failure(_command(argv), result)
+        return errors.SUCCESS
+
+    def create_gpu_instance(self, index: int, profile_id: int, placement: Placement) -> int:
+        return self._create(index, ["-cgi", "%d:%d" % (profile_id, placement.start)])
+
+    def destroy_gpu_instance(self, index: int, gi_id: int) -> None:
+        self._destroy(index, ["-dgi", "-gi", str(gi_id)])
+
+    def compute_profiles(self, index: int, gi_id: int) -> t.Tuple[CiProfile, ...]:
+        inside = ["-gi", str(gi_id)]
+        rows = self._mig(index, ["-lcip"] + inside, smi_tables.compute_profiles)
+        places = self._mig(index, ["-lcipp"] + inside, smi_tables.compute_placements)
+        return tuple(_ci_profile(row, places.get(row.id, [])) for row in rows)
+
+    def create_compute_instance(self, index: int, gi_id: int, profile_id: int, start: t.Optional[int]) -> int:
+        what = str(profile_id) if start is None else "%d:%d" % (profile_id, start)
+        return self._create(index, ["-cci", what, "-gi", str(gi_id)])
+
+    def destroy_compute_instance(self, index: int, gi_id: int, ci_id: int) -> None:
+        self._destroy(index, ["-dci", "-gi", str(gi_id), "-ci", str(ci_id)])
+
+    def reset(self, index: int) -> None:
+        self._forget(index)
+        reset(self._run, self._uuid(index))
+
+    def _forget(self, index: int) -> None:
+        for enabled in (False, True):
+            self._boards.pop((index, enabled), None)
+        for key in [key for key in list(self._ci_profiles) if key[0] == index]:
+            self._ci_profiles.pop(key, None)
+
+    def _uuid(self, index: int) -> str:
+        if not 0 <= index < len(self._gpus):
+            raise DriverError(errors.NOT_FOUND, "nvidia-smi", "there is no GPU %d" % index)
+        return self._gpus[index].uuid
+
+    def _log(self, index: int) -> smi_log.Log:
+        argv = ["-q", "-x", "-i", self._uuid(index)]
+        return self._parsed(argv, self._checked(argv), smi_log.parse)
+
+    def _gpu(self, index: int, log: smi_log.Log) -> Gpu:
+        capable = log.mode_current is not None
+        return Gpu(
+            index=index,
+            uuid=log.uuid,
+            pci_bus_id=log.pci_bus_id,
+            name=log.name,
+            pci_device_id=log.pci_device_id,
+            pci_subsystem_id=log.pci_subsystem_id,
+            mig_capable=capable,
+            mode_current=log.mode_current,
+            mode_pending=log.mode_pending,
+            resetless=architecture.resetless(log.architecture) if capable else None,
+            board=Board(log.name, (), 0, 0, 0),
+            profiles_known=False,
+            memory_mib=log.memory_mib,
+            architecture=log.architecture,
+            compute_capability=self._gpus[index].compute_capability,
+            serial=log.serial,
+            minor=log.minor,
+        )
+
+    @staticmethod
+    def _processes(log: smi_log.Log) -> t.Tuple[Process, ...]:
+        return tuple(
+            process if process.name else process._replace(name=names.process_name(process.pid))
+            for process in log.processes
+        )
+
+    def _board(self, gpu: Gpu) -> t.Optional[Board]:
+        """What the GPU offers; None where the driver does not tell while MIG mode is off."""
+        key = (gpu.index, bool(gpu.mode_current))
+        if key not in self._boards:
+            try:
+                rows = self._mig(gpu.index, ["-lgip"], smi_tables.profiles)
+                places = self._mig(gpu.index, ["-lgipp"], smi_tables.placements)
+            except DriverError as error:
+                if gpu.mode_current or error.code not in (errors.NOT_SUPPORTED, errors.NOT_FOUND):
+                    raise
+                return None
+            self._boards[key] = board_of(gpu.name, [_profile(row, places) for row in rows])
+        return self._boards[key]
+
+    def _instances(self, index: int, log: smi_log.Log) -> t.Tuple[GpuInstance, ...]:
+        rows = self._mig(index, ["-lgi"], smi_tables.instances, [])
+        if not rows:
+            return ()
+        inside = self._mig(index, ["-lci"], smi_tables.compute_instances, [])
+        kinds = self._kinds(index, rows, inside)
+        uuids = self._mig_uuids(index, log) if inside else {}
+        listed = {(row.gi_id, row.id) for row in inside}
+        strangers = sorted(set(uuids) - listed) or sorted({row.gi_id for row in inside} - {row.id for row in rows})
+        if strangers:
+            raise DriverError(
+                errors.UNKNOWN, "nvidia-smi mig -lci", "GPU %d: %s is not listed everywhere" % (index, strangers[0])
+            )
+        return tuple(
+            GpuInstance(
+                row.id,
+                row.profile_id,
+                Placement(row.start, row.size),
+                tuple(
+                    ComputeInstance(
+                        id=ci.id,
+                        profile_id=ci.profile_id,
+                        slices=smi_tables.compute_slices(ci.name),
+                        placement=Placement(ci.start, ci.size),
+                        uuid=uuids.get((row.id, ci.id)),
+                        multiprocessors=kinds.get((row.profile_id, ci.profile_id)),
+                    )
+                    for ci in sorted(inside, key=lambda ci: ci.id)
+                    if ci.gi_id == row.id
+                ),
+            )
+            for row in sorted(rows, key=lambda row: row.id)
+        )
+
+    def _kinds(
+        self, index: int, rows: t.Sequence[smi_tables.InstanceRow], inside: t.Sequence[smi_tables.ComputeRow]
+    ) -> t.Dict[t.Tuple[int, int], int]:
+        """Multiprocessors of compute instances, by profile id of the GPU instance and of the compute instance."""
+        if inside and any((index, row.profile_id) not in self._ci_profiles for row in rows):
+            offered = self._mig(index, ["-lcip"], smi_tables.compute_profiles)
+            for row in rows:
+                self._ci_profiles[(index, row.profile_id)] = tuple(
+                    _ci_profile(kind, []) for kind in offered if kind.gi_id == row.id
+                )
+        return {
+            (row.profile_id, kind.id): kind.multiprocessors
+            for row in rows
+            for kind in self._ci_profiles.get((index, row.profile_id), ())
+        }
+
+    def _mig_uuids(self, index: int, log: smi_log.Log) -> t.Dict[t.Tuple[int, int], str]:
+        argv = ["-L"]
+        uuids = self._parsed(argv, self._checked(argv), lambda text: smi_tables.mig_devices(text, log.uuid))
+        return {(device.gi_id, device.ci_id): uuids[device.number] for device in log.devices if device.number in uuids}
+
+    def _create(self, index: int, argv: t.List[str]) -> int:
+        result = self._checked(self._on(index, argv))
+        created = _CREATED.search(result.out)
+        if created is None:
+            raise _not_understood(self._on(index, argv), result)
+        return int(created.group(1))
+
+    def _destroy(self, index: int, argv: t.List[str]) -> None:
+        result = self._checked(self._on(index, argv))
+        if "Successfully destroyed" not in result.out:
+            raise _not_understood(self._on(index, argv), result)
+
+    def _mig(
+        self, index: int, argv: t.List[str], parse: t.Callable[[str], _T], none: t.Optional[_T] = None
+    ) -> _T:
+        """A listing of one GPU; ``none`` is what "there are none" stands for, if that is no failure."""
+        argv = self._on(index, argv)
+        result = self._try(argv)
+        if none is not None and result.rc == errors.NOT_FOUND and "instances found: Not Found" in result.out:
+            return none
+        if result.rc != 0:
+            raise failure(_command(argv), result)
+        return self._parsed(argv, result, parse)
+
+    def _on(self, index: int, argv: t.List[str]) -> t.List[str]:
+        return ["mig"] + argv + ["-i", self._uuid(index)]
+
+    def _checked(self, argv: t.List[str]) -> Result:
+        result = self._try(argv)
+        if result.rc != 0:
+            raise failure(_command(argv), result)
+        return result
+
+    def _try(self, argv: t.List[str]) -> Result:
+        return self._run(["nvidia-smi"] + argv)
+
+    @staticmethod
+    def _parsed(argv: t.List[str], result: Result, parse: t.Callable[[str], _T]) -> _T:
+        try:
+            return parse(result.out)
+        except smi_tables.ParseError as error:
+            raise DriverError(errors.UNKNOWN, _command(argv), str(error)) from error
+
+
+def _command(argv: t.Sequence[str]) -> str:
+    return " ".join(["nvidia-smi"] + list(argv))
+
+
+def _not_understood(argv: t.Sequence[str], result: Result) -> DriverError:
+    return DriverError(errors.UNKNOWN, _command(argv), "answer not understood: %s" % words_of(result))
+
+
+def _profile(row: smi_tables.ProfileRow, places: t.Mapping[int, t.Sequence[t.Tuple[int, int]]]) -> Profile:
+    return Profile(
+        name=row.name,
+        id=row.id,
+        constant=_NO_CONSTANT,
+        slices=smi_tables.compute_slices(row.name),
+        memory_mib=row.memory_mib,
+        multiprocessors=row.multiprocessors,
+        max_instances=row.total,
+        placements=tuple(Placement(start, size) for start, size in places.get(row.id, ())),
+        copy_engines=row.copy_engines,
+        decoders=row.decoders,
+        encoders=row.encoders,
+        jpeg=row.jpeg,
+        ofa=row.ofa,
+    )
+
+
+def _ci_profile(row: smi_tables.ComputeProfileRow, places: t.Sequence[t.Tuple[int, int]]) -> CiProfile:
+    return CiProfile(
+        id=row.id,
+        slices=smi_tables.compute_slices(row.name),
+        multiprocessors=row.multiprocessors,
+        max_instances=row.total,
+        placements=tuple(places),
+        name=row.name,
+    )

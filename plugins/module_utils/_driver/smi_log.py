@@ -1,0 +1,136 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Reading what nvidia-smi prints for machines: one GPU of ``-q -x``."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+import xml.etree.ElementTree as ElementTree
+
+from .._mig.model import Process
+from .smi_tables import ParseError
+
+
+class Device(t.NamedTuple):
+    """A MIG device. Its number is the one that ``nvidia-smi -L`` shows with its UUID."""
+
+    number: int
+    gi_id: int
+    ci_id: int
+
+
+class Log(t.NamedTuple):
+    """One GPU, as far as the log tells."""
+
+    driver: t.Optional[str]
+    cuda: t.Optional[str]
+    uuid: str
+    pci_bus_id: str
+    name: str
+    pci_device_id: int
+    pci_subsystem_id: int
+    mode_current: t.Optional[bool]
+    mode_pending: t.Optional[bool]
+    memory_mib: t.Optional[int]
+    architecture: t.Optional[str]
+    serial: t.Optional[str]
+    minor: t.Optional[int]
+    devices: t.Tuple[Device, ...]
+    processes: t.Tuple[Process, ...]
+
+
+def parse(text: str) -> Log:
+    root = _root(text)
+    gpus = root.findall("gpu")
+    if len(gpus) != 1:
+        raise ParseError("the log shows %d GPUs instead of one" % len(gpus))
+    gpu = gpus[0]
+    return Log(
+        driver=_value(root, "driver_version"),
+        cuda=_value(root, "cuda_version"),
+        uuid=_needed(gpu, "uuid"),
+        pci_bus_id=_needed(gpu, "pci/pci_bus_id").upper(),
+        name=_needed(gpu, "product_name"),
+        pci_device_id=int(_needed(gpu, "pci/pci_device_id"), 16),
+        pci_subsystem_id=int(_needed(gpu, "pci/pci_sub_system_id"), 16),
+        mode_current=_mode(gpu, "mig_mode/current_mig"),
+        mode_pending=_mode(gpu, "mig_mode/pending_mig"),
+        memory_mib=_number(gpu, "fb_memory_usage/total"),
+        architecture=_architecture(gpu),
+        serial=_value(gpu, "serial"),
+        minor=_number(gpu, "minor_number"),
+        devices=_devices(gpu),
+        processes=_processes(gpu),
+    )
+
+
+def _root(text: str) -> ElementTree.Element:
+    try:
+        return ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise ParseError("no XML (%s): %r" % (error, text[:200])) from error
+
+
+def _value(element: ElementTree.Element, path: str) -> t.Optional[str]:
+    """The text, or None where nvidia-smi says that there is none."""
+    text = (element.findtext(path) or "").strip()
+    unavailable = text in ("", "N/A", "None", "Not Active") or text.startswith("[") or text.startswith("Requested func")
+    return None if unavailable else text
+
+
+def _needed(element: ElementTree.Element, path: str) -> str:
+    text = _value(element, path)
+    if text is None:
+        raise ParseError("the log has no %s" % path)
+    return text
+
+
+def _number(element: ElementTree.Element, path: str) -> t.Optional[int]:
+    text = _value(element, path)
+    if text is None:
+        return None
+    found = re.match(r"^(\d+)(?: MiB)?$", text)
+    if found is None:
+        raise ParseError("%s is not a number: %r" % (path, text))
+    return int(found.group(1))
+
+
+def _mode(gpu: ElementTree.Element, path: str) -> t.Optional[bool]:
+    text = _value(gpu, path)
+    if text not in ("Enabled", "Disabled", None):
+        raise ParseError("%s is neither Enabled nor Disabled: %r" % (path, text))
+    return None if text is None else text == "Enabled"
+
+
+def _architecture(gpu: ElementTree.Element) -> t.Optional[str]:
+    text = _value(gpu, "product_architecture")
+    # "Ada Lovelace" is NVML's Ada.
+    return text.split()[0].lower() if text else None
+
+
+def _devices(gpu: ElementTree.Element) -> t.Tuple[Device, ...]:
+    found = []
+    for device in gpu.findall("mig_devices/mig_device"):
+        numbers = [_number(device, path) for path in ("index", "gpu_instance_id", "compute_instance_id")]
+        if None in numbers:
+            raise ParseError("a MIG device without number or ids")
+        found.append(Device(*(number or 0 for number in numbers)))
+    return tuple(found)
+
+
+def _processes(gpu: ElementTree.Element) -> t.Tuple[Process, ...]:
+    """Every process once for each instance that it uses."""
+    names: t.Dict[t.Tuple[int, t.Optional[int], t.Optional[int]], str] = {}
+    for info in gpu.findall("processes/process_info"):
+        pid = _number(info, "pid")
+        if pid is None:
+            raise ParseError("a process without PID")
+        key = (pid, _number(info, "gpu_instance_id"), _number(info, "compute_instance_id"))
+        names[key] = _value(info, "process_name") or ""
+    ordered = sorted(names, key=lambda key: tuple(-1 if part is None else part for part in key[1:] + key[:1]))
+    return tuple(Process(pid, names[(pid, gi_id, ci_id)], gi_id, ci_id) for pid, gi_id, ci_id in ordered)
