@@ -71,6 +71,7 @@ enum { SIM_ACTIVATE_AUTO, SIM_ACTIVATE_RESET, SIM_ACTIVATE_REBOOT };
 /* Driver differences (struct sim_node.quirks). */
 enum {
     SIM_QUIRK_PROFILES_NEED_MIG = 1 << 0, /* profiles are NOT_SUPPORTED while MIG mode is off */
+    SIM_QUIRK_OLD_NAMES = 1 << 1,         /* profiles are named after their memory size: 3g.39gb */
 };
 
 /* What a process does with the GPU. */
@@ -85,6 +86,7 @@ struct sim_profile { /* of GPU instances; index in the array = NVML constant */
     uint32_t copy_engines, decoders, encoders, jpeg, ofa;
     uint32_t capabilities; /* NVML_GPU_INSTANCE_PROFILE_CAPS_* */
     uint32_t size;         /* of a placement, in the board's units */
+    uint32_t derived;      /* some of it was worked out, not seen on hardware */
     uint32_t start_count;
     uint8_t starts[SIM_MAX_STARTS];
     uint64_t memory_mib;
@@ -314,6 +316,10 @@ uint64_t sim_process_started(pid_t pid); /* 0: no such process */
 /* Is anything at work there? gi, ci: SIM_NONE matches all. Clients merely hold the device. */
 bool sim_busy(const struct sim_node *node, uint32_t gpu, uint32_t gi, uint32_t ci, bool clients);
 uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, uint32_t ci);
+
+/* describe.c: a node as text */
+struct sim_node *sim_parse(const char *text, char gap[256]); /* NULL: see gap */
+char *sim_json(const struct sim_node *node);                     /* malloc'ed */
 
 /* mig_mode.c */
 void sim_drop_instances(struct sim_gpu *gpu); /* and their handles' validity */

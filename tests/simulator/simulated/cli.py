@@ -1,0 +1,320 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command line of ``nvsim``."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import shutil
+import sys
+import typing as t
+
+from .library import ACTIVATIONS, KINDS, QUIRKS, REPOSITORY, Node, NodeError
+from .reset import gpu_reset
+
+CODES = {
+    "uninitialized": 1, "invalid_argument": 2, "not_supported": 3, "no_permission": 4, "not_found": 6,
+    "insufficient_size": 7, "driver_not_loaded": 9, "timeout": 10, "function_not_found": 13, "gpu_is_lost": 15,
+    "reset_required": 16, "in_use": 19, "memory": 20, "insufficient_resources": 23, "invalid_state": 29, "unknown": 999,
+}  # fmt: skip
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="nvsim", description="Simulated GPU nodes.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, run: t.Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(run=run)
+        made.add_argument("directory", metavar="DIR", help="the node")
+        return made
+
+    create = command("create", run_create, "Make a node.")
+    create.add_argument("--board", action="append", metavar="NAME[:COUNT]", help="board or product; repeatable")
+    create.add_argument("--gpus", type=int, metavar="COUNT", help="how many, where --board gives no count (1)")
+    create.add_argument("--driver", metavar="VERSION")
+    create.add_argument("--cuda", metavar="VERSION", help="otherwise what the driver supports")
+    create.add_argument("--activation", choices=ACTIVATIONS, default="auto",
+                        help="what a mode change on Ampere takes: nothing on an idle GPU (auto), a reset, a reboot")
+    create.add_argument("--quirk", action="append", choices=QUIRKS, default=[], help="driver quirk; repeatable")
+    create.add_argument("--uuid", action="append", default=[], help="of the GPUs, in order; repeatable")
+    create.add_argument("--bus-id", action="append", default=[], help="of the GPUs, in order; repeatable")
+    create.add_argument("--recorded", metavar="FILE", help="UUIDs of a real GPU and its MIG devices")
+    create.add_argument("--seed", default="0", help="another seed gives the GPUs other UUIDs")
+
+    show = command("show", run_show, "Show a node.")
+    show.add_argument("--json", action="store_true")
+
+    run = command("run", run_run, "Run a program on a node: nvsim run DIR -- PROGRAM ...")
+    run.add_argument("--user", action="store_true", help="not as the simulated node's root")
+    run.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ...")
+
+    attach = command("attach", run_attach, "Let a process work on a GPU or MIG device, until it ends.")
+    attach.add_argument("--pid", type=int, required=True)
+    attach.add_argument("--gpu", type=int, required=True)
+    attach.add_argument("--gi", type=int, help="GPU instance id")
+    attach.add_argument("--ci", type=int, help="compute instance id (the first)")
+    attach.add_argument("--kind", choices=KINDS[:-1], default=KINDS[0])
+    attach.add_argument("--client", action="store_true", help="it merely holds the device, as a daemon does")
+    attach.add_argument("--name", help="otherwise its executable")
+    attach.add_argument("--memory", type=int, default=0, metavar="MIB")
+
+    detach = command("detach", run_detach, "Take a process off.")
+    detach.add_argument("--pid", type=int, required=True)
+    detach.add_argument("--gpu", type=int, help="only off this GPU")
+
+    reset = command("reset", run_reset, "Reset GPUs.")
+    reset.add_argument("--gpu", type=int, action="append", help="only this one; repeatable")
+
+    command("reboot", run_reboot, "Reboot the node: processes and instances are gone.")
+
+    fault = command("fault", run_fault, "Let calls fail, or kill who calls. Without a function: list faults.")
+    selector(fault)
+    fault.add_argument("--nth", type=int, default=1, help="which call of the function (1)")
+    fault.add_argument("--code", default="unknown", help="return code: a number, or one of %s" % ", ".join(CODES))
+    fault.add_argument("--always", action="store_true", help="that call and every later one")
+    fault.add_argument("--after", action="store_true", help="return the code although the call was done")
+    fault.add_argument("--kill", choices=("before", "during", "after"), help="SIGKILL in place of a return code")
+    fault.add_argument("--clear", action="store_true", help="take all faults away first")
+
+    latency = command("latency", run_latency, "Delay calls. Without a function: list delays.")
+    selector(latency)
+    latency.add_argument("--ms", type=float, default=100.0, help="milliseconds; 0 for none (100)")
+    latency.add_argument("--clear", action="store_true", help="take all delays away first")
+
+    trace = command("trace", run_trace, "Show, switch or clear the trace of calls.")
+    trace.add_argument("--on", action="store_true")
+    trace.add_argument("--off", action="store_true")
+    trace.add_argument("--clear", action="store_true")
+    trace.add_argument("--counts", action="store_true", help="calls and failures by function")
+    trace.add_argument("--json", action="store_true")
+    return top
+
+
+def selector(command: argparse.ArgumentParser) -> None:
+    command.add_argument("function", nargs="?", help="an NVML function, or gpuReset")
+    command.add_argument("--write", type=int, nargs="?", const=1, metavar="NTH",
+                         help="in place of a function: calls that change the node")
+    command.add_argument("--call", type=int, nargs="?", const=1, metavar="NTH", help="in place of a function: any call")
+
+
+def selection(options: argparse.Namespace) -> t.Tuple[t.Optional[str], int]:
+    """Function or wildcard, and which call of it."""
+    given = [(options.function, getattr(options, "nth", 1)), ("write", options.write), ("*", options.call)]
+    chosen = [(name, nth) for name, nth in given if name and nth is not None]
+    if len(chosen) > 1:
+        raise NodeError("give a function, --write or --call, not several of them")
+    return chosen[0] if chosen else (None, 1)
+
+
+def run_create(options: argparse.Namespace) -> int:
+    import yaml  # nothing else needs it
+
+    from .description import Wish, describe, find, load_boards, load_products
+
+    boards, products = load_boards(), load_products()["products"]
+    recorded = None
+    uuids = list(options.uuid)
+    if options.recorded:
+        with open(options.recorded, encoding="utf-8") as stream:
+            recorded = yaml.safe_load(stream)
+        uuids = uuids or list(recorded)
+    wishes = []
+    for text in options.board or ["A100-80GB"]:
+        name, _colon, count = text.rpartition(":") if ":" in text else (text, "", str(options.gpus or 1))
+        if not count.isdigit():
+            raise NodeError("--board wants NAME or NAME:COUNT, not %s" % text)
+        wishes += [Wish(find(name, boards, products))] * int(count)
+    wishes = [
+        wish._replace(
+            uuid=uuids[index] if index < len(uuids) else None,
+            bus_id=options.bus_id[index] if index < len(options.bus_id) else None,
+        )
+        for index, wish in enumerate(wishes)
+    ]
+    Node(options.directory).create(
+        describe(wishes, options.driver, options.cuda, options.activation, options.quirk, recorded, options.seed)
+    )
+    return 0
+
+
+def run_show(options: argparse.Namespace) -> int:
+    node = Node(options.directory).show()
+    if options.json:
+        print(json.dumps(node, indent=2))
+        return 0
+    print("driver %s, CUDA %d.%d, %d GPUs" % (node["driver_version"], node["cuda_version"] // 1000,
+                                             node["cuda_version"] % 1000 // 10, len(node["gpus"])))  # fmt: skip
+    for gpu in node["gpus"]:
+        show_gpu(gpu)
+    return 0
+
+
+def show_gpu(gpu: t.Dict[str, t.Any]) -> None:
+    mode = "no MIG"
+    if gpu["mig_capable"]:
+        mode = "MIG %s" % ("on" if gpu["mode_current"] else "off")
+        if gpu["mode_pending"] != gpu["mode_current"]:
+            mode += ", %s pending" % ("on" if gpu["mode_pending"] else "off")
+    print("GPU %d  %s  %s  %s  %s" % (gpu["index"], gpu["uuid"], gpu["pci_bus_id"], gpu["name"], mode))
+    derived = [profile["name"] for profile in gpu["profiles"] if profile["derived"]]
+    if derived:
+        print("  derived, not seen on hardware: figures of %s" % ", ".join(derived))
+    for gi in gpu["gpu_instances"]:
+        print("  GI %2d  %s at %d:%d" % (gi["id"], gi["profile"], gi["start"], gi["size"]))
+        for ci in gi["compute_instances"]:
+            print("    CI %d  %s at %d:%d  %s" % (ci["id"], ci["profile"], ci["start"], ci["size"], ci["uuid"]))
+    for process in gpu["processes"]:
+        where = "" if process["gi"] is None else " GI %d CI %d" % (process["gi"], process["ci"])
+        print("  %s %d%s  %d MiB  %s" % (process["kind"], process["pid"], where, process["memory_mib"], process["name"]))
+
+
+def real_nvidia_smi(driver: str) -> t.Optional[str]:
+    """The fetched nvidia-smi that is closest to the driver's version, else one on PATH."""
+    fetched = {path.parent.name: path for path in (REPOSITORY / ".cache" / "nvidia-smi").glob("*/nvidia-smi")}
+    if fetched:
+        def distance(version: str) -> t.Tuple[int, int]:
+            return int(version != driver), abs(int(version.split(".")[0]) - int(driver.split(".")[0]))
+
+        return str(fetched[min(fetched, key=distance)])
+    return shutil.which("nvidia-smi")
+
+
+def run_run(options: argparse.Namespace) -> int:
+    program = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not program:
+        raise NodeError("no program given: nvsim run DIR -- PROGRAM ...")
+    node = Node(options.directory)
+    driver = node.show()["driver_version"]
+    environment = node.environment(uid=1000 if options.user else 0)
+    environment.setdefault("NVSIM_PYTHON", sys.executable)
+    if "NVSIM_SMI" not in environment:
+        found = real_nvidia_smi(driver)
+        if found:
+            environment["NVSIM_SMI"] = found
+    try:
+        os.execvpe(program[0], program, environment)
+    except OSError as problem:
+        raise NodeError("%s: %s" % (program[0], problem.strerror))
+
+
+def run_attach(options: argparse.Namespace) -> int:
+    kind = KINDS[-1] if options.client else options.kind
+    Node(options.directory).attach(
+        options.pid, options.gpu, options.gi, options.ci, kind, options.memory, options.name
+    )
+    return 0
+
+
+def run_detach(options: argparse.Namespace) -> int:
+    Node(options.directory).detach(options.pid, options.gpu)
+    return 0
+
+
+def run_reset(options: argparse.Namespace) -> int:
+    node = Node(options.directory)
+    for gpu in options.gpu or range(len(node.show()["gpus"])):
+        try:
+            node.reset(gpu)
+        except NodeError as problem:
+            raise NodeError("GPU %d: %s" % (gpu, problem), problem.code)
+    return 0
+
+
+def run_reboot(options: argparse.Namespace) -> int:
+    Node(options.directory).reboot()
+    return 0
+
+
+def return_code(text: str) -> int:
+    name = text.lower().replace("nvml_error_", "")
+    if name in CODES:
+        return CODES[name]
+    if text.isdigit():
+        return int(text)
+    raise NodeError("no return code %s; there are numbers and %s" % (text, ", ".join(CODES)))
+
+
+def run_fault(options: argparse.Namespace) -> int:
+    node = Node(options.directory)
+    function, nth = selection(options)
+    if options.clear:
+        node.clear_faults()
+    if function:
+        action = "return-after" if options.after else "return"
+        if options.kill:
+            action = "kill-%s" % options.kill
+        node.fault(function, nth, return_code(options.code), options.always, action)
+    elif not options.clear:
+        for fault in node.show()["faults"]:
+            print("%(function)s call %(nth)d: %(action)s %(code)d, seen %(seen)d" % fault)
+    return 0
+
+
+def run_latency(options: argparse.Namespace) -> int:
+    node = Node(options.directory)
+    function, _nth = selection(options)
+    if options.clear:
+        node.latency("", 0)
+    if function:
+        node.latency(function, options.ms)
+    elif not options.clear:
+        for latency in node.show()["latencies"]:
+            print("%s %g ms" % (latency["function"], latency["microseconds"] / 1000))
+    return 0
+
+
+def run_trace(options: argparse.Namespace) -> int:
+    node = Node(options.directory)
+    if options.clear:
+        node.clear_trace()
+    if options.on or options.off:
+        node.trace(options.on)
+    if options.clear or options.on or options.off:
+        return 0
+    calls = node.calls()
+    if options.counts:
+        show_counts(calls, options.json)
+    elif options.json:
+        print(json.dumps(calls))
+    else:
+        for call in calls:
+            print("%(pid)d %(function)s %(arguments)s -> %(result)d" % call)
+    return 0
+
+
+def show_counts(calls: t.Sequence[t.Dict[str, t.Any]], as_json: bool) -> None:
+    counts: t.Dict[str, t.Dict[str, t.Any]] = {}
+    for call in calls:
+        entry = counts.setdefault(call["function"], {"calls": 0, "implemented": True, "results": collections.Counter()})
+        entry["calls"] += 1
+        entry["implemented"] = call["implemented"]
+        entry["results"][str(call["result"])] += 1
+    if as_json:
+        print(json.dumps(counts))
+        return
+    for function, entry in sorted(counts.items(), key=lambda item: (-item[1]["calls"], item[0])):
+        failed = ", ".join("%s: %d" % item for item in sorted(entry["results"].items()) if item[0] != "0")
+        stub = "" if entry["implemented"] else "  not modelled"
+        print("%6d  %s%s%s" % (entry["calls"], function, "  (%s)" % failed if failed else "", stub))
+
+
+def main(arguments: t.Sequence[str]) -> int:
+    if arguments[:1] == ["gpu-reset"]:  # what bin/nvidia-smi calls
+        return gpu_reset(arguments[1:])
+    options = parser().parse_args(arguments)
+    try:
+        return t.cast(int, options.run(options))
+    except NodeError as problem:
+        print("nvsim: %s" % problem, file=sys.stderr)
+        return 1
+    except OSError as problem:
+        print("nvsim: %s" % problem, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 0

@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From a board's name to the description of a node: geometry of the boards, facts of the products."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+import uuid
+
+import yaml
+
+from .library import ACTIVATIONS, QUIRKS, REPOSITORY, NodeError
+
+BOARDS = REPOSITORY / "plugins" / "plugin_utils" / "boards"
+DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "products.yml"
+ARCHITECTURES = {"volta": 5, "turing": 6, "ampere": 7, "ada": 8, "hopper": 9, "blackwell": 10}
+BUSES = (0x07, 0x0F, 0x47, 0x4E, 0x87, 0x90, 0xB7, 0xBD)  # as in an eight-GPU server; more go to further domains
+GFX = 2  # NVML_GPU_INSTANCE_PROFILE_CAPS_GFX
+
+Data = t.Dict[str, t.Any]
+
+
+def load_boards() -> t.Dict[str, Data]:
+    boards = {}
+    for path in sorted(BOARDS.glob("*.yml")):
+        with open(path, encoding="utf-8") as stream:
+            board = yaml.safe_load(stream)
+        boards[board["model"]] = board
+    return boards
+
+
+def load_products() -> Data:
+    with open(DATA, encoding="utf-8") as stream:
+        return t.cast(Data, yaml.safe_load(stream))
+
+
+def simulable(board: Data) -> bool:
+    """Whether enough is known of a board's placements."""
+    return all(profile["evidence"]["placements"] != "unknown" for profile in board["profiles"])
+
+
+def find(name: str, boards: t.Dict[str, Data], products: t.Dict[str, Data]) -> str:
+    """The key of the product that a user means by a board, an alias, a product key or a product name."""
+    wanted = name.lower()
+    for key, product in products.items():
+        if wanted in (key.lower(), product["name"].lower()):
+            return key
+    for key, product in products.items():
+        board = boards.get(product.get("board", ""), {})
+        if wanted in [known.lower() for known in [product.get("board", "")] + list(board.get("aliases", []))]:
+            return key
+    for model, board in boards.items():
+        if model.lower() == wanted and not simulable(board):
+            raise NodeError("board %s cannot be simulated: its placements are not known" % model)
+    choices = sorted({product.get("board", key) for key, product in products.items()} | set(products))
+    raise NodeError("no board or product %s; there are: %s" % (name, ", ".join(choices)))
+
+
+def gigabytes(profile: Data) -> int:
+    """Of a profile's name: 40 of 3g.40gb+me."""
+    return int(profile["name"].split(".", 1)[1].split("gb", 1)[0])
+
+
+def fill(board: Data, product: Data) -> t.List[Data]:
+    """A board's profiles with nothing missing; what had to be worked out is marked ``derived``.
+
+    Memory follows the largest sibling whose memory is known, by placement units, else the name.
+    Multiprocessors follow the architecture's usual share of the whole, engines the slices.
+    """
+    filled = []
+    known = [p for p in board["profiles"] if p["memory_mib"]]
+    largest = max(known, key=lambda p: p["placements"]["size"]) if known else None
+    for profile in board["profiles"]:
+        row = dict(profile)
+        slices, size = row["slices"], row["placements"]["size"]
+        whole = size == board["memory_units"]
+        media = dict(row["media"])
+        if row["memory_mib"] is None:
+            if largest:
+                row["memory_mib"] = largest["memory_mib"] * size // largest["placements"]["size"]
+            else:
+                row["memory_mib"] = gigabytes(row) * 1024 * 97 // 100 // 128 * 128
+        if row["multiprocessors"] is None:
+            total = product["multiprocessors"]
+            small = next((p["multiprocessors"] for p in known if p["slices"] == 1), None) or total * 16 // 132 // 2 * 2
+            share = {1: small * 26 // 16 if size > slices else small, 3: small * 60 // 16}.get(slices, small * slices)
+            row["multiprocessors"] = total if whole else share // 2 * 2
+        if row["copy_engines"] is None:
+            per_slice = next((p["copy_engines"] for p in known if p["slices"] == 1), 1)
+            row["copy_engines"] = per_slice * (size if whole else slices)
+        for engine, count in (("dec", slices), ("enc", 0), ("jpeg", slices), ("ofa", int(whole or "+me" in row["name"]))):
+            if media[engine] is None:
+                media[engine] = count
+        row["media"] = media
+        row["derived"] = row["memory_mib"] != profile["memory_mib"] or row["multiprocessors"] != profile[
+            "multiprocessors"] or row["copy_engines"] != profile["copy_engines"] or media != profile["media"]
+        filled.append(row)
+    return filled
+
+
+def old_name(profile: Data) -> str:
+    """What old software made of the memory size: 3g.39gb for 3g.40gb."""
+    head, tail = profile["name"].split(".", 1)
+    return "%s.%dgb%s" % (head, (profile["memory_mib"] + 512) // 1024, tail.split("gb", 1)[1])
+
+
+def branch(driver: str) -> int:
+    try:
+        return int(driver.split(".")[0])
+    except ValueError:
+        raise NodeError("a driver version looks like 550.163.01, not %s" % driver)
+
+
+def by_branch(table: t.Mapping[int, t.Any], number: int) -> t.Any:
+    """The entry of the newest branch that is not newer."""
+    return table[max([known for known in table if known <= number], default=min(table))]
+
+
+class Wish(t.NamedTuple):
+    """One GPU that a node is to have."""
+
+    product: str  # key
+    uuid: t.Optional[str] = None
+    bus_id: t.Optional[str] = None
+
+
+def gpu_uuid(index: int, seed: str) -> str:
+    return "GPU-%s" % uuid.uuid5(uuid.UUID(int=0), "nvsim %s %d" % (seed, index))
+
+
+def place(index: int, bus_id: t.Optional[str]) -> t.Tuple[int, int, int]:
+    """Domain, bus and device."""
+    if bus_id is None:
+        return index // len(BUSES), BUSES[index % len(BUSES)], 0
+    try:
+        domain, bus, device = ("0:" + bus_id).rsplit(":", 2)
+        return int(domain.split(":")[-1], 16), int(bus, 16), int(device.split(".")[0], 16)
+    except ValueError:
+        raise NodeError("a PCI bus id looks like 00000000:47:00.0, not %s" % bus_id)
+
+
+def describe(
+    wishes: t.Sequence[Wish],
+    driver: t.Optional[str] = None,
+    cuda: t.Optional[str] = None,
+    activation: str = "auto",
+    quirks: t.Sequence[str] = (),
+    recorded: t.Optional[t.Mapping[str, t.Mapping[str, str]]] = None,
+    seed: str = "0",
+) -> str:
+    """The description that the library makes a node of (see src/describe.c)."""
+    boards, data = load_boards(), load_products()
+    products = data["products"]
+    blackwell = any(
+        boards[products[wish.product]["board"]]["architecture"] == "blackwell"
+        for wish in wishes
+        if "board" in products[wish.product]
+    )
+    driver = driver or data["drivers"]["default_blackwell" if blackwell else "default"]
+    number = branch(driver)
+    cuda = cuda or by_branch(data["drivers"]["cuda"], number)
+    major, minor = (int(part) for part in str(cuda).split("."))
+    profile_count = by_branch(data["drivers"]["profiles"], number)
+    lines = [
+        "driver_version %s" % driver,
+        "nvml_version %d.%s" % (major, driver),
+        "cuda_version %d" % (major * 1000 + minor * 10),
+        "activation %d" % ACTIVATIONS.index(activation),
+        "quirks %d" % sum(1 << QUIRKS.index(quirk) for quirk in quirks),
+        "gi_profile_count %d" % profile_count,
+    ]
+    for index, wish in enumerate(wishes):
+        product = products[wish.product]
+        board = boards[product["board"]] if "board" in product else None
+        architecture = board["architecture"] if board else product["architecture"]
+        domain, bus, device = place(index, wish.bus_id)
+        identity = wish.uuid or gpu_uuid(index, seed)
+        ecc = int(architecture != "turing" or "T4" in product["name"])
+        lines += [
+            "gpu",
+            "name %s" % product["name"],
+            "board %s" % (board["model"] if board else wish.product),
+            "uuid %s" % identity,
+            "minor %d" % index,
+            "serial %013d" % (1560000000000 + index),
+            "part_number %s" % product["part_number"],
+            "vbios %s" % product["vbios"],
+            "pci_domain %d" % domain,
+            "pci_bus %d" % bus,
+            "pci_device %d" % device,
+            "pci_device_id %s" % product["pci"],
+            "pci_subsystem_id %s" % product["subsystem"],
+            "architecture %d" % ARCHITECTURES[architecture],
+            "capability_major %s" % product["capability"].split(".")[0],
+            "capability_minor %s" % product["capability"].split(".")[1],
+            "memory_mib %d" % product["memory_mib"],
+            "multiprocessors %d" % product["multiprocessors"],
+            "power_limit_mw %d" % (product["power_w"] * 1000),
+            "power_default_mw %d" % (product["power_w"] * 1000),
+            "ecc_supported %d" % ecc,
+            "ecc_current %d" % ecc,
+            "ecc_pending %d" % ecc,
+        ]
+        for place_of, name in sorted((recorded or {}).get(identity, {}).items()):
+            lines.append("recorded %s %s" % (place_of.replace("/", " "), name))
+        if board:
+            lines += mig(board, fill(board, product), data["older"], number, profile_count, "old-names" in quirks)
+    return "\n".join(lines) + "\n"
+
+
+def mig(
+    board: Data, profiles: t.Sequence[Data], older: t.Sequence[Data], number: int, count: int, old_names: bool
+) -> t.List[str]:
+    lines = [
+        "mig_capable 1",
+        "resetless %d" % (not board["mode_change_needs_reset"]),
+        "mode_persists %d" % board["mode_persists_across_reboot"],
+        "memory_units %d" % board["memory_units"],
+        "compute_slices %d" % board["compute_slices"],
+        "max_gpu_instances %d" % board["max_gpu_instances"],
+    ]
+    for profile in profiles:
+        if profile["constant"] >= count:
+            continue  # newer than this driver
+        for change in older:
+            if number < change["below"] and (board["model"], profile["constant"]) == (
+                change["board"],
+                change["constant"],
+            ):
+                profile = dict(profile, **change["set"])
+        media = profile["media"]
+        lines += [
+            "profile %d" % profile["constant"],
+            "name %s" % (old_name(profile) if old_names else profile["name"]),
+            "id %d" % profile["id"],
+            "slices %d" % profile["slices"],
+            "memory_mib %d" % profile["memory_mib"],
+            "multiprocessors %d" % profile["multiprocessors"],
+            "max_instances %d" % profile["max_instances"],
+            "copy_engines %d" % profile["copy_engines"],
+            "decoders %d" % media["dec"],
+            "encoders %d" % media["enc"],
+            "jpeg %d" % media["jpeg"],
+            "ofa %d" % media["ofa"],
+            "capabilities %d" % (GFX if "+gfx" in profile["name"] else 0),
+            "size %d" % profile["placements"]["size"],
+            "starts %s" % " ".join(str(start) for start in profile["placements"]["starts"]),
+            "derived %d" % profile["derived"],
+        ]
+    return lines

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A simulated node by its directory: the control functions of the library, through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pathlib
+import typing as t
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+NONE = 0xFFFFFFFF  # "no instance", and "all GPUs"
+KINDS = ("compute", "graphics", "mps", "client")
+ACTIONS = ("return", "return-after", "kill-before", "kill-during", "kill-after")
+ACTIVATIONS = ("auto", "reset", "reboot")
+QUIRKS = ("profiles-need-mig", "old-names")
+
+IN_USE, NOT_SUPPORTED, NO_PERMISSION = 19, 3, 4
+
+
+class NodeError(Exception):
+    """What nvsim says before it exits; ``code`` is the NVML return code behind it."""
+
+    def __init__(self, message: str, code: int = 999) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def library_path() -> pathlib.Path:
+    """Of libnvidia-ml.so.1; NVSIM_LIBRARY names another build, such as the sanitized one."""
+    given = os.environ.get("NVSIM_LIBRARY")
+    path = pathlib.Path(given) if given else REPOSITORY / ".cache" / "simulator" / "libnvidia-ml.so.1"
+    if not path.is_file():
+        raise NodeError("the simulator is not built (%s is missing): run make -C %s" % (path, path_here()))
+    return path.resolve()
+
+
+def path_here() -> str:
+    return os.path.relpath(pathlib.Path(__file__).resolve().parents[1])
+
+
+_library: t.Optional[ctypes.CDLL] = None
+
+
+def library() -> ctypes.CDLL:
+    global _library  # one handle per process
+    if _library is None:
+        loaded = ctypes.CDLL(str(library_path()))
+        text, number, wide = ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint64
+        for name, arguments in {
+            "nvsim_create": [text, text],
+            "nvsim_show": [text],
+            "nvsim_free": [ctypes.c_void_p],
+            "nvsim_problem": [],
+            "nvsim_attach": [text, number, number, number, number, number, wide, text],
+            "nvsim_detach": [text, number, number],
+            "nvsim_reset": [text, number],
+            "nvsim_reboot": [text],
+            "nvsim_fault": [text, text, number, number, number, ctypes.c_int32],
+            "nvsim_clear_faults": [text],
+            "nvsim_latency": [text, text, number],
+            "nvsim_trace": [text, number],
+        }.items():
+            getattr(loaded, name).argtypes = arguments
+            getattr(loaded, name).restype = ctypes.c_int
+        loaded.nvsim_show.restype = ctypes.c_void_p
+        loaded.nvsim_free.restype = None
+        loaded.nvsim_problem.restype = ctypes.c_char_p
+        loaded.nvmlErrorString.argtypes = [ctypes.c_int]
+        loaded.nvmlErrorString.restype = ctypes.c_char_p
+        _library = loaded
+    return _library
+
+
+class Node:
+    """A node that exists, or is about to, in ``directory``."""
+
+    def __init__(self, directory: t.Union[str, "os.PathLike[str]"]) -> None:
+        self.directory = pathlib.Path(directory).absolute()
+        self.state = self.directory / "state"
+        self.trace_file = self.directory / "state.trace"
+
+    def _do(self, function: str, *arguments: t.Any) -> None:
+        code = getattr(library(), function)(os.fsencode(self.state), *arguments)
+        if code:
+            said = library().nvsim_problem().decode() or library().nvmlErrorString(code).decode()
+            raise NodeError(said, code)
+
+    def create(self, description: str) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._do("nvsim_create", description.encode())
+
+    def show(self) -> t.Dict[str, t.Any]:
+        text = library().nvsim_show(os.fsencode(self.state))
+        if not text:
+            raise NodeError(library().nvsim_problem().decode())
+        try:
+            return t.cast("t.Dict[str, t.Any]", json.loads(ctypes.string_at(text)))
+        finally:
+            library().nvsim_free(text)
+
+    def attach(
+        self,
+        pid: int,
+        gpu: int,
+        gi: t.Optional[int] = None,
+        ci: t.Optional[int] = None,
+        kind: str = "compute",
+        memory_mib: int = 0,
+        name: t.Optional[str] = None,
+    ) -> None:
+        """A process works on (or, as a client, holds) a GPU or a MIG device until it ends."""
+        if name is None:
+            try:
+                name = os.readlink("/proc/%d/exe" % pid)
+            except OSError:
+                name = "pid %d" % pid
+        self._do(
+            "nvsim_attach",
+            gpu,
+            NONE if gi is None else gi,
+            NONE if ci is None else ci,
+            pid,
+            KINDS.index(kind),
+            memory_mib,
+            name.encode(),
+        )
+
+    def detach(self, pid: int, gpu: t.Optional[int] = None) -> None:
+        self._do("nvsim_detach", NONE if gpu is None else gpu, pid)
+
+    def reset(self, gpu: int) -> None:
+        self._do("nvsim_reset", gpu)
+
+    def reboot(self) -> None:
+        self._do("nvsim_reboot")
+
+    def fault(self, function: str, nth: int = 1, code: int = 999, always: bool = False, action: str = "return") -> None:
+        """Make call ``nth`` of ``function`` ("*": of any, "write": of any that changes the node) fail or kill."""
+        self._do("nvsim_fault", function.encode(), nth, int(always), ACTIONS.index(action) + 1, code)
+
+    def clear_faults(self) -> None:
+        self._do("nvsim_clear_faults")
+
+    def latency(self, function: str, milliseconds: float) -> None:
+        """Delay a function ("*", "write" as above); 0 takes the delay away, with "" all of them."""
+        self._do("nvsim_latency", function.encode(), round(milliseconds * 1000))
+
+    def trace(self, on: bool = True) -> None:
+        self._do("nvsim_trace", int(on))
+
+    def clear_trace(self) -> None:
+        if self.trace_file.exists():
+            os.truncate(self.trace_file, 0)
+
+    def calls(self) -> t.List[t.Dict[str, t.Any]]:
+        """The trace, oldest call first."""
+        try:
+            with open(self.trace_file, encoding="ascii") as lines:
+                return [json.loads(line) for line in lines]
+        except FileNotFoundError:
+            return []
+
+    def environment(self, uid: t.Optional[int] = 0) -> t.Dict[str, str]:
+        """This process's environment, changed so that a child sees this node."""
+        environment = dict(os.environ)
+        here = pathlib.Path(__file__).resolve().parents[1]
+        for variable, first in (("LD_LIBRARY_PATH", library_path().parent), ("PATH", here / "bin")):
+            rest = environment.get(variable)
+            environment[variable] = "%s%s" % (first, os.pathsep + rest if rest else "")
+        environment["NVSIM_STATE"] = str(self.state)
+        if uid is None:
+            environment.pop("NVSIM_UID", None)
+        else:
+            environment["NVSIM_UID"] = str(uid)
+        return environment
