@@ -52,13 +52,14 @@ options:
           - The GPUs that the entry is for.
           - V(all), an index, a UUID (V(GPU-...)), a PCI bus id (V(00000000:47:00.0)), a pattern on the product name
             (V(*A100*)), or a list of these.
-          - An entry that matches no GPU is refused.
+          - An entry that names a GPU that the node does not have is refused.
         type: raw
         required: true
       device_filter:
         description:
           - Restricts the entry to GPUs with these PCI device ids, V(0x<device><vendor>) or
             V(0x<device><vendor>:0x<subsystem device><subsystem vendor>).
+          - An entry may be left without a GPU by it, so that one layout can serve several kinds of nodes.
         type: raw
         aliases: [device-filter]
       mig_enabled:
@@ -69,7 +70,8 @@ options:
         aliases: [mig-enabled]
       mig_devices:
         description:
-          - The instances that should exist. It must be empty or left out where O(layout[].mig_enabled=false).
+          - The instances that should exist. Required where O(layout[].mig_enabled=true), V({}) means none. Otherwise it
+            must be empty or left out.
           - >-
             A dictionary of profile names and counts, for example V({"3g.40gb": 1, "1g.10gb": 4}). A count of zero means
             none. A name such as V(1c.3g.40gb) stands for a compute instance; counts of those are packed into the fewest
@@ -119,13 +121,13 @@ options:
       - How to reach the GPUs.
       - V(nvml) uses NVML through the Python package C(nvidia-ml-py) on the node.
       - V(nvidia_smi) uses the command C(nvidia-smi), and needs no Python package.
-      - V(auto) takes V(nvml), and V(nvidia_smi) where that Python package or NVML's library is missing.
+      - V(auto) takes V(nvml), or V(nvidia_smi) where that Python package or NVML's library is missing.
       - Resets are made with C(nvidia-smi) in every case, because NVML cannot.
     type: str
     choices: [auto, nvml, nvidia_smi]
     default: auto
 requirements:
-  - an NVIDIA driver on the node, branch 470 or newer
+  - an NVIDIA driver on the node, branch 515 or newer
   - nvidia-ml-py, or the command nvidia-smi
   - root privileges, also in check mode, because only root may ask a GPU for its MIG profiles
 notes:
@@ -302,15 +304,32 @@ gpus:
       type: bool
       sample: false
     reset_required:
-      description: Whether the GPU must be reset before it has the layout. See O(reset).
+      description:
+        - Whether the GPU must be reset before it has the layout. See O(reset).
+        - Check mode tells it from the processes that the driver lists. Some holders of a GPU, such as
+          C(nvidia-persistenced), are not listed and show only when the mode is changed.
       type: bool
       sample: false
     reboot_required:
       description: Whether the node must be rebooted before the GPU has the layout, because it cannot be reset.
       type: bool
       sample: false
+    clients:
+      description: Processes that keep the GPU from becoming what the layout wants, where the driver names them.
+      type: list
+      elements: dict
+      contains:
+        pid:
+          description: Process id.
+          type: int
+        name:
+          description: Name of the process.
+          type: str
+      sample: []
 operations:
-  description: The writes, in their order on each GPU. In check mode those that would be made.
+  description:
+    - The writes, in their order on each GPU, those included that put a GPU back after a failure.
+    - In check mode those that would be made.
   returned: always, also on failure once the plan is made
   type: list
   elements: dict
@@ -346,13 +365,13 @@ reboot_required:
   type: bool
   sample: false
 driver:
-  description: How the GPUs were reached, V(nvml) or V(nvidia_smi).
+  description: How the GPUs were reached. V(nvml) or V(nvidia_smi).
   returned: always, also on failure once the plan is made
   type: str
   sample: nvml
 diff:
   description: The slice maps of the GPUs, one line each, before and after.
-  returned: in diff mode
+  returned: always, also on failure once the plan is made
   type: dict
   contains:
     before:
