@@ -12,6 +12,8 @@ import typing as t
 import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
 
@@ -303,3 +305,28 @@ def test_a_gpu_whose_profiles_are_not_known_yet_is_no_typing_error() -> None:
     request = layout.parse([GOOD]).resolve(node())[0]
     with pytest.raises(LayoutError, match="the driver lists no profiles .* turn MIG mode on first"):
         request.target(A100._replace(profiles=()))
+
+
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+_PIECES = st.sampled_from(
+    ["all", "A100*", "devices", "device_filter", "mig_enabled", "mig_devices", "mig-devices", "profile", "start"]
+    + ["count", "compute_instances", "3g.40gb", "1c.3g.40gb", "0x20B210DE", "00000000:47:00.0", 0, 1, True, False]
+)
+_ANYTHING = st.recursive(
+    _SCALARS | _PIECES,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_PIECES | st.text(max_size=3), inner, max_size=4),
+    max_leaves=20,
+)
+_ENTRIES = st.fixed_dictionaries(
+    {"devices": st.just("all") | _ANYTHING, "mig_enabled": st.booleans() | _ANYTHING, "mig_devices": _ANYTHING},
+    optional={"device_filter": _ANYTHING},
+)
+
+
+@given(st.lists(_ENTRIES, max_size=3) | _ANYTHING)
+def test_whatever_is_written_is_understood_or_refused(data: t.Any) -> None:
+    try:
+        for request in layout.parse(data).resolve(node()).values():
+            request.target(A100)
+    except LayoutError as refused:
+        assert str(refused)

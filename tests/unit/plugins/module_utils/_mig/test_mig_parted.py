@@ -1,0 +1,269 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""mig-parted's documents: read as mig-parted reads them, written so that reading gives the same."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections import Counter
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, mig_parted
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import Held
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Gpu
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
+
+A100 = board("A100-40GB")
+
+# What mig-parted's own documentation shows of the format, in a file of ours.
+DOCUMENT = """
+version: v1
+mig-configs:
+  all-disabled:
+    - devices: all
+      mig-enabled: false
+
+  all-enabled:
+    - devices: all
+      mig-enabled: true
+      mig-devices: {}
+
+  all-1g.5gb:
+    - devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.5gb": 7
+
+  all-1g.5gb.me:
+    - device-filter: ["0x20B010DE", "0x20F110DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.5gb+me": 1
+
+  # one entry for each kind of node; those for boards that are not there do nothing
+  all-balanced:
+    - device-filter: ["0x20B010DE", "0x20B110DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.5gb": 2
+        "2g.10gb": 1
+        "3g.20gb": 1
+    - device-filter: "0x233010DE"
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.10gb": 2
+        "2g.20gb": 1
+        "3g.40gb": 1
+
+  custom:
+    - devices: [0, 1]
+      mig-enabled: false
+    - devices: [2]
+      mig-enabled: true
+      mig-devices:
+        "3g.20gb": 2
+    - devices: [3]
+      mig-enabled: true
+      mig-devices:
+        "1c.3g.20gb": 2
+        "2c.3g.20gb": 1
+        "7g.40gb": 0
+"""
+
+
+def node() -> t.List[Gpu]:
+    return [gpu(A100, index=index, pci_device_id=0x20B010DE, uuid="GPU-%d" % index) for index in range(4)]
+
+
+def held(data: t.Any, name: t.Optional[str] = None) -> t.Dict[int, t.Any]:
+    """What each GPU of the node shall hold: None where MIG is off."""
+    out: t.Dict[int, t.Any] = {}
+    for index, request in layout.from_mig_parted(data, name).resolve(node()).items():
+        target = request.target(A100)
+        out[index] = [(w.profile.name, w.compute_instances) for w in target.instances] if target.enabled else None
+    return out
+
+
+ONE_G = ("1g.5gb", WHOLE)
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("all-disabled", dict.fromkeys(range(4))),
+        ("all-enabled", {index: [] for index in range(4)}),
+        ("all-1g.5gb", {index: [ONE_G] * 7 for index in range(4)}),
+        ("all-1g.5gb.me", {index: [("1g.5gb+me", WHOLE)] for index in range(4)}),
+        (
+            "all-balanced",
+            {index: [("3g.20gb", WHOLE), ("2g.10gb", WHOLE), ONE_G, ONE_G] for index in range(4)},
+        ),
+        (
+            "custom",
+            {
+                0: None,
+                1: None,
+                2: [("3g.20gb", WHOLE)] * 2,
+                3: [("3g.20gb", (2, 1)), ("3g.20gb", (1,))],
+            },
+        ),
+    ],
+)
+def test_a_document_as_yaml_and_as_json(name: str, expected: t.Dict[int, t.Any]) -> None:
+    data = yaml.safe_load(DOCUMENT)
+    assert held(data, name) == expected
+    assert held(json.loads(json.dumps(data)), name) == expected
+
+
+def test_messages_name_configuration_and_entry() -> None:
+    data = {"version": "v1", "mig-configs": {"site": [{"devices": "all", "mig-enabled": True}]}}
+    with pytest.raises(LayoutError, match='^configuration site, entry 1 .devices: "all".: .*add it'):
+        layout.from_mig_parted(data, "site")
+
+
+def test_the_only_configuration_needs_no_name() -> None:
+    data = {"version": "v1", "mig-configs": {"site": [{"devices": "all", "mig-enabled": False}]}}
+    assert held(data) == dict.fromkeys(range(4))
+
+
+@pytest.mark.parametrize(
+    "data, name, remedy",
+    [
+        (None, None, "write version: v1 and mig-configs at its top"),
+        ([], None, "write version: v1 and mig-configs at its top"),
+        ("version: v1", None, "write version: v1 and mig-configs at its top"),
+        ({}, None, "add version: v1"),
+        ({"mig-configs": {"x": []}}, None, "add version: v1"),
+        ({"version": "v2", "mig-configs": {"x": []}}, None, "only version: v1 is known"),
+        ({"version": 1, "mig-configs": {"x": []}}, None, "only version: v1 is known"),
+        ({"version": "v1"}, None, "add at least one under mig-configs"),
+        ({"version": "v1", "mig-configs": {}}, None, "add at least one under mig-configs"),
+        ({"version": "v1", "mig-configs": []}, None, "add at least one under mig-configs"),
+        ({"version": "v1", "mig-configs": None}, None, "add at least one under mig-configs"),
+        ({"version": "v1", "mig-config": {"x": []}}, None, "did you mean mig_configs?"),
+        ({"version": "v1", "mig-configs": {1: []}}, None, "write its name as a string"),
+        ({"version": "v1", "mig-configs": {"x": []}}, "x", "configuration x, the layout is empty"),
+        ({"version": "v1", "mig-configs": {"x": None}}, "x", "write a list of entries"),
+        ({"version": "v1", "mig-configs": {"x": [7]}}, "x", "configuration x, entry 1 is 7: write a mapping"),
+        (yaml.safe_load(DOCUMENT), None, "name one of all-1g.5gb, all-1g.5gb.me, all-balanced, all-disabled"),
+        (yaml.safe_load(DOCUMENT), "all-2g.5gb", "did you mean all-1g.5gb?"),
+        (yaml.safe_load(DOCUMENT), "", "use one of all-1g.5gb"),
+    ],
+)
+def test_a_malformed_document(data: t.Any, name: t.Optional[str], remedy: str) -> None:
+    with pytest.raises(LayoutError) as refused:
+        layout.from_mig_parted(data, name)
+    assert remedy in str(refused.value)
+
+
+def test_gpus_that_hold_the_same_share_an_entry() -> None:
+    seven = [Held("1g.5gb", 1, (1,))] * 7
+    entries = mig_parted.from_gpus({0: seven, 2: [], 1: seven, 3: None, 4: None})
+    assert entries == [
+        {"devices": [0, 1], "mig-enabled": True, "mig-devices": {"1g.5gb": 7}},
+        {"devices": [2], "mig-enabled": True, "mig-devices": {}},
+        {"devices": [3, 4], "mig-enabled": False},
+    ]
+    assert mig_parted.document("x", entries) == {"version": "v1", "mig-configs": {"x": entries}}
+
+
+def test_what_a_document_cannot_say_is_refused() -> None:
+    one = Held("3g.20gb", 3, (1,))
+    with pytest.raises(LayoutError, match="GPU 5: .* would pack them into the fewest: use instances that are full"):
+        mig_parted.from_gpus({5: [one, one]})
+    with pytest.raises(LayoutError, match="GPU 5: .* no compute instance: bring the GPU to a layout first"):
+        mig_parted.from_gpus({5: [one._replace(compute_instances=())]})
+
+
+def written(entries: t.List[t.Any]) -> t.List[t.Any]:
+    return mig_parted.from_layout(layout.parse(entries))
+
+
+def test_a_layout_for_any_node() -> None:
+    entries: t.List[t.Any] = [
+        {"devices": "all", "mig_enabled": True, "mig_devices": {"1g.5gb": 7, "2g.10gb": 0}},
+        {"devices": 3, "mig_enabled": False},
+        {
+            "devices": [1, 2],
+            "device_filter": "0x20b010de:0x147f10de",
+            "mig_enabled": True,
+            "mig_devices": [
+                {"profile": "3g.20gb", "start": 4},
+                {"profile": "3g.20gb", "compute_instances": ["1c.3g.20gb", "2c.3g.20gb"]},
+            ],
+        },
+    ]
+    assert written(entries) == [
+        {"devices": "all", "mig-enabled": True, "mig-devices": {"1g.5gb": 7}},
+        {"devices": [3], "mig-enabled": False},
+        {
+            "devices": [1, 2],
+            "mig-enabled": True,
+            "mig-devices": {"1c.3g.20gb": 1, "2c.3g.20gb": 1, "3g.20gb": 1},
+            "device-filter": ["0x20B010DE:0x147F10DE"],
+        },
+    ]
+
+
+@pytest.mark.parametrize("devices", ["A100*", "00000000:47:00.0", "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"])
+def test_a_document_for_any_node_names_gpus_by_index_only(devices: str) -> None:
+    with pytest.raises(LayoutError, match="entry 1 .*give the GPUs of the node"):
+        written([{"devices": devices, "mig_enabled": False}])
+
+
+_COUNTS = st.dictionaries(
+    st.sampled_from([p.name for p in A100.profiles] + ["1c.3g.20gb", "2c.3g.20gb", "1c.4g.20gb", "2c.4g.20gb"]),
+    st.integers(1, 3),
+)
+_ENTRIES = st.lists(
+    st.fixed_dictionaries({"devices": st.lists(st.integers(0, 3), min_size=1, unique=True), "mig_devices": _COUNTS}),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(_ENTRIES)
+def test_a_document_read_back_is_the_layout(entries: t.List[t.Any]) -> None:
+    for entry in entries:
+        entry["mig_enabled"] = True
+    before = layout.parse(entries).resolve(node())
+    document = mig_parted.document("x", written(entries))
+    after = layout.from_mig_parted(json.loads(json.dumps(document)), "x").resolve(node())
+    assert {i: r.target(A100) for i, r in before.items()} == {i: r.target(A100) for i, r in after.items()}
+
+
+_PARTS = {1: [(1,)], 2: [(2,), (1,), (1, 1)], 3: [(3,), (1,), (1, 1), (2,), (2, 1), (1, 1, 1)], 4: [(4,), (2, 2), (2, 1, 1)]}
+_HELD = st.sampled_from(A100.profiles[:6]).flatmap(
+    lambda profile: st.sampled_from(_PARTS[profile.slices]).map(lambda parts: Held(profile.name, profile.slices, parts))
+)
+
+
+def _read_back(entries: t.List[t.Any]) -> t.List[Held]:
+    (request,) = layout.parse(entries).resolve(node()).values()
+    return sorted(Held(w.profile.name, w.profile.slices, w.slices) for w in request.target(A100).instances)
+
+
+@given(st.lists(_HELD, max_size=5))
+def test_a_document_is_refused_exactly_where_it_would_be_read_as_something_else(instances: t.List[Held]) -> None:
+    counts = Counter(
+        one.profile if size == one.slices else "%dc.%s" % (size, one.profile)
+        for one in instances
+        for size in one.compute_instances
+    )
+    naive = [{"devices": [0], "mig-enabled": True, "mig-devices": dict(counts)}]
+    if _read_back(naive) == sorted(instances):
+        assert mig_parted.from_gpus({0: instances}) == naive
+    else:
+        with pytest.raises(LayoutError):
+            mig_parted.from_gpus({0: instances})
