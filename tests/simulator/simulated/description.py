@@ -211,6 +211,16 @@ def describe(
     return "\n".join(lines) + "\n"
 
 
+def at_branch(profile: Data, model: str, older: t.Sequence[Data], number: int) -> t.Optional[Data]:
+    """A profile as a driver of this branch has it; None if it is newer than the driver."""
+    for change in older:
+        if number < change["below"] and (change["board"], change["constant"]) == (model, profile["constant"]):
+            if change["set"] is None:
+                return None
+            profile = dict(profile, **change["set"])
+    return profile
+
+
 def mig(
     board: Data, profiles: t.Sequence[Data], older: t.Sequence[Data], number: int, count: int, old_names: bool
 ) -> t.List[str]:
@@ -222,15 +232,10 @@ def mig(
         "compute_slices %d" % board["compute_slices"],
         "max_gpu_instances %d" % board["max_gpu_instances"],
     ]
-    for profile in profiles:
-        if profile["constant"] >= count:
-            continue  # newer than this driver
-        for change in older:
-            if number < change["below"] and (board["model"], profile["constant"]) == (
-                change["board"],
-                change["constant"],
-            ):
-                profile = dict(profile, **change["set"])
+    for newest in profiles:
+        profile = at_branch(newest, board["model"], older, number)
+        if profile is None or profile["constant"] >= count:
+            continue
         media = profile["media"]
         lines += [
             "profile %d" % profile["constant"],

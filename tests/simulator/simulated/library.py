@@ -93,6 +93,7 @@ class Node:
     def create(self, description: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._do("nvsim_create", description.encode())
+        self.clear_trace()
 
     def show(self) -> t.Dict[str, t.Any]:
         text = library().nvsim_show(os.fsencode(self.state))

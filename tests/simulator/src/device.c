@@ -51,25 +51,53 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
     SIM_RETURN(by_index(&call, index, device));
 }
 
-nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
+/* GPUs and MIG devices alike. */
+static nvmlReturn_t by_uuid(struct sim_call *call, const char *uuid, nvmlDevice_t *device)
 {
-    SIM_ENTER("uuid=%s", uuid ? uuid : "");
-    if (!uuid || !device)
-        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    for (uint32_t i = 0; i < call.node->gpu_count; i++) {
-        const struct sim_gpu *gpu = &call.node->gpus[i];
+    for (uint32_t i = 0; i < call->node->gpu_count; i++) {
+        const struct sim_gpu *gpu = &call->node->gpus[i];
         struct sim_target target;
         char text[48];
         if (strcasecmp(uuid, gpu->uuid) == 0)
-            SIM_RETURN(by_index(&call, i, device));
+            return by_index(call, i, device);
         for (uint32_t m = 0; sim_mig_device(gpu, m, &target); m++) {
             sim_mig_uuid(gpu, target.gi->id, target.ci->id, text);
             if (strcasecmp(uuid, text) == 0) {
-                call.gpu = i + 1;
+                call->gpu = i + 1;
                 *device = sim_mig_handle(gpu, target.gi, target.ci);
-                SIM_RETURN(NVML_SUCCESS);
+                return NVML_SUCCESS;
             }
         }
+    }
+    return NVML_ERROR_NOT_FOUND;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
+{
+    SIM_ENTER("uuid=%s", uuid ? uuid : "");
+    SIM_RETURN(uuid && device ? by_uuid(&call, uuid, device) : NVML_ERROR_INVALID_ARGUMENT);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_v1_t *uuid, nvmlDevice_t *device)
+{
+    SIM_ENTER("type=%u", uuid ? uuid->type : 0);
+    char text[48];
+    if (!uuid || !device)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (uuid->version != NVML_VERSION_TAG(nvmlUUID_v1_t, 1))
+        SIM_RETURN(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    if (uuid->type == NVML_UUID_TYPE_ASCII) {
+        snprintf(text, sizeof(text), "%.*s", (int)sizeof(uuid->value.str), uuid->value.str);
+        SIM_RETURN(by_uuid(&call, text, device));
+    }
+    if (uuid->type != NVML_UUID_TYPE_BINARY)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    for (int mig = 0; mig < 2; mig++) { /* the bytes do not say of which kind it is */
+        char *next = text + sprintf(text, mig ? "MIG-" : "GPU-");
+        for (int i = 0; i < 16; i++)
+            next += sprintf(next, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid->value.bytes[i]);
+        if (by_uuid(&call, text, device) == NVML_SUCCESS)
+            SIM_RETURN(NVML_SUCCESS);
     }
     SIM_RETURN(NVML_ERROR_NOT_FOUND);
 }

@@ -105,6 +105,17 @@ typedef struct {
     unsigned long long bar1Used;
 } nvmlBAR1Memory_t;
 
+enum { NVML_UUID_TYPE_ASCII = 1, NVML_UUID_TYPE_BINARY = 2 };
+
+typedef struct {
+    unsigned int version;
+    unsigned int type;
+    union {
+        char str[41];
+        unsigned char bytes[16];
+    } value;
+} nvmlUUID_v1_t;
+
 /* Processes: v1, and the layout shared by v2 and v3. */
 typedef struct {
     unsigned int pid;

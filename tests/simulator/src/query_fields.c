@@ -28,7 +28,9 @@ enum {
     FIELD_SHUTDOWN_MARGIN = 193,
     FIELD_SLOWDOWN_MARGIN = 194,
     FIELD_MEMORY_MAX_MARGIN = 195,
-    FIELD_OPERATING_MARGIN = 196
+    FIELD_OPERATING_MARGIN = 196,
+    FIELD_RESET_REQUIRED = 226,
+    FIELD_DRAIN_AND_RESET_RECOMMENDED = 227
 };
 enum { POWER_SCOPE_GPU, POWER_SCOPE_MODULE, POWER_SCOPE_MEMORY };
 
@@ -76,7 +78,9 @@ static nvmlReturn_t read_field(const struct sim_node *node, const struct sim_gpu
     case FIELD_ECC_PENDING: return whole_if(gpu->ecc_supported, field, gpu->ecc_pending);
     case FIELD_MEMORY_TEMPERATURE: return whole(field, sim_memory_temperature(node, gpu));
     case FIELD_PCIE_REPLAYS:
-    case FIELD_PCIE_REPLAY_ROLLOVERS: return whole(field, 0);
+    case FIELD_PCIE_REPLAY_ROLLOVERS:
+    case FIELD_RESET_REQUIRED: /* after errors; a pending MIG mode is not meant */
+    case FIELD_DRAIN_AND_RESET_RECOMMENDED: return whole(field, 0);
     case FIELD_REMAPPED_CORRECTABLE ... FIELD_REMAPPED_FAILURE:
         return whole_if(gpu->architecture >= SIM_AMPERE && gpu->ecc_supported, field, 0);
     case FIELD_POWER_AVERAGE ... FIELD_POWER_CURRENT:

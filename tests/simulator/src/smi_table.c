@@ -89,6 +89,7 @@ PROCESS_LIST(smi_mps_processes, 1u << SIM_PROCESS_MPS)
 PROCESS_LIST(smi_graphics_processes, 1u << SIM_PROCESS_GRAPHICS)
 
 static QUERY(smi_host_link_generation, unsigned int, true, sim_hardware(gpu)->pcie_generation)
+static QUERY(smi_enforced_power_limit, unsigned int, true, gpu->power_limit_mw)
 static QUERY(smi_margin, int, sim_has_margin(gpu), sim_margin(call.node, gpu))
 static QUERY(smi_addressing_mode, unsigned int, true, 0) /* none: memory is not shared with the host */
 static QUERY(smi_sparse_mode, unsigned int, true, 0)
@@ -157,6 +158,7 @@ __attribute__((constructor)) static void fill_table(void)
         {20, SLOT(smi_is_primary)},
         {26, SLOT(smi_log)},
         {81, SLOT(smi_handle_by_index)},
+        {108, SLOT(smi_enforced_power_limit)},
         {168, SLOT(smi_reset)},
         {169, SLOT(smi_no_fabric)},
         {182, SLOT(smi_nothing)}, /* make a group of GPUs that are reset together */
