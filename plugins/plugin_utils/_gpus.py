@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..module_utils._mig import instances, profile as names
+from ..module_utils._mig import instances
+from ..module_utils._mig import profile as names
+from ..module_utils._mig.board import ci_places
+from ..module_utils._mig.compute import pack
 from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Profile, Target
 from . import _boards
@@ -131,22 +134,32 @@ def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
         held = value.get("compute_instances")
         parts = ({"slices": profile.slices},) if held is None else held
         out.append(
-            GpuInstance(value.get("id", position), profile.id, placement, _compute(parts, profile, board, where))
+            GpuInstance(value.get("id", position), profile.id, placement, _compute(parts, profile, where))
         )
     _no_overlap(out)
     return tuple(out)
 
 
-def _compute(values: t.Iterable[t.Any], profile: Profile, board: Board, where: str) -> tuple[ComputeInstance, ...]:
-    out = []
-    for position, value in enumerate(values):
-        if not isinstance(value, dict) or not ("slices" in value or "profile" in value):
+def _compute(values: t.Sequence[t.Any], profile: Profile, where: str) -> tuple[ComputeInstance, ...]:
+    """The facts do not tell where compute instances lie, so they are taken to lie as low as they can."""
+    slices = []
+    for value in values:
+        size = value.get("slices") if isinstance(value, dict) else None
+        if size is None and isinstance(value, dict) and "profile" in value:
+            size = names.parse(value["profile"]).compute or profile.slices
+        if not isinstance(size, int):
             raise LayoutError("%s: a compute instance needs slices or profile, and is %r" % (where, value))
-        slices = value.get("slices")
-        if slices is None:
-            slices = names.parse(value["profile"]).compute or profile.slices
-        out.append(ComputeInstance(value.get("id", position), slices, slices, None, value.get("uuid")))
-    return tuple(out)
+        slices.append(size)
+    places = pack(slices, (), ci_places(profile))
+    if places is None:
+        raise LayoutError(
+            "%s: %s cannot hold compute instances of %s slices at once"
+            % (where, profile.name, ", ".join(str(size) for size in slices))
+        )
+    return tuple(
+        ComputeInstance(value.get("id", position), size, size, place, value.get("uuid"))
+        for position, (value, size, place) in enumerate(zip(values, slices, places))
+    )
 
 
 def _profile(name: object, board: Board, where: str) -> Profile:

@@ -27,6 +27,7 @@ if t.TYPE_CHECKING:
     from .operations import Operation, Plan
 
 _NARROWEST = 2  # columns of a grid unit, its bar included
+_USUAL = 64  # columns of a grid, more where names need it: maps of different boards and moments look alike
 _LONGEST_PRODUCT = 22
 
 
@@ -188,15 +189,9 @@ class _Scale:
 
 def _unit(rows: t.Iterable[Row], units: int) -> int:
     """Columns of a unit so that every name on this grid fits into its cell, beside the bar."""
-    return max(
-        (
-            -(-(len(cell.text) + 1) // cell.placement.size)
-            for row in rows
-            if row.units == units
-            for cell in row.cells
-        ),
-        default=_NARROWEST,
-    )
+    cells = (cell for row in rows if row.units == units for cell in row.cells)
+    needed = (-(-(len(cell.text) + 1) // cell.placement.size) for cell in cells)
+    return max(_NARROWEST, _USUAL // units, *needed)
 
 
 def _cells(row: Row, unit: int) -> str:

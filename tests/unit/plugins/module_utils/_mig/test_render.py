@@ -74,7 +74,7 @@ def test_grids_of_different_boards_stand_below_one_another() -> None:
     rtx = gpu(RTX, "2g.48gb@0", "1g.24gb+gfx@6", index=1, uuid=UUID, name="NVIDIA RTX PRO 6000 Blackwell Server Edition")
     lines = render.draw([render.row(a100(*SMALL)), render.row(rtx)]).splitlines()
     assert lines[0].index("|") == lines[1].index("|")
-    assert lines[1].endswith("|2g.48gb                |1g.24gb+gfx|...........|")
+    assert lines[1].endswith("|2g.48gb                      |1g.24gb+gfx   |..............|")
     assert "RTX PRO 6000 Blackwell  |" in lines[1]
 
 

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""GPUs in the shape of the facts, for the tests of the filters."""
+
+from __future__ import annotations
+
+import typing as t
+
+A100 = "0x20B510DE"
+
+
+def held(gi_id: int, profile: str, start: int, size: int, *slices: int) -> t.Dict[str, t.Any]:
+    """A GPU instance; without slices, one with one compute instance over the whole."""
+    whole = int(profile[0])
+    return {
+        "id": gi_id,
+        "profile": profile,
+        "start": start,
+        "size": size,
+        "compute_instances": [
+            {
+                "id": number,
+                "profile": profile if count == whole else "%dc.%s" % (count, profile),
+                "slices": count,
+                "uuid": "MIG-%d-%d" % (gi_id, number),
+            }
+            for number, count in enumerate(slices or (whole,))
+        ],
+    }
+
+
+def gpu(index: int, *instances: t.Dict[str, t.Any], current: t.Optional[bool] = True, **changes: t.Any) -> t.Any:
+    """An A100 80GB, or what the changes make of it; ``current`` None: it knows no MIG."""
+    out: t.Dict[str, t.Any] = {
+        "index": index,
+        "uuid": "GPU-%04d2222-3333-4444-5555-666666666666" % index,
+        "pci_bus_id": "00000000:%02X:00.0" % (0x47 + index),
+        "pci_device_id": A100 if current is not None else "0x1EB810DE",
+        "name": "NVIDIA A100 80GB PCIe" if current is not None else "Tesla T4",
+        "mig": {
+            "capable": current is not None,
+            "current": current,
+            "pending": current,
+            "instances": list(instances),
+            "devices": [],
+        },
+    }
+    return dict(out, **changes)

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The filter mig_map."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufleet.node.plugins.filter.mig_map import FilterModule
+
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+
+mig_map = FilterModule().filters()["mig_map"]
+
+
+def test_the_gpus_of_the_facts() -> None:
+    gpus = [
+        gpu(0, held(2, "3g.40gb", 0, 4, 2, 1), held(9, "1g.10gb", 6, 1)),
+        gpu(1, current=False),
+        gpu(2, current=None),
+        gpu(3, mig={"capable": True, "current": False, "pending": True, "instances": []}),
+        dict(gpu(4), index=None, uuid=None, name=None, mig={"capable": None, "current": None, "instances": []}),
+    ]
+    assert mig_map(gpus) == (
+        "GPU 0 GPU-0000... A100 80GB PCIe  |3g.40gb[2c,1c]                 |...............|1g.10gb|.......|\n"
+        "GPU 1 GPU-0001... A100 80GB PCIe  MIG off\n"
+        "GPU 2 GPU-0002... Tesla T4        no MIG\n"
+        "GPU 3 GPU-0003... A100 80GB PCIe  MIG off, on after a reset\n"
+        "GPU ? 00000000:4B:00.0 unknown    no driver\n"
+    )
+    assert mig_map(gpus[0]) == mig_map(gpus[:1])
+    assert all(len(line) <= 60 for line in mig_map(gpus, width=60).splitlines())
+
+
+def test_a_board_that_is_not_known_can_be_named() -> None:
+    odd = gpu(0, held(2, "3g.40gb", 0, 4), pci_device_id="0x12345678")
+    assert "|3g.40gb" in mig_map([odd], board="A100-80GB")
+    with pytest.raises(AnsibleFilterError, match="name the nearest one with board"):
+        mig_map([odd])
+
+
+@pytest.mark.parametrize(
+    "held_, line",
+    [
+        ({"3g.40gb": 1, "2g.20gb": 1}, "A100-80GB  |2g.20gb        |...............|3g.40gb                        |\n"),
+        ([{"profile": "3g.40gb", "start": 4}], "A100-80GB  |%s|3g.40gb%s|\n" % ("." * 31, " " * 24)),
+        ([], "A100-80GB  |%s|\n" % ("." * 63)),
+        ({}, "A100-80GB  |%s|\n" % ("." * 63)),
+    ],
+)
+def test_a_set_of_instances_on_a_board(held_: t.Any, line: str) -> None:
+    assert mig_map(held_, "A100-80GB") == line
+
+
+@pytest.mark.parametrize(
+    "value, board, message",
+    [
+        ({"3g.40gb": 1}, None, "name the board of mig_devices"),
+        ([], None, "name the board of mig_devices"),
+        ({"3g.40gb": 3}, "A100-80GB", "does not fit"),
+        ("3g.40gb", "A100-80GB", "write a mapping of profiles to counts"),
+        ([gpu(0), 7], "A100-80GB", "item 1 of mig_devices"),
+    ],
+)
+def test_refusals(value: t.Any, board: t.Optional[str], message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_map(value, board)

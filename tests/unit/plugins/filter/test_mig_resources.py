@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The filter mig_resources."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufleet.node.plugins.filter.mig_resources import FilterModule
+
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+
+mig_resources = FilterModule().filters()["mig_resources"]
+
+SEVEN = [held(number, "1g.10gb", number, 1) for number in range(7)]
+MIXED = [
+    gpu(0, held(1, "3g.40gb", 4, 4), held(2, "1g.10gb", 0, 1), held(3, "1g.10gb+me", 1, 1)),
+    gpu(1, held(1, "3g.40gb", 0, 4, 2, 1)),
+    gpu(2, current=False),
+    gpu(3, current=None),
+    gpu(4),
+]
+
+
+def layout(**held_: t.Any) -> t.List[t.Any]:
+    return [{"devices": "all", "mig_enabled": True, "mig_devices": dict(held_)}]
+
+
+@pytest.mark.parametrize(
+    "strategy, resources",
+    [
+        ("none", {"nvidia.com/gpu": 5}),
+        (
+            "mixed",
+            {
+                "nvidia.com/gpu": 2,
+                "nvidia.com/mig-1c.3g.40gb": 1,
+                "nvidia.com/mig-1g.10gb": 1,
+                "nvidia.com/mig-1g.10gb.me": 1,
+                "nvidia.com/mig-2c.3g.40gb": 1,
+                "nvidia.com/mig-3g.40gb": 1,
+            },
+        ),
+    ],
+)
+def test_what_the_node_offers_now(strategy: str, resources: t.Dict[str, int]) -> None:
+    assert mig_resources(MIXED, strategy) == resources
+
+
+@pytest.mark.parametrize(
+    "gpus, resources",
+    [
+        ([gpu(0, *SEVEN), gpu(1, *SEVEN)], {"nvidia.com/gpu": 14}),
+        ([gpu(0, *SEVEN[:2]), gpu(1, *SEVEN)], {"nvidia.com/gpu": 9}),
+        ([gpu(0, current=False), gpu(1, current=None)], {"nvidia.com/gpu": 2}),
+        ([], {}),
+    ],
+)
+def test_the_single_strategy(gpus: t.List[t.Any], resources: t.Dict[str, int]) -> None:
+    assert mig_resources(gpus, "single") == resources
+
+
+@pytest.mark.parametrize(
+    "gpus, message",
+    [
+        ([gpu(0, *SEVEN), gpu(1, current=False)], "it is on on GPU 0 .* and off on GPU 1 .* strategy mixed"),
+        ([gpu(0, *SEVEN), gpu(1)], "GPU 1 .* has none: make all GPUs alike"),
+        ([gpu(0, *SEVEN), gpu(1, held(1, "3g.40gb", 0, 4))], "1g.10gb on GPU 0 .* and 3g.40gb on GPU 1"),
+        ([gpu(0, held(1, "3g.40gb", 0, 4, 2, 1))], "2c.3g.40gb on GPU 0 .* and 1c.3g.40gb on GPU 0"),
+        ([gpu(0, *SEVEN[:1], held(9, "1g.10gb+me", 1, 1))], "1g.10gb on GPU 0 .* and 1g.10gb.me on GPU 0"),
+    ],
+)
+def test_what_the_single_strategy_gives_up_on(gpus: t.List[t.Any], message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_resources(gpus, "single")
+
+
+def test_a_layout_on_boards() -> None:
+    entries = [
+        *layout(**{"3g.40gb": 1, "1g.10gb": 4}),
+        {"devices": [1], "mig_enabled": False},
+        {"devices": [3], "mig_enabled": True, "mig_devices": {}},
+    ]
+    resources = {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}
+    assert mig_resources(entries, "mixed", gpus=["A100-80GB"] * 4) == resources
+    assert mig_resources(entries, "mixed", ["0x20B510DE"] * 4) == resources
+    assert mig_resources(layout(**{"1g.10gb": 7}), "single", gpus=["A100-80GB"] * 8) == {"nvidia.com/gpu": 56}
+
+
+def test_gpus_that_the_layout_does_not_name_stay_as_they_are() -> None:
+    entries = [{"devices": [2], "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
+    assert mig_resources(entries, "mixed", gpus=MIXED) == {
+        "nvidia.com/gpu": 1,
+        "nvidia.com/mig-1c.3g.40gb": 1,
+        "nvidia.com/mig-1g.10gb": 1,
+        "nvidia.com/mig-1g.10gb.me": 1,
+        "nvidia.com/mig-2c.3g.40gb": 1,
+        "nvidia.com/mig-3g.40gb": 1,
+        "nvidia.com/mig-7g.80gb": 1,
+    }
+    one = [{"devices": [0], "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
+    assert mig_resources(one, "mixed", gpus=["A100-80GB"] * 2) == {"nvidia.com/gpu": 1, "nvidia.com/mig-7g.80gb": 1}
+
+
+def test_boards_of_several_kinds_and_names_that_mean_them() -> None:
+    entries = [
+        {"devices": "A100*", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}},
+        {"devices": "all", "device_filter": "0x233010DE", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}},
+    ]
+    assert mig_resources(entries, "mixed", gpus=["A100-80GB", "H100-80GB"]) == {
+        "nvidia.com/mig-1g.10gb": 7,
+        "nvidia.com/mig-3g.40gb": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    "value, strategy, options, message",
+    [
+        (MIXED, "many", {}, "no MIG strategy 'many': use one of none, single, mixed"),
+        (layout(), "mixed", {}, "give them with gpus"),
+        ("x", "mixed", {}, "give them with gpus"),
+        (layout(), "mixed", {"gpus": []}, "give ansible_facts.nvidia.gpus, or a list of board names"),
+        (layout(), "mixed", {"gpus": "A100-80GB"}, "give ansible_facts.nvidia.gpus, or a list of board names"),
+        (layout(), "mixed", {"gpus": [7]}, "item 1 of gpus is neither"),
+        (layout(), "mixed", {"gpus": ["A1000"]}, "the boards known are"),
+        (layout(**{"3g.40gb": 3}), "mixed", {"gpus": ["A100-80GB"]}, "GPU 0 .*does not fit"),
+        (layout(**{"3g.41gb": 0, "1g.5gb": 1}), "mixed", {"gpus": MIXED}, "entry 1 .*, GPU 0 .*has no profile 1g.5gb"),
+        (layout(**{"3g.40gb": -1}), "mixed", {"gpus": MIXED}, "entry 1 .*between 0 and 64"),
+        ([dict(layout()[0], devices=9)], "mixed", {"gpus": MIXED}, "entry 1 .*index 9 matches no GPU"),
+    ],
+)
+def test_refusals(value: t.Any, strategy: str, options: t.Dict[str, t.Any], message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_resources(value, strategy, **options)

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The board files: complete, consistent, and refused for planning where too little is known."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import profile
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board, Placement, Wanted
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
+
+UNKNOWN = ["RTX-PRO-4500-Blackwell-32GB", "RTX-PRO-5000-Blackwell-48GB", "Thor-iGPU-GB10B"]
+KNOWN = [name for name in _boards.names() if name not in UNKNOWN]
+KEYS = {
+    "model",
+    "aliases",
+    "pci_device_ids",
+    "architecture",
+    "mode_change_needs_reset",
+    "mode_persists_across_reboot",
+    "memory_units",
+    "compute_slices",
+    "max_gpu_instances",
+    "profiles",
+}
+EVIDENCE = {"transcript", "guide", "config-map", "derived", "mock", "unknown"}
+
+
+def test_there_is_a_file_for_each_board() -> None:
+    folder = Path(_boards.__file__).with_name("boards")
+    assert sorted(path.stem for path in folder.iterdir()) == _boards.names()
+    assert len(_boards.names()) == 17
+
+
+@pytest.mark.parametrize("name", _boards.names())
+def test_a_file_says_everything_and_where_it_is_from(name: str) -> None:
+    data = _boards.data(name)
+    assert KEYS <= set(data) <= KEYS | {"notes"}
+    assert data["model"] == name
+    for row in data["profiles"]:
+        assert set(row["evidence"]) >= {"row", "placements"}
+        assert set(row["evidence"].values()) <= EVIDENCE
+        assert set(row["media"]) == {"dec", "enc", "jpeg", "ofa"}
+        name = profile.parse(row["name"])
+        assert name.canonical == row["name"]
+        assert name.slices == row["slices"]
+
+
+def test_no_name_alias_or_device_id_means_two_boards() -> None:
+    seen: t.Dict[str, str] = {}
+    for name in _boards.names():
+        data = _boards.data(name)
+        for key in [data["model"], *data["aliases"], *data["pci_device_ids"]]:
+            assert seen.setdefault(key.lower(), name) == name
+            assert _boards.data(key.upper())["model"] == name
+            assert _boards.data(key.lower())["model"] == name
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_board_holds_what_its_profiles_promise(name: str) -> None:
+    board = _boards.load(name)
+    assert len({p.id for p in board.profiles}) == len({p.constant for p in board.profiles}) == len(board.profiles)
+    for candidate in board.profiles:
+        assert candidate.memory_mib > 0
+        assert all(place.end <= board.memory_units for place in candidate.placements)
+        assert refusal(board, [Wanted(candidate)] * candidate.max_instances) is None
+        assert refusal(board, [Wanted(candidate)] * (candidate.max_instances + 1)) is not None
+
+
+def test_a_board_in_full() -> None:
+    board = _boards.load("a800-80gb")
+    assert (board.model, board.memory_units, board.compute_slices, board.max_gpu_instances) == ("A100-80GB", 8, 7, 7)
+    three = board.profiles[4]
+    assert three[:7] == ("3g.40gb", 9, 2, 3, 40192, 42, 2)
+    assert three.placements == (Placement(0, 4), Placement(4, 4))
+    assert (three.copy_engines, three.decoders, three.encoders, three.jpeg, three.ofa) == (3, 2, 0, 0, 0)
+
+
+def test_memory_that_nobody_has_seen_is_that_of_the_name() -> None:
+    one = _boards.load("H20-96GB").profiles[0]
+    assert (one.name, one.memory_mib, one.multiprocessors) == ("1g.12gb", 12 * 1024, 0)
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_nothing_is_planned_on_a_board_whose_placements_are_not_known(name: str) -> None:
+    with pytest.raises(_boards.BoardError, match="the placements of %s are not known .*on a node the GPU itself" % name):
+        _boards.load(name)
+
+
+@pytest.mark.parametrize("name", ["", "A100", "H100", "0x00000000"])
+def test_an_unknown_board_is_refused_with_those_known(name: str) -> None:
+    with pytest.raises(_boards.BoardError, match="no board is called .*A100-40GB, A100-80GB, A30-24GB"):
+        _boards.load(name)
+
+
+@pytest.mark.parametrize(
+    "device_id, model",
+    [(0x20B210DE, "A100-80GB"), (0x20B710DE, "A30-24GB"), (0x2BB510DE, "RTX-PRO-6000-Blackwell-96GB")],
+)
+def test_a_board_by_its_pci_device_id(device_id: int, model: str) -> None:
+    found = _boards.by_pci_device_id(device_id)
+    assert isinstance(found, Board)
+    assert found.model == model
+
+
+def test_no_board_for_another_pci_device_id() -> None:
+    assert _boards.by_pci_device_id(0x1EB810DE) is None
+
+
+def test_the_files_are_yaml_that_every_reader_reads_alike() -> None:
+    """No value depends on YAML's less known rules: what is read is what is written in JSON's sense."""
+    for path in sorted(Path(_boards.__file__).with_name("boards").glob("*.yml")):
+        for value in _scalars(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            assert value is None or isinstance(value, (str, int))
+
+
+def _scalars(value: object) -> t.Iterator[object]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _scalars(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _scalars(item)
+    else:
+        yield value
