@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # Copyright (c) 2026, the gpufleet.node authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -11,7 +11,6 @@ set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cache=$top/.cache
 venv=$cache/venv
-# shellcheck disable=SC2034  # used by the scripts that source this file
 collections=$cache/collections
 
 # Variables of the caller's shell that would lead Python or Ansible elsewhere.

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Everything is made in .cache/; `make clean` leaves nothing behind.
+
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo 'make demo    partition a simulated eight-GPU node through the real module, pynvml and nvidia-smi'
+	@echo 'make test    every test and linter'
+	@echo 'make lint    the linters alone'
+	@echo 'make bench   measure our planner and modules against the alternatives'
+	@echo 'make clean   remove everything that was made'
+
+demo:
+	@scripts/bootstrap run
+	@demo/run
+
+test:
+	@scripts/bootstrap test
+	@.cache/venv/bin/python scripts/test.py
+
+lint:
+	@scripts/bootstrap test
+	@.cache/venv/bin/python scripts/test.py ansible-lint mypy docs changelog shell
+
+bench:
+	@scripts/bootstrap run
+	@benchmarks/run
+
+clean:
+	rm -rf .cache .hypothesis .ansible

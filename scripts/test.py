@@ -1,0 +1,167 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Run the parts of the test suite, two at a time, and sum up.
+
+Usage: scripts/test.py [PART...]    without a part: all of them
+
+A part is a command. It passes with exit status 0 and fails with any other, but 77, with which it says that this
+machine lacks something it needs; its last line says what. With CI=true in the environment that is a failure too.
+What a part prints goes to .cache/test/PART.log, and is shown whole if the part fails, else only its closing lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+CACHE = TOP / ".cache"
+BIN = CACHE / "venv" / "bin"
+LOGS = CACHE / "test"
+
+AT_ONCE = 2
+LIMIT = 15 * 60  # seconds; a part that takes longer hangs
+NOT_HERE = 77
+
+
+class Part(t.NamedTuple):
+    name: str
+    title: str
+    command: t.Sequence[str]
+    closing: str = r"^.+$"  # of the lines that match, the last ones are shown where the part passes
+    closing_lines: int = 1
+
+
+class Result(t.NamedTuple):
+    part: Part
+    status: int
+    seconds: float
+    output: str
+
+    @property
+    def verdict(self) -> str:
+        if self.status == 0:
+            return "passed"
+        if self.status == NOT_HERE and os.environ.get("CI") != "true":
+            return "not run"
+        return "FAILED"
+
+
+def pytest(*arguments: str) -> t.Sequence[str]:
+    return ["python", "-m", "pytest", "-q", *arguments]
+
+
+PYTEST_CLOSING = r"^(=+ )?\d+ passed.* in "
+
+ANTSIBULL_DOCS = [
+    *("antsibull-docs", "lint-collection-docs", "--plugin-docs"),
+    *("--validate-collection-refs=self", "--disallow-unknown-collection-refs", "."),
+]
+# Every file that a shell runs, whatever its name.
+SHELLCHECK = r"""
+git ls-files -z --cached --others --exclude-standard |
+  xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs shellcheck --external-sources
+"""
+
+# In the order of the summary. The long ones come first, so that the short ones fill up beside them.
+PARTS: t.Sequence[Part] = (
+    Part("pythons", "Unit tests on each Python a node may have", ["scripts/pythons"], r"^Python", 6),
+    Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
+    Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
+    Part("integration", "Modules and roles on the simulator", ["tests/integration/run"]),
+    Part("simulator", "The simulator's own tests", ["make", "-s", "-C", "tests/simulator", "test"]),
+    Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
+    Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
+    Part("mypy", "Types", ["mypy"]),
+    Part("docs", "Documentation of modules, plugins and roles", ANTSIBULL_DOCS),
+    Part("changelog", "Changelog fragments", ["antsibull-changelog", "lint"]),
+    Part("shell", "Shell scripts", ["bash", "-c", SHELLCHECK]),
+)
+
+
+def environment() -> dict[str, str]:
+    """Tools of our environment first, and nothing of the user's home written."""
+    return {
+        **os.environ,
+        "PATH": "%s:%s" % (BIN, os.environ["PATH"]),
+        "PYTHONPATH": str(CACHE / "collections"),
+        "ANSIBLE_COLLECTIONS_PATH": str(CACHE / "collections"),
+        "ANSIBLE_HOME": str(CACHE / "ansible"),
+        "ANSIBLE_NOCOLOR": "1",
+        "NO_COLOR": "1",
+        # The checkout may belong to another user than the one who tests it.
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "*",
+    }
+
+
+def run(part: Part) -> Result:
+    started = time.monotonic()
+    path = LOGS / (part.name + ".log")
+    with path.open("w") as log:
+        # A session of its own: what a part that hangs has started goes with it.
+        process = subprocess.Popen(
+            part.command,
+            cwd=TOP,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
+            log.write("\nkilled: no end after %d minutes\n" % (LIMIT // 60))
+    return Result(part, status, time.monotonic() - started, path.read_text(errors="replace"))
+
+
+def show(result: Result) -> None:
+    lines = [line for line in result.output.splitlines() if line.strip()]
+    print("\n--- %s: %s, %.0f s" % (result.part.title, result.verdict, result.seconds))
+    if result.verdict == "passed":
+        lines = [line for line in lines if re.search(result.part.closing, line)][-result.part.closing_lines :]
+    elif result.verdict == "not run":
+        lines = lines[-1:]
+    print("\n".join(lines), flush=True)
+
+
+def main(names: t.Sequence[str]) -> int:
+    known = {part.name: part for part in PARTS}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print("no part %s; there are: %s" % (", ".join(unknown), ", ".join(known)), file=sys.stderr)
+        return 2
+    parts = [known[name] for name in names] or list(PARTS)
+
+    LOGS.mkdir(parents=True, exist_ok=True)
+    print("==> %d parts, %d at a time: %s" % (len(parts), AT_ONCE, ", ".join(part.name for part in parts)), flush=True)
+    started = time.monotonic()
+    results: dict[str, Result] = {}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for future in as_completed([pool.submit(run, part) for part in parts]):
+            result = future.result()
+            results[result.part.name] = result
+            show(result)
+
+    print("\n==> Summary, %.0f s in all; full output in .cache/test/" % (time.monotonic() - started))
+    for part in parts:
+        result = results[part.name]
+        print("%-8s %6.0f s  %s" % (result.verdict, result.seconds, part.title))
+    return 1 if any(result.verdict == "FAILED" for result in results.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What every test shares: the collection's import path, and the rule about skips."""
+
+from __future__ import annotations
+
+import os
+import sys
+import typing as t
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+COLLECTIONS = TOP / ".cache" / "collections"
+
+# ansible_collections.gpufleet.node is the checkout; scripts/bootstrap makes the link.
+if str(COLLECTIONS) not in sys.path:
+    sys.path.insert(0, str(COLLECTIONS))
+
+# No deadlines: how long an example takes says more about the machine than about the code. In CI, a failure must
+# come again when it is looked for, so that the examples are the same each time.
+hypothesis.settings.register_profile("house", deadline=None, print_blob=True, derandomize=os.environ.get("CI") == "true")
+hypothesis.settings.load_profile("house")
+
+
+def pytest_report_header() -> str:
+    return "skips are failures: CI=true" if _skips_fail() else "skips are allowed: CI is not set"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> t.Iterator[None]:
+    """In CI the machine must have what the tests need, so that a skip is a failure."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and _skips_fail():
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = "not run, and CI=true allows no skip: %s" % reason
+
+
+def _skips_fail() -> bool:
+    return os.environ.get("CI") == "true"
