@@ -122,7 +122,7 @@ def _parse_list(value: t.Sequence[object]) -> t.Tuple[Item, ...]:
         if item.start is not None and item.number:
             if item.start in starts:
                 raise LayoutError(
-                    "%s and %s both start at %d: give each instance a start of its own"
+                    "%s and %s both start at %s: give each instance a start of its own"
                     % (starts[item.start], item.where, item.start)
                 )
             starts[item.start] = item.where

@@ -63,8 +63,7 @@ class DeviceFilter(t.NamedTuple):
         return gpu.pci_device_id == self.device and self.subsystem in (None, gpu.pci_subsystem_id)
 
     def __str__(self) -> str:
-        text = "0x%08X" % self.device
-        return text if self.subsystem is None else "%s:0x%08X" % (text, self.subsystem)
+        return ":".join("0x%08X" % number for number in self if number is not None)
 
 
 def normal_bus_id(text: str) -> str:
