@@ -175,7 +175,8 @@ static uint32_t slices_of_ci(uint32_t constant)
 /* A compute instance of n slices has n times the multiprocessors of the smallest GPU instance; one
  * over all slices has all that the GPU instance has, which may be more. Where a GPU instance of one
  * slice has more (1g.20gb on Hopper: 26 against 16), both are offered, the larger as 1_SLICE_REV1.
- * Three slices of four are not offered (seen on the A100). */
+ * One and two slices are offered everywhere, three and four only in instances of seven and more (a
+ * 4g has no 3c, seen on the A100). */
 bool sim_ci_profile(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t constant, struct sim_ci_profile *out)
 {
     const struct sim_profile *whole = &gpu->profiles[gi->profile];
@@ -183,7 +184,9 @@ bool sim_ci_profile(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t
     uint32_t each = gpu->profiles[NVML_GPU_INSTANCE_PROFILE_1_SLICE].multiprocessors;
     bool two_kinds = whole->slices == 1 && whole->multiprocessors > each;
 
-    if (slices == 0 || slices > whole->slices || (slices == 3 && whole->slices == 4))
+    if (slices == 0 || slices > whole->slices)
+        return false;
+    if (slices != whole->slices && slices > (whole->slices >= 7 ? 4u : 2u))
         return false;
     if (constant == NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1 && !two_kinds)
         return false;
