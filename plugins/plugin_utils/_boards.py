@@ -44,14 +44,6 @@ def load(name: str) -> Board:
     return _board(data(name)["model"])
 
 
-def by_pci_device_id(pci_device_id: int) -> Board | None:
-    """The board with a PCI device id as NVML gives it, 0x<device><vendor>, or None."""
-    try:
-        return load("0x%08X" % pci_device_id)
-    except BoardError:
-        return None
-
-
 @functools.cache
 def _index() -> dict[str, dict[str, t.Any]]:
     boards = {}

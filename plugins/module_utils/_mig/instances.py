@@ -14,7 +14,7 @@ from . import profile as names
 from .board import ci_places, places_inside
 from .compute import pack
 from .errors import LayoutError
-from .keys import known_keys, plain_keys
+from .keys import known_keys, plain_keys, short
 from .model import WHOLE, Board, Profile, Target, Wanted
 
 # More than any GPU holds, and few enough to write them all down before anything checks whether they fit.
@@ -45,8 +45,8 @@ def parse(value: object) -> t.Tuple[Item, ...]:
     if isinstance(value, (list, tuple)):
         return _parse_list(value)
     raise LayoutError(
-        "mig_devices cannot be %r: write a mapping of profiles to counts, {} for none, "
-        "or a list of {profile, start, count, compute_instances}" % (value,)
+        "mig_devices cannot be %s: write a mapping of profiles to counts, {} for none, "
+        "or a list of {profile, start, count, compute_instances}" % short(value)
     )
 
 
@@ -133,9 +133,9 @@ def _parse_list(value: t.Sequence[object]) -> t.Tuple[Item, ...]:
 
 def _parse_line(raw: object, where: str) -> Item:
     if isinstance(raw, str):
-        raise LayoutError("%s is the string %r: write {profile: %s}" % (where, raw, raw))
+        raise LayoutError("%s is the string %s: write {profile: %s}" % (where, short(raw), short(raw)[1:-1]))
     if not isinstance(raw, dict):
-        raise LayoutError("%s is %r: write a mapping, for example {profile: 3g.40gb, start: 4}" % (where, raw))
+        raise LayoutError("%s is %s: write a mapping, for example {profile: 3g.40gb, start: 4}" % (where, short(raw)))
     line = plain_keys(raw, where)
     known_keys(line, _KEYS, where)
     if "profile" not in line:
@@ -162,7 +162,7 @@ def _parse_compute(line: t.Dict[str, object], name: names.Name, where: str) -> t
     value = line["compute_instances"]
     example = "for example [1c.%s]" % name.canonical
     if not isinstance(value, (list, tuple)):
-        raise LayoutError("%s: compute_instances is %r: write a list of names, %s" % (where, value, example))
+        raise LayoutError("%s: compute_instances is %s: write a list of names, %s" % (where, short(value), example))
     if not value:
         raise LayoutError(
             "%s: compute_instances is empty, and nothing can run in a GPU instance without any: "
@@ -186,9 +186,9 @@ def _within(where: str, raw: object) -> names.Name:
 
 def _number(value: object, what: str, remedy: str, most: int = _MOST) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise LayoutError("%s is %r: %s, without quotes or fraction" % (what, value, remedy))
+        raise LayoutError("%s is %s: %s, without quotes or fraction" % (what, short(value), remedy))
     if not 0 <= value <= most:
-        raise LayoutError("%s is %d: %s between 0 and %d" % (what, value, remedy, most))
+        raise LayoutError("%s is %s: %s between 0 and %d" % (what, short(value), remedy, most))
     return value
 
 

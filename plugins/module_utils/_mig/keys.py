@@ -4,11 +4,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Keys of mappings that people write: either spelling, and none that means nothing."""
+"""What people write, as data: keys in either spelling and none that means nothing, values short enough for a message."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import typing as t
 
 from .errors import LayoutError
@@ -36,3 +37,12 @@ def known_keys(value: t.Dict[str, object], known: t.Sequence[str], where: str) -
                 "%s has the unknown key %s%s: use %s"
                 % (where, key, " (did you mean %s?)" % close[0] if close else "", ", ".join(known))
             )
+
+
+def short(value: object) -> str:
+    """A value as JSON, cut where a message would drown in it."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -12,12 +12,11 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from . import instances, mig_parted, selector
 from .errors import LayoutError
-from .keys import known_keys, plain_keys
+from .keys import known_keys, plain_keys, short
 from .model import Board, Gpu, Target
 
 _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
@@ -107,10 +106,6 @@ class Layout(t.NamedTuple):
                 )
         return dict(sorted(out.items()))
 
-    def idle_entries(self, gpus: t.Sequence[Gpu]) -> t.Tuple[str, ...]:
-        """The entries that are about no GPU of this node because of their device_filter."""
-        return tuple(entry.where for entry in self.entries if not entry.gpus(gpus))
-
 
 def parse(data: object, origin: str = "") -> Layout:
     """Check a layout that was written in YAML or JSON. Raises LayoutError that names the entry and the remedy.
@@ -118,11 +113,12 @@ def parse(data: object, origin: str = "") -> Layout:
     ``origin`` goes in front of the name of each entry in messages.
     """
     if isinstance(data, dict):
-        raise LayoutError(_mapping_remedy(data))
+        raise LayoutError(origin + _mapping_remedy(data))
     if not isinstance(data, (list, tuple)):
         raise LayoutError(
-            "the layout is %r: write a list of entries, for example "
-            "[{devices: all, mig_enabled: true, mig_devices: {3g.40gb: 2}}]" % (data,)
+            "%sthe layout is %s: write a list of entries, for example "
+            "[{devices: all, mig_enabled: true, mig_devices: {3g.40gb: 2}}]; "
+            "if it was read from a file, pass it through from_yaml" % (origin, short(data))
         )
     if not data:
         raise LayoutError(
@@ -151,10 +147,10 @@ def _mapping_remedy(data: t.Dict[object, object]) -> str:
 
 def _entry(raw: object, where: str) -> Entry:
     if not isinstance(raw, dict):
-        raise LayoutError("%s is %s: write a mapping with devices, mig_enabled and mig_devices" % (where, _short(raw)))
+        raise LayoutError("%s is %s: write a mapping with devices, mig_enabled and mig_devices" % (where, short(raw)))
     entry = plain_keys(raw, where)
     if "devices" in entry:
-        where = "%s (devices: %s)" % (where, _short(entry["devices"]))
+        where = "%s (devices: %s)" % (where, short(entry["devices"]))
     known_keys(entry, _KEYS, where)
     if entry.get("devices") is None:
         raise LayoutError("%s has no devices: add devices: all, or name GPUs" % where)
@@ -162,7 +158,7 @@ def _entry(raw: object, where: str) -> Entry:
         raise LayoutError("%s has no mig_enabled: add mig_enabled: true or mig_enabled: false" % where)
     enabled = entry["mig_enabled"]
     if not isinstance(enabled, bool):
-        raise LayoutError("%s: mig_enabled is %r: write true or false, without quotes" % (where, enabled))
+        raise LayoutError("%s: mig_enabled is %s: write true or false, without quotes" % (where, short(enabled)))
     try:
         selectors = selector.parse_devices(entry["devices"])
         filters = selector.parse_filter(entry.get("device_filter"))
@@ -180,12 +176,3 @@ def _items(entry: t.Dict[str, object], enabled: bool) -> t.Tuple[instances.Item,
     if items and not enabled:
         raise LayoutError("mig_enabled is false but mig_devices asks for instances: take one of the two back")
     return items
-
-
-def _short(value: object) -> str:
-    """A value as JSON, cut where a message would drown in it."""
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -16,7 +16,7 @@ from .model import Profile
 
 _WORDS = r"[a-z0-9]+(?:\.[a-z0-9]+)*"
 _NAME = re.compile(
-    r"(?:MIG )?(?:(?P<compute>[1-9][0-9]*)c\.)?(?P<slices>[1-9][0-9]*)g\.(?P<memory>0|[1-9][0-9]*)gb"
+    r"(?:MIG )?(?:(?P<compute>[1-9][0-9]?)c\.)?(?P<slices>[1-9][0-9]?)g\.(?P<memory>0|[1-9][0-9]{0,5})gb"
     r"(?:\+(?P<with>%s(?:,%s)*)|-(?P<without>%s(?:,%s)*))?" % ((_WORDS,) * 4)
 )
 # Kubernetes resource names and labels cannot hold a plus sign and write a dot for it.

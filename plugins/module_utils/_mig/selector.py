@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from .errors import LayoutError
+from .keys import short
 from .model import Gpu
 
 # Kinds of selector
@@ -134,7 +135,7 @@ def _product_matches(name: str, pattern: str) -> bool:
 
 def _selector(value: object) -> Selector:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise LayoutError("devices cannot be %r: write %s" % (value, _FORMS))
+        raise LayoutError("devices cannot be %s: write %s" % (short(value), _FORMS))
     if isinstance(value, float):
         raise LayoutError(
             "devices cannot be the number %r: write a PCI bus id in quotes, YAML reads 47:00.0 as a number" % value
@@ -181,8 +182,8 @@ def _device_filter(value: object) -> DeviceFilter:
     match = _FILTER.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise LayoutError(
-            "device_filter cannot be %r: write '0x<device><vendor>' or '0x<device><vendor>:0x<subsystem>', "
-            "for example '0x20B210DE', or a list of these" % (value,)
+            "device_filter cannot be %s: write '0x<device><vendor>' or '0x<device><vendor>:0x<subsystem>', "
+            "for example '0x20B210DE', or a list of these" % short(value)
         )
     device, subsystem = match.groups()
     return DeviceFilter(int(device, 16), int(subsystem, 16) if subsystem else None)

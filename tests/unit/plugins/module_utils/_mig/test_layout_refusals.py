@@ -194,6 +194,7 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
 MALFORMED_LAYOUTS: t.List[t.Tuple[t.Any, str]] = [
     (None, "write a list of entries"),
     ("all-1g.10gb", "write a list of entries"),
+    ("- devices: all\n  mig_enabled: false\n", "pass it through from_yaml"),
     (7, "write a list of entries"),
     (True, "write a list of entries"),
     ([], "write at least one entry"),

@@ -59,6 +59,7 @@ def test_a_name_taken_apart(text: str, name: Name) -> None:
         ("1g.10gb+me-gfx", "for example '3g.40gb'"),
         ("1g.10gb\n", "write '1g.10gb'"),
         ("\u0661g.10gb", "for example '3g.40gb'"),
+        ("1g.%sgb" % ("9" * 5000), "for example '3g.40gb'"),
         ("all", "for example '3g.40gb'"),
         (3, "as a string"),
         (None, "as a string"),
