@@ -14,7 +14,6 @@ help:
 	@echo 'make clean   remove everything that was made'
 
 demo:
-	@scripts/bootstrap run
 	@demo/run
 
 test:
@@ -26,7 +25,6 @@ lint:
 	@.cache/venv/bin/python scripts/test.py ansible-lint mypy docs changelog shell
 
 bench:
-	@scripts/bootstrap run
 	@benchmarks/run
 
 clean:

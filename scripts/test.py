@@ -68,8 +68,7 @@ ANTSIBULL_DOCS = [
 ]
 # Every file that a shell runs, whatever its name.
 SHELLCHECK = r"""
-git ls-files -z --cached --others --exclude-standard |
-  xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs shellcheck --external-sources
+scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs shellcheck --external-sources
 """
 
 # In the order of the summary. The long ones come first, so that the short ones fill up beside them.

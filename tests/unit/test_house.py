@@ -1,0 +1,264 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The rules of the house that no linter knows.
+
+What may import what, role variables and their documented defaults, licences, pins, and what no file may hold.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import re
+import subprocess
+import sys
+import tomllib
+import typing as t
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+TOP = Path(__file__).resolve().parents[2]
+PLUGINS = TOP / "plugins"
+COLLECTION = "ansible_collections.gpufleet.node."
+
+
+@cache
+def files() -> t.Sequence[Path]:
+    """The project's files, relative to its top."""
+    listed = subprocess.run([TOP / "scripts" / "files"], check=True, capture_output=True).stdout.decode()
+    return [Path(name) for name in listed.split("\0") if name]
+
+
+@cache
+def text_of(path: Path) -> str:
+    """A file's text; nothing for a link, which is judged by its target, and for what is no text."""
+    if (TOP / path).is_symlink():
+        return ""
+    try:
+        return (TOP / path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return ""
+
+
+# --- What may import what ---------------------------------------------------------------------------------------------
+
+
+class Import(t.NamedTuple):
+    """One name that a file imports, from the collection's top if it is the collection's."""
+
+    line: int
+    name: str  # "plugins.module_utils._mig.model.Gpu", "json", "ansible.module_utils.basic"
+    relative: bool
+    for_types: bool  # under "if t.TYPE_CHECKING"
+    at_top: bool  # executed when the file is imported
+
+
+class Layer(t.NamedTuple):
+    """A part of plugins/ and what its files may import; a prefix stands for all below it."""
+
+    path: str
+    house: t.Sequence[str]  # of the collection, below plugins
+    others: t.Sequence[str] = ()  # neither the collection's nor the standard library's
+    standard: t.Optional[t.Sequence[str]] = None  # of the standard library; None: all of it
+    types: t.Sequence[str] = ()  # of the collection, for type checking only
+
+
+# What does no I/O. Threads are allowed: they order calls, and make none.
+PURE = ("__future__", "collections", "concurrent.futures", "difflib", "fnmatch", "functools", "itertools", "json", "re")
+PURE = (*PURE, "threading", "typing")
+
+MIG = "module_utils._mig"
+DRIVER = "module_utils._driver"
+LAYERS = (
+    # The errors that drivers raise are part of the engine's contract, and themselves import nothing.
+    Layer("module_utils/_mig", [MIG, DRIVER + ".errors"], standard=PURE, types=[DRIVER + ".base"]),
+    Layer("module_utils/_driver", [DRIVER, MIG + ".model"]),
+    Layer("module_utils/_module", ["module_utils._module", DRIVER, MIG], ["ansible.module_utils", "yaml"]),
+    Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
+    Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
+    Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
+    Layer("plugin_utils", ["plugin_utils", MIG], ["ansible.errors", "yaml"]),
+    Layer("doc_fragments", []),
+)
+SOURCES = sorted(path.relative_to(PLUGINS) for path in PLUGINS.rglob("*.py"))
+
+
+def imports(path: Path) -> t.Iterator[Import]:
+    """Every import of a file below plugins/, wherever it stands in it."""
+
+    def walk(node: ast.AST, for_types: bool, at_top: bool) -> t.Iterator[Import]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(node.lineno, alias.name.removeprefix(COLLECTION), False, for_types, at_top)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = ("plugins", *path.parent.parts)
+                base = ".".join((*package[: len(package) + 1 - node.level], *filter(None, [base])))
+            for alias in node.names:
+                name = "%s.%s" % (base.removeprefix(COLLECTION), alias.name)
+                yield Import(node.lineno, name, bool(node.level), for_types, at_top)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for child in node.body:
+                yield from walk(child, True, at_top)
+            for child in node.orelse:
+                yield from walk(child, for_types, at_top)
+        else:
+            inside = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            for child in ast.iter_child_nodes(node):
+                yield from walk(child, for_types, at_top and not inside)
+
+    return walk(ast.parse((PLUGINS / path).read_text()), False, True)
+
+
+def within(name: str, prefixes: t.Sequence[str]) -> bool:
+    return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
+
+
+def judge(layer: Layer, found: Import) -> t.Optional[str]:
+    """Why the layer may not import this, if it may not."""
+    if found.name.startswith("plugins."):
+        name = found.name.removeprefix("plugins.")
+        if within(name, layer.house) or (found.for_types and within(name, layer.types)):
+            return None
+        return "the layer may import %s" % ", ".join(layer.house or ["nothing of the collection"])
+    if found.name.startswith("tests."):
+        return "nothing imports from tests"
+    if found.name.split(".")[0] in sys.stdlib_module_names:
+        if layer.standard is None or within(found.name, layer.standard):
+            return None
+        return "the layer does no I/O: of the standard library it may import %s" % ", ".join(layer.standard)
+    if not within(found.name, layer.others):
+        return "neither the collection's nor the standard library's"
+    if layer.path.startswith("module") and found.at_top and not within(found.name, ["ansible.module_utils"]):
+        return "may be missing on a node: import it where it is used, and say what is missing"
+    return None
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_every_plugin_file_imports_only_what_its_layer_may(path: Path) -> None:
+    layer = next((layer for layer in LAYERS if path.is_relative_to(layer.path)), None)
+    assert layer, "plugins/%s belongs to no layer of the design" % path
+    wrong = ["%d: %s: %s" % (found.line, found.name, why) for found in imports(path) if (why := judge(layer, found))]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.is_relative_to("module_utils/_mig")], ids=str)
+def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
+    """It is copied to nodes as a plain package, where there is no ansible_collections."""
+    house = [found for found in imports(path) if found.name.startswith("plugins.")]
+    assert all(found.relative for found in house)
+
+
+@pytest.mark.parametrize(
+    ("layer", "name", "allowed"),
+    [
+        ("module_utils/_mig", "plugins.module_utils._mig.model.Gpu", True),
+        ("module_utils/_mig", "plugins.module_utils._driver.errors.DriverError", True),
+        ("module_utils/_mig", "plugins.module_utils._driver.nvml", False),
+        ("module_utils/_mig", "plugins.module_utils._migrate.x", False),
+        ("module_utils/_mig", "os", False),
+        ("module_utils/_mig", "ansible.module_utils.basic", False),
+        ("module_utils/_driver", "os.path", True),
+        ("module_utils/_driver", "plugins.module_utils._mig.plan.plan", False),
+        ("modules", "plugins.module_utils._mig.plan.plan", False),
+        ("filter", "plugins.module_utils._driver.nvml", False),
+        ("filter", "yaml", False),
+        ("filter", "tests.unit.x", False),
+    ],
+)
+def test_the_judge_itself(layer: str, name: str, allowed: bool) -> None:
+    judged = judge(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
+    assert (judged is None) == allowed
+
+
+# --- Roles ------------------------------------------------------------------------------------------------------------
+
+ROLES = sorted(path.name for path in (TOP / "roles").iterdir() if path.is_dir())
+
+
+def role_yaml(role: str, path: str) -> t.Dict[str, t.Any]:
+    return yaml.safe_load((TOP / "roles" / role / path).read_text()) or {}
+
+
+def documented(role: str) -> t.Dict[str, t.Dict[str, t.Any]]:
+    """Every option of every entry point."""
+    specs = role_yaml(role, "meta/argument_specs.yml")["argument_specs"]
+    return {name: option for spec in specs.values() for name, option in spec.get("options", {}).items()}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_role_defaults_are_the_documented_ones(role: str) -> None:
+    """Ansible takes the default of an argument specification for documentation only, so that the two may part."""
+    options = documented(role)
+    assert role_yaml(role, "defaults/main.yml") == {
+        name: option["default"] for name, option in options.items() if "default" in option
+    }
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_role_variables_carry_the_role_s_name(role: str) -> None:
+    names = {*role_yaml(role, "defaults/main.yml"), *documented(role)}
+    assert names
+    assert [name for name in names if not name.startswith(role + "_")] == []
+
+
+# --- Licences, pins, and what no file may hold ------------------------------------------------------------------------
+
+
+@cache
+def annotated() -> t.Sequence[str]:
+    """The patterns of REUSE.toml."""
+    annotations = tomllib.loads((TOP / "REUSE.toml").read_text())["annotations"]
+    return [annotation["path"] for annotation in annotations]
+
+
+def licensed(path: Path) -> bool:
+    if (TOP / path).is_symlink() or not (TOP / path).stat().st_size:
+        return True
+    if path.name == "COPYING" or path.parts[0] == "LICENSES":
+        return True
+    if (TOP / (str(path) + ".license")).exists() or any(fnmatch.fnmatch(str(path), each) for each in annotated()):
+        return True
+    return any("SPDX-License-Identifier: " in line for line in text_of(path).splitlines()[:12])
+
+
+def test_every_file_says_its_licence() -> None:
+    assert [str(path) for path in files() if not licensed(path)] == []
+
+
+# Written in pieces, so that this file does not hold what it forbids.
+FORBIDDEN = {
+    "a package host: mirrors are the user's choice": re.compile(
+        r"https?://[a-z.]*(debian|pypi|python" r"hosted|npmjs|golang)[a-z]*\.(org|com|net)"
+    ),
+    "a path of one machine": re.compile(r"/(root|home/[a-z]+)/\." r"pyenv|" + re.escape("%s/" % TOP)),
+    "work left for later": re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b"),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_holds(what: str) -> None:
+    found = [
+        "%s:%d: %s" % (path, number, line.strip())
+        for path in files()
+        if path.name != "COPYING"
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if FORBIDDEN[what].search(line)
+    ]
+    assert found == []
+
+
+PIN = re.compile(r"^[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*(; python_version < \"3\.[0-9]+\")?(\s+# \S.*)?$")
+
+
+@pytest.mark.parametrize("path", sorted((TOP / "requirements").glob("*.txt")), ids=lambda path: path.name)
+def test_every_requirement_is_pinned_exactly(path: Path) -> None:
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    assert lines
+    assert [line for line in lines if not PIN.match(line)] == []
