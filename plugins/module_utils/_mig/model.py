@@ -105,7 +105,7 @@ class Gpu(t.NamedTuple):
     (driver 535 does so): then ``board.profiles`` is empty until the mode is on.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # it hides tuple.index
     uuid: str  # "GPU-..."
     pci_bus_id: str  # as NVML prints it: "00000000:47:00.0"
     name: str  # product name
