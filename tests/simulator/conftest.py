@@ -99,6 +99,11 @@ def code_of(call: t.Callable[..., t.Any], *arguments: t.Any) -> int:
     return 0
 
 
+def address(handle: t.Any) -> t.Optional[int]:
+    """A handle as the number it is."""
+    return ctypes.cast(handle, ctypes.c_void_p).value
+
+
 def profiles_of(device: t.Any) -> t.Dict[str, t.Any]:
     """GPU instance profiles by name, as a client enumerates them."""
     found = {}

@@ -14,6 +14,7 @@ import pynvml as nv
 import pytest
 from conftest import (
     SIMULATED,
+    address,
     code_of,
     compute_profiles,
     create_at,
@@ -88,7 +89,7 @@ def test_life_of_every_placement(simulate: Simulate, board: str) -> None:
             info = nv.nvmlGpuInstanceGetInfo(gi)
             assert (info.profileId, info.placement.start, info.placement.size) == (profile.id, start, size)
             assert seen.setdefault(info.id, (start, size)) == (start, size), "an id names one place"
-            assert info.device.contents is not None
+            assert address(info.device) == address(device)
             assert nv.nvmlGpuInstanceGetInfo(nv.nvmlDeviceGetGpuInstanceById(device, info.id)).id == info.id
             assert mig_devices(device) == []
 
@@ -266,14 +267,14 @@ def test_finding_gpus(simulate: Simulate) -> None:
     device = session.handle(1)
     for found in (
         nv.nvmlDeviceGetHandleByUUID(shown["uuid"]),
-        nv.nvmlDeviceGetHandleByUUID(shown["uuid"].upper().replace("GPU", "GPU")),
+        nv.nvmlDeviceGetHandleByUUID(shown["uuid"].upper()),
         nv.nvmlDeviceGetHandleBySerial(shown["serial"]),
         nv.nvmlDeviceGetHandleByPciBusId(shown["pci_bus_id"]),
         nv.nvmlDeviceGetHandleByPciBusId("0000:0f:00.0"),
         nv.nvmlDeviceGetHandleByPciBusId("0F:00"),
     ):
         assert nv.nvmlDeviceGetIndex(found) == 1
-        assert ctypes.addressof(found.contents) == ctypes.addressof(device.contents)
+        assert address(found) == address(device)
     for call, argument, expected in (
         (nv.nvmlDeviceGetHandleByIndex, 2, nv.NVML_ERROR_INVALID_ARGUMENT),
         (nv.nvmlDeviceGetHandleByUUID, "GPU-nothing", nv.NVML_ERROR_NOT_FOUND),
