@@ -11,22 +11,22 @@ version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Draws one line a GPU, on which every GPU instance is as wide as its placement. Dots are free.
-  - Brackets hold the compute instances of a GPU instance where they are not one over the whole. They are empty where there is
-    none.
+  - Brackets hold the compute instances of a GPU instance where they are not one over the whole. They are empty where
+    there is none.
 positional: _input, board
 options:
   _input:
     description:
       - The GPUs of the facts, or one of them.
-      - Or the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU instances. It is drawn with
-        the placements that it gets on an empty GPU, and fails where it does not fit.
+      - Or the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU instances. It is drawn
+        with the placements that it gets on an empty GPU, and fails where it does not fit.
     type: raw
     required: true
   board:
     description:
       - The board, by model (V(A100-80GB)), alias (V(A800-80GB)) or PCI device id (V(0x20B510DE)).
-      - Required for a value of C(mig_devices). For GPUs of the facts, needed only where their PCI device id is not that of
-        a known board.
+      - Required for a value of C(mig_devices). For GPUs of the facts, needed only where their PCI device id is not that
+        of a known board.
     type: str
   width:
     description:

@@ -12,14 +12,15 @@ author: The gpufleet.node authors (@gpufleet)
 description:
   - Writes what GPUs hold, or a layout, as a configuration document of C(nvidia-mig-parted), version 1.
   - The GPU operator's MIG manager reads the same format.
-  - Such a document cannot say where instances start, so that is left out. It also cannot say how compute instances are spread
-    over GPU instances; where that matters, the filter fails.
+  - Such a document cannot say where instances start, so that is left out. It also cannot say how compute instances are
+    spread over GPU instances; where that matters, the filter fails.
 positional: _input, name, gpus, board
 options:
   _input:
     description:
       - The GPUs of the facts, for what they hold.
-      - Or a layout. Without O(gpus) it is written for any node. Its entries can then name GPUs only as V(all) or by index.
+      - Or a layout. Without O(gpus) it is written for any node. Its entries can then name GPUs only as V(all) or by
+        index.
     type: list
     elements: dict
     required: true
@@ -86,9 +87,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refus
 
 
 @refusing
-def mig_parted(
-    value: object, name: str = "current", gpus: object = None, board: str | None = None
-) -> dict[str, t.Any]:
+def mig_parted(value: object, name: str = "current", gpus: object = None, board: str | None = None) -> dict[str, t.Any]:
     facts = isinstance(value, (list, tuple)) and len(value) > 0 and all(_gpus.is_fact(item) for item in value)
     if gpus is None and not facts:
         return documents.document(name, documents.from_layout(layouts.parse(value)))

@@ -19,10 +19,10 @@ positional: _input, wanted, board
 options:
   _input:
     description:
-      - What there is. A GPU of the facts, or a list of GPU instances as in its C(mig.instances); an empty list for an empty
-        GPU.
-      - Of an instance, C(profile) and C(start) are needed. C(id) and C(compute_instances) may be left out; it then holds one
-        compute instance over the whole.
+      - What there is. A GPU of the facts, or a list of GPU instances as in its C(mig.instances); an empty list for an
+        empty GPU.
+      - Of an instance, C(profile) and C(start) are needed. C(id) and C(compute_instances) may be left out; it then
+        holds one compute instance over the whole.
     type: raw
     required: true
   wanted:

@@ -11,8 +11,8 @@ version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Tells which resources, and how many of each, a node offers to Kubernetes through the NVIDIA device plugin.
-  - With the strategy V(single), the device plugin offers nothing where GPUs differ. That is an error here, and the message
-    says which GPUs differ.
+  - With the strategy V(single), the device plugin offers nothing where GPUs differ. That is an error here, and the
+    message says which GPUs differ.
 positional: _input, strategy, gpus, board
 options:
   _input:
@@ -26,16 +26,16 @@ options:
     description:
       - The MIG strategy of the device plugin.
       - V(none) offers whole GPUs, whether MIG is on or not.
-      - V(single) offers MIG devices as C(nvidia.com/gpu), which needs MIG devices of one profile on every GPU, or MIG off on
-        every GPU.
+      - V(single) offers MIG devices as C(nvidia.com/gpu), which needs MIG devices of one profile on every GPU, or MIG
+        off on every GPU.
       - V(mixed) offers MIG devices under their profile, and GPUs with MIG off as C(nvidia.com/gpu).
     type: str
     choices: [none, single, mixed]
     required: true
   gpus:
     description:
-      - The GPUs that the layout is for. The GPUs of the facts, or a list of boards in order of index, each by model, alias or
-        PCI device id.
+      - The GPUs that the layout is for. The GPUs of the facts, or a list of boards in order of index, each by model,
+        alias or PCI device id.
       - A GPU that the layout does not name stays as it is. One that is given by its board has MIG off.
     type: list
     elements: raw
@@ -81,9 +81,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refus
 
 
 @refusing
-def mig_resources(
-    value: object, strategy: str, gpus: object = None, board: str | None = None
-) -> dict[str, int]:
+def mig_resources(value: object, strategy: str, gpus: object = None, board: str | None = None) -> dict[str, int]:
     return _resources.resources(contents(value, gpus, board), strategy)
 
 

@@ -133,9 +133,7 @@ def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
             )
         held = value.get("compute_instances")
         parts = ({"slices": profile.slices},) if held is None else held
-        out.append(
-            GpuInstance(value.get("id", position), profile.id, placement, _compute(parts, profile, where))
-        )
+        out.append(GpuInstance(value.get("id", position), profile.id, placement, _compute(parts, profile, where)))
     _no_overlap(out)
     return tuple(out)
 

@@ -11,8 +11,8 @@ version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Tests whether the value of a layout's C(mig_devices) fits on a board, with no GPU at hand.
-  - Takes into account profiles, placements, compute slices, the number of instances, media engines, and what fits inside a
-    GPU instance.
+  - Takes into account profiles, placements, compute slices, the number of instances, media engines, and what fits
+    inside a GPU instance.
 options:
   _input:
     description:

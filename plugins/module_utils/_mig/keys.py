@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What people write, as data: keys in either spelling and none that means nothing, values short enough for a message."""
+"""What people write: keys in either spelling and none that means nothing, values made short enough for a message."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _devices(entry: Entry) -> t.Union[str, t.List[int]]:
     for found in entry.selectors:
         if not isinstance(found.value, int):
             raise LayoutError(
-                "%s: a mig-parted file cannot name GPUs by %s: give the GPUs of the node, so that their indices are known"
+                "%s: a mig-parted file cannot name GPUs by %s: give the GPUs of the node, which tell the indices"
                 % (entry.where, found.kind)
             )
         out.append(found.value)
@@ -164,7 +164,5 @@ def _configurations(data: object) -> t.Dict[str, object]:
         raise LayoutError("the mig-parted file has no configurations: add at least one under mig-configs")
     for name in found:
         if not isinstance(name, str):
-            raise LayoutError(
-                "the mig-parted file has a configuration called %r: write its name as a string" % (name,)
-            )
+            raise LayoutError("the mig-parted file has a configuration called %r: write its name as a string" % (name,))
     return dict(found)

@@ -89,7 +89,9 @@ def row_after(plan: Plan) -> Row:
     if plan.target is None or not plan.target.enabled:
         return Row(name, note=mode_note(gpu.mig_capable, False, False))
     cells = [
-        Cell(kept.instance.placement, cell_text(kept.wanted.profile.name, kept.wanted.profile.slices, kept.wanted.slices))
+        Cell(
+            kept.instance.placement, cell_text(kept.wanted.profile.name, kept.wanted.profile.slices, kept.wanted.slices)
+        )
         for kept in plan.kept
     ]
     cells.extend(
@@ -164,9 +166,7 @@ class _Scale:
                 self._parts -= 1
                 self._columns = self._label_columns(rows)
             room = max(0, width - self._columns - 3)
-            self._unit = {
-                units: max(_NARROWEST, min(columns, room // units)) for units, columns in self._unit.items()
-            }
+            self._unit = {units: max(_NARROWEST, min(columns, room // units)) for units, columns in self._unit.items()}
 
     def draw(self, rows: t.Sequence[Row]) -> str:
         return "".join("%s\n" % line for line in map(self._line, rows))

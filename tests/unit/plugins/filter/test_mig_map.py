@@ -46,7 +46,10 @@ def test_a_board_that_is_not_known_can_be_named() -> None:
 @pytest.mark.parametrize(
     "held_, line",
     [
-        ({"3g.40gb": 1, "2g.20gb": 1}, "A100-80GB  |2g.20gb        |...............|3g.40gb                        |\n"),
+        (
+            {"3g.40gb": 1, "2g.20gb": 1},
+            "A100-80GB  |2g.20gb        |...............|3g.40gb                        |\n",
+        ),
         ([{"profile": "3g.40gb", "start": 4}], "A100-80GB  |%s|3g.40gb%s|\n" % ("." * 31, " " * 24)),
         ([], "A100-80GB  |%s|\n" % ("." * 63)),
         ({}, "A100-80GB  |%s|\n" % ("." * 63)),

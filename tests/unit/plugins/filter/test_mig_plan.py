@@ -54,7 +54,9 @@ def test_nothing_to_do() -> None:
 
 
 def test_compute_instances_of_a_kept_instance() -> None:
-    plan = mig_plan(gpu(0, held(1, "3g.40gb", 4, 4, 1)), [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"] * 2}])
+    plan = mig_plan(
+        gpu(0, held(1, "3g.40gb", 4, 4, 1)), [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"] * 2}]
+    )
     assert places(plan["kept"]) == ["3g.40gb@4:4"]
     assert [(ci["id"], ci["uuid"]) for ci in plan["kept"][0]["compute_instances"]] == [(0, "MIG-1-0"), (None, None)]
     assert plan["operations"] == ["create compute instance 1c.3g.40gb in 3g.40gb at 4:4"]
@@ -102,7 +104,12 @@ def test_a_gpu_with_mig_off_is_turned_on() -> None:
             "A100-80GB",
             "a compute instance needs slices or profile",
         ),
-        (gpu(0, pci_device_id="0x12345678"), {}, None, "GPU 0 .NVIDIA A100 80GB PCIe.: no board is called .*with board"),
+        (
+            gpu(0, pci_device_id="0x12345678"),
+            {},
+            None,
+            "GPU 0 .NVIDIA A100 80GB PCIe.: no board is called .*with board",
+        ),
         (gpu(0, pci_device_id=None), {}, None, "has no pci_device_id: name its board with board"),
         (dict(gpu(0), index=None), {}, "A100-80GB", "has no index: the driver does not know it"),
         (gpu(0, current=None), {}, "A100-80GB", "Tesla T4. has no MIG"),

@@ -92,7 +92,9 @@ def test_memory_that_nobody_has_seen_is_that_of_the_name() -> None:
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_nothing_is_planned_on_a_board_whose_placements_are_not_known(name: str) -> None:
-    with pytest.raises(_boards.BoardError, match="the placements of %s are not known .*on a node the GPU itself" % name):
+    with pytest.raises(
+        _boards.BoardError, match="the placements of %s are not known .*on a node the GPU itself" % name
+    ):
         _boards.load(name)
 
 

@@ -174,7 +174,10 @@ def target(mig_devices: t.Any, on: t.Any = A100) -> t.List[t.Tuple[str, t.Option
             [("3g.40gb", None, (1,)), ("3g.40gb", None, (1,))],
         ),
         (
-            [{"profile": "3g.39gb", "start": 4}, {"profile": "3g.40gb", "compute-instances": ["1c.3g.39gb", "2c.3g.40gb"]}],
+            [
+                {"profile": "3g.39gb", "start": 4},
+                {"profile": "3g.40gb", "compute-instances": ["1c.3g.39gb", "2c.3g.40gb"]},
+            ],
             [("3g.40gb", 4, WHOLE), ("3g.40gb", None, (2, 1))],
         ),
         ([{"profile": "3g.40gb", "compute_instances": ["3c.3g.40gb"]}], [("3g.40gb", None, WHOLE)]),

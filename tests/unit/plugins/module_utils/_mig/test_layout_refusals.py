@@ -58,7 +58,7 @@ def line(**changes: t.Any) -> t.Dict[str, t.Any]:
 MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     # the entry itself
     (None, "entry 2 is null:", "write a mapping"),
-    ("all", "entry 2 is \"all\"", "write a mapping"),
+    ("all", 'entry 2 is "all"', "write a mapping"),
     (7, "entry 2 is 7", "write a mapping"),
     ([GOOD], "entry 2 is [", "write a mapping"),
     ({}, "entry 2 has no devices", "add devices: all"),

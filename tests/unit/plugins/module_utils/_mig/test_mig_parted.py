@@ -243,7 +243,12 @@ def test_a_document_read_back_is_the_layout(entries: t.List[t.Any]) -> None:
     assert {i: r.target(A100) for i, r in before.items()} == {i: r.target(A100) for i, r in after.items()}
 
 
-_PARTS = {1: [(1,)], 2: [(2,), (1,), (1, 1)], 3: [(3,), (1,), (1, 1), (2,), (2, 1), (1, 1, 1)], 4: [(4,), (2, 2), (2, 1, 1)]}
+_PARTS = {
+    1: [(1,)],
+    2: [(2,), (1,), (1, 1)],
+    3: [(3,), (1,), (1, 1), (2,), (2, 1), (1, 1, 1)],
+    4: [(4,), (2, 2), (2, 1, 1)],
+}
 _HELD = st.sampled_from(A100.profiles[:6]).flatmap(
     lambda profile: st.sampled_from(_PARTS[profile.slices]).map(lambda parts: Held(profile.name, profile.slices, parts))
 )

@@ -71,7 +71,9 @@ def test_an_instance_whose_profile_the_driver_does_not_list_is_shown_all_the_sam
 
 
 def test_grids_of_different_boards_stand_below_one_another() -> None:
-    rtx = gpu(RTX, "2g.48gb@0", "1g.24gb+gfx@6", index=1, uuid=UUID, name="NVIDIA RTX PRO 6000 Blackwell Server Edition")
+    rtx = gpu(
+        RTX, "2g.48gb@0", "1g.24gb+gfx@6", index=1, uuid=UUID, name="NVIDIA RTX PRO 6000 Blackwell Server Edition"
+    )
     lines = render.draw([render.row(a100(*SMALL)), render.row(rtx)]).splitlines()
     assert lines[0].index("|") == lines[1].index("|")
     assert lines[1].endswith("|2g.48gb                      |1g.24gb+gfx   |..............|")
@@ -119,7 +121,10 @@ def test_the_diff_of_a_mode_change() -> None:
 
 def test_the_diff_of_nothing_is_empty() -> None:
     none = a100(name="Tesla T4", mig_capable=False, mode_current=None, mode_pending=None)
-    for found in (plan(a100(*SMALL), want(A100, "3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb")), plan(none, Target(False))):
+    for found in (
+        plan(a100(*SMALL), want(A100, "3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb")),
+        plan(none, Target(False)),
+    ):
         text = render.plan_diff([found])
         assert text["before"] == text["after"]
     assert render.plan_diff([]) == {"before": "", "after": ""}
