@@ -11,17 +11,10 @@
 
 #include "query.h"
 
-typedef nvmlReturn_t (*slot_function)(void *, void *, void *, void *);
-
 /* nvidia-smi logs through the library. */
 static nvmlReturn_t smi_log(void)
 {
     return NVML_SUCCESS;
-}
-
-static nvmlReturn_t smi_unsupported(void)
-{
-    return NVML_ERROR_NOT_SUPPORTED;
 }
 
 /* Handle by index. The walk over the GPUs ends with NOT_FOUND. */
@@ -33,6 +26,33 @@ static nvmlReturn_t smi_handle_by_index(uintptr_t index, nvmlDevice_t *device)
     if (index >= call.node->gpu_count)
         SIM_RETURN(NVML_ERROR_NOT_FOUND);
     *device = sim_gpu_handle(&call.node->gpus[index]);
+    SIM_RETURN(NVML_SUCCESS);
+}
+
+/* A GPU may be named by its place on the bus: "[domain:]bus:device.function". nvidia-smi compares it with every GPU's. */
+static nvmlReturn_t smi_parse_bus_id(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *device,
+                                     unsigned int *function)
+{
+    char rest;
+    SIM_ENTER("text=%.40s", text ? text : "");
+    if (!text || !domain || !bus || !device || !function)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (sscanf(text, "%x:%x:%x.%x%c", domain, bus, device, function, &rest) == 4)
+        SIM_RETURN(NVML_SUCCESS);
+    *domain = 0;
+    SIM_RETURN(sscanf(text, "%x:%x.%x%c", bus, device, function, &rest) == 3 ? NVML_SUCCESS
+                                                                             : NVML_ERROR_INVALID_ARGUMENT);
+}
+
+static nvmlReturn_t smi_place_of_index(uintptr_t index, unsigned int *domain, unsigned int *bus, unsigned int *device)
+{
+    SIM_ENTER("index=%u", (unsigned int)index);
+    if (index >= call.node->gpu_count || !domain || !bus || !device)
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    const struct sim_gpu *gpu = &call.node->gpus[index];
+    *domain = gpu->pci_domain;
+    *bus = gpu->pci_bus;
+    *device = gpu->pci_device;
     SIM_RETURN(NVML_SUCCESS);
 }
 
@@ -145,42 +165,31 @@ static nvmlReturn_t smi_reset(uintptr_t count, const nvmlDevice_t *devices, nvml
     SIM_RETURN(outcome);
 }
 
-#define SLOT(function) ((slot_function)(void (*)(void))(function))
-
-static const void *table[256];
-
-__attribute__((constructor)) static void fill_table(void)
-{
-    static const struct {
-        int slot;
-        slot_function function;
-    } known[] = {
-        {20, SLOT(smi_is_primary)},
-        {26, SLOT(smi_log)},
-        {81, SLOT(smi_handle_by_index)},
-        {108, SLOT(smi_enforced_power_limit)},
-        {168, SLOT(smi_reset)},
-        {169, SLOT(smi_no_fabric)},
-        {182, SLOT(smi_nothing)}, /* make a group of GPUs that are reset together */
-        {183, SLOT(smi_nothing)}, /* its members besides those asked for: none */
-        {184, SLOT(smi_nothing)}, /* drop the group */
-        {197, SLOT(smi_nothing)}, /* prepare a reset */
-        {213, SLOT(smi_compute_processes)},
-        {214, SLOT(smi_mps_processes)},
-        {215, SLOT(smi_graphics_processes)},
-        {230, SLOT(smi_host_link_generation)},
-        {231, SLOT(smi_gpu_part_number)},
-        {240, SLOT(smi_margin)},
-        {242, SLOT(smi_addressing_mode)},
-        {243, SLOT(smi_sparse_mode)}, /* in 535 */
-        {249, SLOT(smi_sparse_mode)}, /* in 550 */
-    };
-    table[0] = (const void *)0x1000; /* the table's size in bytes: anything large enough */
-    for (size_t i = 1; i < sizeof table / sizeof *table; i++)
-        table[i] = (const void *)SLOT(smi_unsupported);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        table[known[i].slot] = (const void *)known[i].function;
-}
+/* Starts with its size in bytes; a slot that is empty is one that this driver does not have. */
+static const void *const table[256] = {
+    [0] = (const void *)(256 * sizeof(void *)),
+    [12] = smi_parse_bus_id,
+    [20] = smi_is_primary,
+    [26] = smi_log,
+    [75] = smi_place_of_index,
+    [81] = smi_handle_by_index,
+    [108] = smi_enforced_power_limit,
+    [168] = smi_reset,
+    [169] = smi_no_fabric,
+    [182] = smi_nothing, /* make a group of GPUs that are reset together */
+    [183] = smi_nothing, /* its members besides those asked for: none */
+    [184] = smi_nothing, /* drop the group */
+    [197] = smi_nothing, /* prepare a reset */
+    [213] = smi_compute_processes,
+    [214] = smi_mps_processes,
+    [215] = smi_graphics_processes,
+    [230] = smi_host_link_generation,
+    [231] = smi_gpu_part_number,
+    [240] = smi_margin,
+    [242] = smi_addressing_mode,
+    [243] = smi_sparse_mode, /* in 535 */
+    [249] = smi_sparse_mode, /* in 550 */
+};
 
 nvmlReturn_t nvmlInternalGetExportTable(const void **found, const void *identifier)
 {

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Simulated nodes, and the real nvidia-smi of two Debian releases to look at them with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from .support import REPOSITORY, SIMULATOR, MakeNode, Node, Smi, StartProcess
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Path:
+    """The built library."""
+    subprocess.run(["make", "-s", "-C", str(SIMULATOR)], check=True)
+    return REPOSITORY / ".cache" / "simulator" / "libnvidia-ml.so.1"
+
+
+@pytest.fixture
+def make_node(simulator: Path, tmp_path: Path) -> MakeNode:
+    """Make a node with the options of ``nvsim create``."""
+
+    def make(*options: str) -> Node:
+        subprocess.run([sys.executable, str(SIMULATOR / "nvsim"), "create", str(tmp_path / "node"), *options], check=True)
+        return Node(tmp_path / "node")
+
+    return make
+
+
+@pytest.fixture
+def start_process() -> t.Iterator[StartProcess]:
+    """Start a process that waits until the test is over; its pid."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> int:
+        started.append(subprocess.Popen(["sleep", "infinity"]))
+        return started[-1].pid
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="session", params=["bookworm", "trixie"])
+def smi(request: pytest.FixtureRequest, simulator: Path) -> Smi:
+    """The real nvidia-smi of a Debian release. Where it cannot be had, what needs it is skipped, saying why."""
+    fetch = [str(REPOSITORY / "scripts" / "fetch-nvidia-smi"), request.param]
+    fetched = subprocess.run(fetch, capture_output=True, text=True, check=False)
+    if fetched.returncode:
+        pytest.skip("the real nvidia-smi is not at hand: %s" % fetched.stderr.strip())
+    return Smi(Path(fetched.stdout.strip()))
