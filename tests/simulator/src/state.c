@@ -3,10 +3,10 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* The node's state: one file, replaced as a whole. Readers map it and never lock; a reader's
- * mapping pins the inode, so "same inode" means "unchanged". Writers take a lock on a file beside
- * it, work on a copy, and rename the copy over it: a process killed at any point leaves either
- * the old state or the new one, and the kernel drops its lock.
+/* The node's state: one file, replaced as a whole. Readers never lock; they keep what they read for
+ * as long as the file is the same. Writers take a lock on a file beside it, work on a copy, and
+ * rename the copy over it: a process killed at any point leaves either the old state or the new
+ * one, and the kernel drops its lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +23,13 @@
 #include "sim.h"
 
 struct sim_snapshot {
-    const struct sim_node *node;
-    size_t size;
-    dev_t device;
-    ino_t inode;
+    struct sim_node *node;
+    struct stat status; /* of the file it was read from */
+    void *pin;          /* an unused mapping of that file: its inode cannot become another file's */
     unsigned int users; /* calls that read it, and one for being the latest */
 };
+
+enum { PIN_SIZE = 1 };
 
 static pthread_mutex_t latest_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_snapshot *latest;
@@ -52,37 +53,70 @@ static bool well_formed(const struct sim_node *node, size_t size)
            size == sim_node_size(node->gpu_count);
 }
 
-static struct sim_snapshot *map_state(const char *path)
+static bool read_all(int file, void *memory, size_t size)
+{
+    char *next = memory;
+    while (size > 0) {
+        ssize_t got = read(file, next, size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        next += got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+static void release(struct sim_snapshot *snapshot) /* with the mutex held, or before anybody else has it */
+{
+    if (!snapshot || --snapshot->users > 0)
+        return;
+    if (snapshot->pin && snapshot->pin != MAP_FAILED)
+        munmap(snapshot->pin, PIN_SIZE);
+    free(snapshot->node);
+    free(snapshot);
+}
+
+/* What is in an open file, checked; NULL: errno. */
+static struct sim_node *read_node(int file, struct stat *status)
+{
+    struct sim_node *node = NULL;
+    if (fstat(file, status) != 0)
+        return NULL;
+    if (status->st_size > 0 && (node = malloc((size_t)status->st_size)) != NULL &&
+        read_all(file, node, (size_t)status->st_size) && well_formed(node, (size_t)status->st_size))
+        return node;
+    free(node);
+    errno = EPROTO;
+    return NULL;
+}
+
+static struct sim_snapshot *read_snapshot(const char *path)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return NULL;
-    struct stat status;
     struct sim_snapshot *snapshot = calloc(1, sizeof(*snapshot));
-    void *memory = MAP_FAILED;
-    if (snapshot && fstat(file, &status) == 0 && status.st_size > 0)
-        memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (snapshot) {
+        snapshot->users = 1;
+        snapshot->node = read_node(file, &snapshot->status);
+        snapshot->pin = mmap(NULL, PIN_SIZE, PROT_NONE, MAP_PRIVATE, file, 0);
+    }
+    int reason = errno;
     close(file);
-    if (memory == MAP_FAILED) {
-        free(snapshot);
-        return NULL;
-    }
-    if (!well_formed(memory, (size_t)status.st_size)) {
-        munmap(memory, (size_t)status.st_size);
-        free(snapshot);
-        errno = EPROTO;
-        return NULL;
-    }
-    *snapshot = (struct sim_snapshot){memory, (size_t)status.st_size, status.st_dev, status.st_ino, 1};
-    return snapshot;
+    if (snapshot && snapshot->node && snapshot->pin != MAP_FAILED)
+        return snapshot;
+    release(snapshot);
+    errno = reason;
+    return NULL;
 }
 
-static void release(struct sim_snapshot *snapshot) /* with the mutex held */
+/* Overwriting in place is nobody's way to write, but somebody's way to copy a node back. */
+static bool unchanged(const struct stat *now, const struct stat *then)
 {
-    if (snapshot && --snapshot->users == 0) {
-        munmap((void *)(uintptr_t)snapshot->node, snapshot->size);
-        free(snapshot);
-    }
+    return now->st_ino == then->st_ino && now->st_dev == then->st_dev && now->st_size == then->st_size &&
+           now->st_mtim.tv_sec == then->st_mtim.tv_sec && now->st_mtim.tv_nsec == then->st_mtim.tv_nsec;
 }
 
 struct sim_snapshot *sim_snapshot_take(const char *path, const struct sim_node **node)
@@ -92,14 +126,11 @@ struct sim_snapshot *sim_snapshot_take(const char *path, const struct sim_node *
 
     pthread_mutex_lock(&latest_mutex);
     if (stat(path, &status) == 0) {
-        if (!latest || latest->device != status.st_dev || latest->inode != status.st_ino) {
-            snapshot = map_state(path);
-            if (snapshot) {
-                release(latest);
-                latest = snapshot;
-            }
-        } else {
+        if (latest && unchanged(&status, &latest->status)) {
             snapshot = latest;
+        } else if ((snapshot = read_snapshot(path)) != NULL) {
+            release(latest);
+            latest = snapshot;
         }
         if (snapshot) {
             snapshot->users++;
@@ -152,21 +183,6 @@ void sim_unlock_path(int lock)
     close(lock);
 }
 
-static bool read_all(int file, void *memory, size_t size)
-{
-    char *next = memory;
-    while (size > 0) {
-        ssize_t got = read(file, next, size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        next += got;
-        size -= (size_t)got;
-    }
-    return true;
-}
-
 static bool write_all(int file, const void *memory, size_t size)
 {
     const char *next = memory;
@@ -188,14 +204,10 @@ struct sim_node *sim_load(const char *path)
     if (file < 0)
         return NULL;
     struct stat status;
-    struct sim_node *node = NULL;
-    if (fstat(file, &status) == 0 && status.st_size > 0 && (node = malloc((size_t)status.st_size)) != NULL &&
-        (!read_all(file, node, (size_t)status.st_size) || !well_formed(node, (size_t)status.st_size))) {
-        free(node);
-        node = NULL;
-        errno = EPROTO;
-    }
+    struct sim_node *node = read_node(file, &status);
+    int reason = errno;
     close(file);
+    errno = reason;
     return node;
 }
 

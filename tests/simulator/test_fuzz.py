@@ -1,0 +1,171 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Random calls with right and wrong arguments: nothing crashes, hangs, or leaves a state that cannot be."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import typing as t
+
+import pynvml as nv
+import pytest
+from conftest import SANITIZED, address
+from simulated.library import library
+from test_state import sound
+
+Simulate = t.Callable[..., t.Any]
+
+# The codes that the MIG functions may give; anything else is a defect.
+CODES = {0, 2, 3, 4, 6, 7, 19, 23, 25}
+
+
+class Fuzz:
+    """Handles seen so far, wild ones, and a buffer large enough for any output."""
+
+    def __init__(self, session: t.Any, seed: int) -> None:
+        self.choose = random.Random(seed)
+        self.session = session
+        self.handles: t.Dict[str, t.List[int]] = {"device": [], "gi": [], "ci": []}
+        for index in range(4):
+            self.handles["device"].append(address(session.handle(index)) or 0)
+        self.buffer = (ctypes.c_char * 4096)()
+        self.out = ctypes.c_uint64()
+        self.count = ctypes.c_uint()
+
+    def handle(self, kind: str) -> ctypes.c_void_p:
+        known = self.handles[kind]
+        roll = self.choose.random()
+        if known and roll < 0.9:
+            return ctypes.c_void_p(self.choose.choice(known[-12:]))
+        if roll < 0.93:
+            return ctypes.c_void_p(None)
+        if roll < 0.96:
+            other = self.choose.choice([h for many in self.handles.values() for h in many])
+            return ctypes.c_void_p(other ^ 1 << self.choose.randrange(64))
+        return ctypes.c_void_p(self.choose.getrandbits(64))
+
+    def small(self, *likely: int) -> int:
+        if self.choose.random() < 0.9:
+            return self.choose.choice(likely)
+        return self.choose.choice([0xFFFFFFFF, 0x7FFFFFFF, 255, 18, 9, self.choose.getrandbits(32)])
+
+    def output(self, of: t.Any = None) -> t.Any:
+        if self.choose.random() < 0.03:
+            return None
+        return ctypes.byref(self.buffer if of is None else of)
+
+    def place(self) -> t.Any:
+        if self.choose.random() < 0.03:
+            return None
+        return ctypes.byref(nv.c_nvmlGpuInstancePlacement_t(self.small(*range(8)), self.small(1, 2, 3, 4, 8)))
+
+    def versioned(self, *tags: int) -> t.Any:
+        ctypes.memset(self.buffer, 0, 4)
+        ctypes.c_uint32.from_buffer(self.buffer).value = self.small(*tags)
+        return ctypes.byref(self.buffer)
+
+    def is_live(self, gi: int) -> bool:
+        return bool(library().nvmlGpuInstanceGetInfo(ctypes.c_void_p(gi), self.buffer) == 0)
+
+    def step(self) -> None:
+        profile = self.small(19, 20, 15, 14, 9, 5, 0, 21, 6)
+        made: t.Optional[str] = None
+        live = [gi for gi in self.handles["gi"][-12:] if self.is_live(gi)]
+        name, arguments = self.choose.choice(
+            [
+                (
+                    "GpuInstanceCreateComputeInstance",
+                    [ctypes.c_void_p(self.choose.choice(live or [0])), self.small(0, 1, 2, 4), self.output(self.out)],
+                ),
+                ("DeviceGetMigMode", [self.handle("device"), self.output(), self.output(self.count)]),
+                ("DeviceSetMigMode", [self.handle("device"), self.small(1, 1, 1, 0), self.output()]),
+                ("DeviceGetGpuInstanceProfileInfo", [self.handle("device"), self.small(*range(18)), self.output()]),
+                (
+                    "DeviceGetGpuInstanceProfileInfoV",
+                    [self.handle("device"), self.small(*range(18)), self.versioned(0x02000098, 0x03000098)],
+                ),
+                ("DeviceGetGpuInstanceProfileInfoByIdV", [self.handle("device"), profile, self.versioned(0x02000098)]),
+                (
+                    "DeviceGetGpuInstancePossiblePlacements_v2",
+                    [self.handle("device"), profile, self.output(), self.output(self.count)],
+                ),
+                ("DeviceGetGpuInstanceRemainingCapacity", [self.handle("device"), profile, self.output()]),
+                ("DeviceCreateGpuInstance", [self.handle("device"), profile, self.output(self.out)]),
+                (
+                    "DeviceCreateGpuInstanceWithPlacement",
+                    [self.handle("device"), profile, self.place(), self.output(self.out)],
+                ),
+                ("GpuInstanceDestroy", [self.handle("gi")]),
+                ("DeviceGetGpuInstances", [self.handle("device"), profile, self.output(), self.output(self.count)]),
+                ("DeviceGetGpuInstanceById", [self.handle("device"), self.small(*range(15)), self.output(self.out)]),
+                ("GpuInstanceGetInfo", [self.handle("gi"), self.output()]),
+                (
+                    "GpuInstanceGetComputeInstanceProfileInfo",
+                    [self.handle("gi"), self.small(*range(9)), self.small(0), self.output()],
+                ),
+                (
+                    "GpuInstanceGetComputeInstanceProfileInfoV",
+                    [self.handle("gi"), self.small(*range(9)), self.small(0), self.versioned(0x02000088, 0x0300008C)],
+                ),
+                ("GpuInstanceGetComputeInstanceRemainingCapacity", [self.handle("gi"), self.small(*range(9)), self.output()]),
+                (
+                    "GpuInstanceGetComputeInstancePossiblePlacements",
+                    [self.handle("gi"), self.small(*range(9)), self.output(), self.output(self.count)],
+                ),
+                (
+                    "GpuInstanceCreateComputeInstance",
+                    [self.handle("gi"), self.small(0, 1, 2, 3, 4, 7), self.output(self.out)],
+                ),
+                (
+                    "GpuInstanceCreateComputeInstanceWithPlacement",
+                    [self.handle("gi"), self.small(0, 1, 2), self.place(), self.output(self.out)],
+                ),
+                ("ComputeInstanceDestroy", [self.handle("ci")]),
+                (
+                    "GpuInstanceGetComputeInstances",
+                    [self.handle("gi"), self.small(*range(9)), self.output(), self.output(self.count)],
+                ),
+                ("GpuInstanceGetComputeInstanceById", [self.handle("gi"), self.small(*range(8)), self.output(self.out)]),
+                ("ComputeInstanceGetInfo_v2", [self.handle("ci"), self.output()]),
+                (
+                    "DeviceGetMigDeviceHandleByIndex",
+                    [self.handle("device"), self.small(*range(7)), self.output(self.out)],
+                ),
+                ("DeviceGetDeviceHandleFromMigDeviceHandle", [self.handle("device"), self.output(self.out)]),
+                ("DeviceGetAttributes_v2", [self.handle("device"), self.output()]),
+                ("DeviceIsMigDeviceHandle", [self.handle("device"), self.output()]),
+                ("DeviceGetGpuInstanceId", [self.handle("device"), self.output()]),
+                ("DeviceGetUUID", [self.handle("device"), self.output(), self.small(80, 96, 10)]),
+                ("DeviceGetName", [self.handle("device"), self.output(), self.small(96, 64, 5)]),
+                ("DeviceGetMemoryInfo", [self.handle("device"), self.output()]),
+            ]
+        )
+        self.out.value = 0
+        code = library()["nvml" + name](*arguments)
+        assert code in CODES, (name, code)
+        if code == 0 and self.out.value:
+            if name in ("DeviceCreateGpuInstance", "DeviceCreateGpuInstanceWithPlacement", "DeviceGetGpuInstanceById"):
+                made = "gi"
+            elif "ComputeInstance" in name:
+                made = "ci"
+            else:
+                made = "device"
+            self.handles[made].append(self.out.value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_calls(simulate: Simulate, seed: int) -> None:
+    session = simulate("A100-80GB", "A30-24GB", "RTX-PRO-6000-Blackwell-96GB", "T4")
+    fuzz = Fuzz(session, seed)
+    for step in range(1500 if SANITIZED else 4000):
+        fuzz.step()
+        if step % 100 == 0:
+            sound(session.node)
+        if step % 400 == 399:
+            session.node.reset(fuzz.choose.randrange(3))
+    sound(session.node)
+    assert len(fuzz.handles["gi"]) > 10  # it did get somewhere
+    assert len(fuzz.handles["ci"]) > 10

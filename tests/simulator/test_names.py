@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every function that a client may look up exists, and says so where it is not modelled."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import typing as t
+from pathlib import Path
+
+import pynvml as nv
+import pytest
+from conftest import HERE
+from simulated.library import library, library_path
+
+Simulate = t.Callable[..., t.Any]
+
+NAMES = [line for line in (HERE / "names.list").read_text().splitlines() if line.startswith("nvml")]
+
+
+def implemented() -> t.Set[str]:
+    """Names that a source file gives a body; macros make some of them."""
+    text = "".join(
+        path.read_text() for path in (HERE / "src").glob("*.c") if path.name != "stubs.c"
+    )
+    return set(re.findall(r"\b(nvml[A-Z]\w+)\b", text))
+
+
+def test_names_are_sorted_and_unique() -> None:
+    assert NAMES == sorted(set(NAMES))
+    assert len(NAMES) > 430
+
+
+@pytest.mark.parametrize("source", ["pynvml", "own"])
+def test_all_names_exist(source: str) -> None:
+    wanted = set(NAMES)
+    if source == "pynvml":
+        text = Path(t.cast(str, nv.__file__)).read_text()
+        wanted = set(re.findall(r"_nvmlGetFunctionPointer\(\s*[\"'](nvml\w+)[\"']", text))
+        assert len(wanted) > 380
+    missing = [name for name in sorted(wanted) if not hasattr(library(), name)]
+    assert missing == []
+
+
+def test_nothing_else_is_exported() -> None:
+    """Internal functions must not be found by, or replace those of, the program that loads the library."""
+    exported = set(re.findall(rb"\x00(sim_[a-z_]+)\x00", library_path().read_bytes()))
+    assert not [name for name in exported if hasattr(library(), name.decode())]
+
+
+def test_soname() -> None:
+    assert ctypes.CDLL("libnvidia-ml.so.1").nvsim_show
+
+
+def test_stubs_answer_and_are_counted(simulate: Simulate) -> None:
+    """A name without an implementation is NOT_SUPPORTED to an initialised client, UNINITIALIZED before, and traced."""
+    stubs = sorted(set(NAMES) - implemented())
+    assert len(stubs) > 100
+    for name in stubs:
+        function = ctypes.CDLL(str(library_path()))[name]
+        assert function(None, None, None, None, None, None) == nv.NVML_ERROR_UNINITIALIZED, name
+    session = simulate("A100-80GB")
+    session.node.trace()
+    for name in stubs:
+        function = ctypes.CDLL(str(library_path()))[name]
+        assert function(None, None, None, None, None, None) == nv.NVML_ERROR_NOT_SUPPORTED, name
+    calls = session.node.calls()
+    assert [call["function"] for call in calls] == stubs
+    assert {(call["implemented"], call["result"]) for call in calls} == {(False, nv.NVML_ERROR_NOT_SUPPORTED)}
+
+
+def test_error_texts() -> None:
+    """Each code has its own text, which nvidia-smi prints and clients look for."""
+    ask = library().nvmlErrorString
+    texts = {code: ask(code).decode() for code in range(31)}
+    assert len(set(texts.values())) == 31
+    assert texts[nv.NVML_ERROR_IN_USE] == "In use by another client"
+    assert texts[nv.NVML_ERROR_INSUFFICIENT_RESOURCES] == "Insufficient Resources"
+    assert texts[nv.NVML_ERROR_NO_PERMISSION] == "Insufficient Permissions"
+    assert ask(999) == ask(12345) == b"Unknown Error"
+
+
+def test_versions(simulate: Simulate) -> None:
+    for driver, cuda in (("515.86.01", 11070), ("535.261.03", 12020), ("550.163.01", 12040), ("580.126.09", 13000)):
+        session = simulate("A100-80GB", driver=driver)
+        assert nv.nvmlSystemGetDriverVersion() == driver
+        assert nv.nvmlSystemGetCudaDriverVersion() == cuda
+        assert nv.nvmlSystemGetNVMLVersion() == "%d.%s" % (cuda // 1000, driver)
+        assert session.node.show()["driver_version"] == driver
+        nv.nvmlShutdown()
+    nv.nvmlInit()
