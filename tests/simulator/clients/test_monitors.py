@@ -47,7 +47,7 @@ def test_nvitop_shows_gpus_and_mig_devices(node: Node, start_process: StartProce
         ("0", gpus[0]["pci_bus_id"], "Enabled"),
         ("1", gpus[1]["pci_bus_id"], "Disabled"),
     ]
-    assert re.findall(r"(0:\d) +(\S+) @ GI/CI: *(\d+/\d+) \| +(\S+) / (\S+) \|", shown) == [
+    assert re.findall(r"(0:\d) +(\S+) @ GI/CI: *(\d+/\d+) \| +(\S+) / +(\S+) \|", shown) == [
         ("0:0", "3g.20gb", "1/0", "2000MiB", "19968MiB"),
         ("0:1", "2g.10gb", "5/0", "0B", "9856MiB"),
     ]

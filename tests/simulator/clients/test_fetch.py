@@ -1,0 +1,84 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""scripts/fetch-nvidia-smi: what it refuses, and that it does nothing twice. No network is used here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .support import REPOSITORY, Result
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """The script in a checkout of its own, with an empty cache."""
+    (tmp_path / "scripts").mkdir()
+    return Path(shutil.copy(REPOSITORY / "scripts" / "fetch-nvidia-smi", tmp_path / "scripts"))
+
+
+def fetch(script: Path, *arguments: str, **variables: str) -> Result[str]:
+    environment = dict(os.environ, **variables)
+    return subprocess.run([str(script), *arguments], env=environment, capture_output=True, text=True, check=False)
+
+
+def fetched(script: Path) -> list[Path]:
+    return list((script.parent.parent / ".cache" / "nvidia-smi").glob("*/nvidia-smi"))
+
+
+needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt-get is not at hand: not Debian or Ubuntu")
+
+
+def test_arguments_are_needed(script: Path) -> None:
+    result = fetch(script)
+    assert result.returncode == 1
+    assert "usage: scripts/fetch-nvidia-smi SUITE|VERSION..." in result.stderr
+
+
+@needs_apt
+def test_keys_that_are_missing_are_asked_for_by_package(script: Path) -> None:
+    result = fetch(script, "bookworm", GPUFLEET_DEBIAN_KEYRING=str(script.parent / "none.gpg"))
+    assert result.returncode == 1
+    assert "install the package debian-archive-keyring" in result.stderr
+
+
+@needs_apt
+def test_an_unsigned_archive_is_refused(script: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    packages = archive / "dists" / "bookworm" / "non-free"
+    packages.mkdir(parents=True)
+    (archive / "dists" / "bookworm" / "Release").write_text("Suite: bookworm\nComponents: non-free\n")
+    keyring = tmp_path / "keys.gpg"
+    keyring.write_bytes(b"")
+    mirror = archive.as_uri()
+    result = fetch(script, "bookworm", GPUFLEET_DEBIAN_KEYRING=str(keyring), GPUFLEET_DEBIAN_MIRROR=mirror)
+    assert result.returncode == 1
+    assert "is not signed" in result.stderr
+    assert "cannot read Debian bookworm from %s" % mirror in result.stderr
+    assert fetched(script) == []
+
+
+@needs_apt
+def test_an_unreachable_mirror_is_named(script: Path, tmp_path: Path) -> None:
+    keyring = tmp_path / "keys.gpg"
+    keyring.write_bytes(b"")
+    mirror = (tmp_path / "nowhere").as_uri()
+    result = fetch(script, "trixie", GPUFLEET_DEBIAN_KEYRING=str(keyring), GPUFLEET_DEBIAN_MIRROR=mirror)
+    assert result.returncode == 1
+    assert "cannot read Debian trixie from %s" % mirror in result.stderr
+    assert "GPUFLEET_DEBIAN_MIRROR" in result.stderr
+
+
+def test_what_is_there_is_not_fetched_again(script: Path) -> None:
+    present = script.parent.parent / ".cache" / "nvidia-smi" / "1.2.3" / "nvidia-smi"
+    present.parent.mkdir(parents=True)
+    present.write_text("#!/bin/sh\n")
+    present.chmod(0o755)
+    result = fetch(script, "1.2.3", GPUFLEET_DEBIAN_KEYRING="/nonexistent")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "%s\n" % present, "")
