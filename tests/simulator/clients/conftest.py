@@ -8,23 +8,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import typing as t
 from pathlib import Path
 
 import pytest
 
-from .support import REPOSITORY, SIMULATOR, MakeNode, Node, Smi, StartProcess
-
-
-@pytest.fixture(scope="session")
-def simulator() -> Path:
-    """The built library."""
-    subprocess.run(["make", "-s", "-C", str(SIMULATOR)], check=True)
-    return REPOSITORY / ".cache" / "simulator" / "libnvidia-ml.so.1"
+from .support import REPOSITORY, SIMULATOR, MakeNode, Node, Smi
 
 
 @pytest.fixture
-def make_node(simulator: Path, tmp_path: Path) -> MakeNode:
+def make_node(tmp_path: Path) -> MakeNode:
     """Make a node with the options of ``nvsim create``."""
 
     def make(*options: str) -> Node:
@@ -34,23 +26,8 @@ def make_node(simulator: Path, tmp_path: Path) -> MakeNode:
     return make
 
 
-@pytest.fixture
-def start_process() -> t.Iterator[StartProcess]:
-    """Start a process that waits until the test is over; its pid."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> int:
-        started.append(subprocess.Popen(["sleep", "infinity"]))
-        return started[-1].pid
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-
-
 @pytest.fixture(scope="session", params=["bookworm", "trixie"])
-def smi(request: pytest.FixtureRequest, simulator: Path) -> Smi:
+def smi(request: pytest.FixtureRequest) -> Smi:
     """The real nvidia-smi of a Debian release. Where it cannot be had, what needs it is skipped, saying why."""
     fetch = [str(REPOSITORY / "scripts" / "fetch-nvidia-smi"), request.param]
     fetched = subprocess.run(fetch, capture_output=True, text=True, check=False)

@@ -19,10 +19,10 @@ sys.path.insert(0, str(SIMULATOR))
 
 from simulated.library import Node  # noqa: E402
 
-__all__ = ["REPOSITORY", "SIMULATOR", "MakeNode", "Node", "Result", "Smi", "StartProcess", "data", "run_python_client"]
+__all__ = ["REPOSITORY", "SIMULATOR", "MakeNode", "Node", "Result", "Sleeper", "Smi", "data", "run_python_client"]
 
 MakeNode = t.Callable[..., Node]
-StartProcess = t.Callable[[], int]
+Sleeper = t.Callable[[], "subprocess.Popen[bytes]"]  # the fixture of that name
 Result = subprocess.CompletedProcess  # of a program's output, as text
 
 

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from .support import MakeNode, Node, Smi, StartProcess
+from .support import MakeNode, Node, Smi, Sleeper
 
 NOT_ROOT = 1000
 INVALID, NO_PERMISSION, NOT_FOUND, IN_USE, INSUFFICIENT_RESOURCES = 2, 4, 6, 19, 23
@@ -159,9 +159,9 @@ def test_several_instances_stop_at_the_first_that_does_not_fit(node: Node, smi: 
     assert [placement for _id, _profile, placement in gpu_instances(node)] == ["4:1", "0:1"]
 
 
-def test_what_is_in_use_stays(node: Node, smi: Smi, start_process: StartProcess) -> None:
+def test_what_is_in_use_stays(node: Node, smi: Smi, sleeper: Sleeper) -> None:
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4,14:0", "-C")
-    node.attach(start_process(), gpu=0, gi=1)
+    node.attach(sleeper().pid, gpu=0, gi=1)
     result = smi(node, "mig", "-i", "0", "-gi", "1", "-ci", "0", "-dci")
     assert result.returncode == IN_USE
     assert result.stdout == (

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .support import MakeNode, Node, Smi, StartProcess
+from .support import MakeNode, Node, Smi, Sleeper
 
 NOT_ROOT = 1000
 NO_PERMISSION, SOME_FAILED = 4, 255
@@ -45,9 +45,9 @@ def test_a_pending_mode_waits_for_the_reset(make_node: MakeNode, smi: Smi) -> No
     assert modes(node, smi) == "Enabled, Enabled\n"
 
 
-def test_a_busy_gpu_keeps_its_mode(make_node: MakeNode, smi: Smi, start_process: StartProcess) -> None:
+def test_a_busy_gpu_keeps_its_mode(make_node: MakeNode, smi: Smi, sleeper: Sleeper) -> None:
     node = make_node("--board", "A100-80GB", "--driver", smi.version)
-    node.attach(start_process(), gpu=0)
+    node.attach(sleeper().pid, gpu=0)
     said = smi.ok(node, "-mig", "1")
     assert "Warning: MIG mode is in pending enable state for GPU %s:In use by another client\n" % bus_id(node) in said
     assert modes(node, smi) == "Disabled, Enabled\n"
@@ -100,9 +100,9 @@ def test_a_reset_takes_the_instances_and_no_other_gpu(make_node: MakeNode, smi: 
     assert modes(node, smi) == "Enabled, Enabled\n" * 3  # Ampere keeps the mode
 
 
-def test_a_gpu_in_use_is_not_reset(make_node: MakeNode, smi: Smi, start_process: StartProcess) -> None:
+def test_a_gpu_in_use_is_not_reset(make_node: MakeNode, smi: Smi, sleeper: Sleeper) -> None:
     node = make_node("--board", "A100-40GB", "--gpus", "2", "--driver", smi.version)
-    node.attach(start_process(), gpu=1, kind="client")
+    node.attach(sleeper().pid, gpu=1, kind="client")
     result = smi(node, "--gpu-reset")
     assert result.returncode == SOME_FAILED
     assert result.stdout == (

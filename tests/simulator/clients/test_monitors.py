@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from .support import MakeNode, Node, StartProcess, run_python_client
+from .support import MakeNode, Node, Sleeper, run_python_client
 
 MIG_USER = """
 import pynvml
@@ -36,8 +36,8 @@ def node(make_node: MakeNode) -> Node:
     return node
 
 
-def test_nvitop_shows_gpus_and_mig_devices(node: Node, start_process: StartProcess) -> None:
-    pid = start_process()
+def test_nvitop_shows_gpus_and_mig_devices(node: Node, sleeper: Sleeper) -> None:
+    pid = sleeper().pid
     node.attach(pid, gpu=0, gi=1, memory_mib=2000)
     shown = run_python_client(node, "nvitop", "-1", "--ascii")
     assert "Driver Version: 550.163.01" in shown
@@ -54,8 +54,8 @@ def test_nvitop_shows_gpus_and_mig_devices(node: Node, start_process: StartProce
     assert re.search(r"\| 0:0 +%d C +\S+ +2000MiB " % pid, shown)
 
 
-def test_gpustat_shows_gpus_and_processes(node: Node, start_process: StartProcess) -> None:
-    on_instance, on_gpu = start_process(), start_process()
+def test_gpustat_shows_gpus_and_processes(node: Node, sleeper: Sleeper) -> None:
+    on_instance, on_gpu = sleeper().pid, sleeper().pid
     node.attach(on_instance, gpu=0, gi=5, memory_mib=1000)
     node.attach(on_gpu, gpu=1, memory_mib=500)
     shown = json.loads(run_python_client(node, "gpustat", "--json"))

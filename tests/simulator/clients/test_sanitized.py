@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .support import SIMULATOR, MakeNode, Smi, StartProcess
+from .support import REPOSITORY, SIMULATOR, MakeNode, Smi, Sleeper
 
 VIEWS = (
     (),
@@ -49,17 +49,17 @@ def preload() -> str:
 
 
 def test_nothing_reads_or_writes_amiss(
-    make_node: MakeNode, smi: Smi, simulator: Path, preload: str, start_process: StartProcess
+    make_node: MakeNode, smi: Smi, preload: str, sleeper: Sleeper
 ) -> None:
     node = make_node("--board", "A100-40GB", "--board", "H100-80GB", "--board", "T4", "--driver", smi.version)
     smi.ok(node, "-i", "0", "-mig", "1")
     smi.ok(node, "mig", "-i", "0", "-cgi", "9,14,19", "-C")
-    node.attach(start_process(), gpu=0, gi=1)
-    node.attach(start_process(), gpu=1, kind="mps")
+    node.attach(sleeper().pid, gpu=0, gi=1)
+    node.attach(sleeper().pid, gpu=1, kind="mps")
     environment = dict(
         node.environment(),
         LD_PRELOAD=preload,
-        LD_LIBRARY_PATH=str(simulator.parent / "sanitized"),
+        LD_LIBRARY_PATH=str(REPOSITORY / ".cache" / "simulator" / "sanitized"),
         ASAN_OPTIONS="detect_leaks=0:exitcode=99",  # the leaks are nvidia-smi's
         UBSAN_OPTIONS="halt_on_error=1:exitcode=99",
     )

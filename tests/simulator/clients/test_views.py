@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from .support import MakeNode, Node, Smi, StartProcess
+from .support import MakeNode, Node, Smi, Sleeper
 
 NOT_ROOT = 1000
 NOT_FOUND, NO_DRIVER = 6, 9
@@ -121,8 +121,8 @@ def test_no_mig_devices(make_node: MakeNode, smi: Smi) -> None:
     assert re.search(r"^\|  No MIG devices found +\|$", smi.ok(node), re.MULTILINE)
 
 
-def test_a_process_is_shown_where_it_works(node: Node, smi: Smi, start_process: StartProcess) -> None:
-    in_instance, on_gpu, drawing = start_process(), start_process(), start_process()
+def test_a_process_is_shown_where_it_works(node: Node, smi: Smi, sleeper: Sleeper) -> None:
+    in_instance, on_gpu, drawing = sleeper().pid, sleeper().pid, sleeper().pid
     node.attach(in_instance, gpu=0, gi=1, ci=1, memory_mib=2000, name="/usr/bin/train")
     node.attach(on_gpu, gpu=1, memory_mib=3000, name="/opt/serve")
     node.attach(drawing, gpu=2, kind="graphics", memory_mib=50, name="/usr/lib/xorg/Xorg")
@@ -161,14 +161,14 @@ def test_a_process_is_shown_where_it_works(node: Node, smi: Smi, start_process: 
     assert answer == "%d\n" % in_instance
 
 
-def test_a_process_under_mps_is_shown_as_such(make_node: MakeNode, smi: Smi, start_process: StartProcess) -> None:
+def test_a_process_under_mps_is_shown_as_such(make_node: MakeNode, smi: Smi, sleeper: Sleeper) -> None:
     node = make_node("--board", "H100-80GB", "--driver", smi.version)
-    node.attach(start_process(), gpu=0, kind="mps", memory_mib=10)
+    node.attach(sleeper().pid, gpu=0, kind="mps", memory_mib=10)
     assert [text(p, "type") for p in read_xml(node, smi)[0].findall("processes/process_info")] == ["M+C"]
 
 
-def test_processes_of_instances_are_for_root(node: Node, smi: Smi, start_process: StartProcess) -> None:
-    node.attach(start_process(), gpu=0, gi=1, memory_mib=2000)
+def test_processes_of_instances_are_for_root(node: Node, smi: Smi, sleeper: Sleeper) -> None:
+    node.attach(sleeper().pid, gpu=0, gi=1, memory_mib=2000)
     result = smi(node, "--query-compute-apps=pid,used_gpu_memory", "--format=csv,noheader", uid=NOT_ROOT)
     assert (result.returncode, result.stdout) == (0, "[Insufficient Permissions], [Insufficient Permissions]\n")
 
@@ -198,11 +198,11 @@ def test_what_does_not_exist_is_not_made_up(node: Node, smi: Smi) -> None:
     assert list(without.values()) == ["[N/A]", "0", "0", "Enabled", "[N/A]"]
 
 
-def test_a_load_is_visible(make_node: MakeNode, smi: Smi, start_process: StartProcess) -> None:
+def test_a_load_is_visible(make_node: MakeNode, smi: Smi, sleeper: Sleeper) -> None:
     node = make_node("--board", "H100-80GB", "--driver", smi.version)
     fields = ("utilization.gpu", "power.draw", "temperature.gpu", "clocks.current.sm", "memory.used")
     idle = {name: float(value) for name, value in query(node, smi, *fields)[0].items()}
-    node.attach(start_process(), gpu=0, memory_mib=4096)
+    node.attach(sleeper().pid, gpu=0, memory_mib=4096)
     busy = {name: float(value) for name, value in query(node, smi, *fields)[0].items()}
     assert all(busy[name] > idle[name] for name in fields), (idle, busy)
     assert busy["memory.used"] == 4096
