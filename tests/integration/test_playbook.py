@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""playbooks/mig.yml and with it the role nvidia_mig, on simulated nodes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PLAYBOOK = Path(__file__).resolve().parents[2] / "playbooks" / "mig.yml"
+LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
+HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
+
+
+@pytest.fixture(name="play")
+def fixture_play(tmp_path):
+    def play(node, *arguments, fails=False, **variables):
+        variables.setdefault("nvidia_mig_layout", LAYOUT)
+        return node.play(
+            PLAYBOOK, dict(variables, nvidia_mig_lock_path=str(tmp_path / "lock")), *arguments, fails=fails
+        )
+
+    return play
+
+
+def recap(output):
+    return {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", output[output.rindex("PLAY RECAP") :])}
+
+
+def test_check_apply_and_apply_again(make_node, play):
+    node = make_node("--board", "A100-80GB", "--gpus", "2")
+    checked = play(node, "--check", "--diff")
+    assert recap(checked)["changed"] == 1
+    assert "|1g.10gb|1g.10gb|1g.10gb|.......|3g.40gb " in checked
+    assert node.held() == [[], []]
+
+    applied = play(node, "--diff")
+    assert recap(applied)["changed"] == 1
+    assert node.held() == [HELD, HELD]
+
+    again = play(node, "--diff")
+    assert recap(again)["changed"] == 0
+    assert recap(again)["failed"] == 0
+    assert node.held() == [HELD, HELD]
+
+
+def test_nvidia_smi_serves_as_well(make_node, play, nvidia_smi):
+    node = make_node("--board", "A100-80GB")
+    assert recap(play(node, nvidia_mig_driver="nvidia_smi"))["failed"] == 0
+    assert node.held() == [HELD]
+
+
+def test_a_gpu_that_waits_for_a_reset_is_a_failure_until_it_may_be_reset(make_node, play):
+    node = make_node("--board", "A100-80GB", "--activation", "reset")
+    failed = play(node, fails=True)
+    assert "The MIG mode of some GPUs changes only with a reset: GPU-" in failed
+    assert "Set nvidia_mig_reset to true" in failed
+    assert recap(play(node, nvidia_mig_reset=True))["failed"] == 0
+    assert node.held() == [HELD]
+
+
+def test_idle_instances_stay_where_they_must_not_be_disturbed(make_node, play):
+    node = make_node("--board", "A100-80GB")
+    play(node)
+    large = [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
+    failed = play(node, fails=True, nvidia_mig_layout=large, nvidia_mig_disturb=False)
+    assert "disturb" in failed
+    assert node.held() == [HELD]
+
+
+def test_turning_mig_off(make_node, play):
+    node = make_node("--board", "A100-80GB")
+    play(node)
+    play(node, nvidia_mig_layout=[{"devices": "all", "mig_enabled": False}])
+    assert node.held() == [[]]
+
+
+@pytest.mark.parametrize(
+    "variables, words",
+    [
+        ({"nvidia_mig_layout": None}, "nvidia_mig_layout"),
+        ({"nvidia_mig_driver": "dcgm"}, "value of nvidia_mig_driver must be one of: auto, nvml, nvidia_smi"),
+    ],
+)
+def test_wrong_inputs_are_refused_before_anything_is_done(make_node, play, variables, words):
+    node = make_node("--board", "A100-80GB")
+    assert words in play(node, fails=True, **variables)
+    assert node.held() == [[]]
