@@ -160,12 +160,12 @@ class Fuzz:
 def test_random_calls(simulate: Simulate, seed: int) -> None:
     session = simulate("A100-80GB", "A30-24GB", "RTX-PRO-6000-Blackwell-96GB", "T4")
     fuzz = Fuzz(session, seed)
-    for step in range(1500 if SANITIZED else 4000):
+    for step in range(2500 if SANITIZED else 4000):
         fuzz.step()
         if step % 100 == 0:
             sound(session.node)
         if step % 400 == 399:
             session.node.reset(fuzz.choose.randrange(3))
     sound(session.node)
-    assert len(fuzz.handles["gi"]) > 10  # it did get somewhere
-    assert len(fuzz.handles["ci"]) > 10
+    assert len(fuzz.handles["gi"]) > 5  # it did get somewhere
+    assert len(fuzz.handles["ci"]) > 5

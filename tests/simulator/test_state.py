@@ -22,7 +22,7 @@ from pathlib import Path
 import pynvml as nv
 import pytest
 from conftest import SANITIZED, code_of, create_at, gpu_instances
-from simulated.library import Node, NodeError
+from simulated.library import Node, NodeError, library_path
 
 Simulate = t.Callable[..., t.Any]
 
@@ -136,6 +136,11 @@ def test_a_write_of_another_process_is_seen_at_once(simulate: Simulate) -> None:
     program = "import pynvml as nv; nv.nvmlInit(); nv.nvmlDeviceCreateGpuInstance(nv.nvmlDeviceGetHandleByIndex(0), 9)"
     subprocess.run([sys.executable, "-c", program], env=session.node.environment(), check=True)
     assert list(gpu_instances(session.handle())) == [1]
+
+
+def test_the_sanitizers_are_where_they_should_be() -> None:
+    assert ("libasan" in Path("/proc/self/maps").read_text()) is SANITIZED
+    assert (b"__asan_report_store4" in library_path().read_bytes()) is SANITIZED
 
 
 def test_fork(simulate: Simulate) -> None:

@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
     run = command("run", run_run, "Run a program on a node: nvsim run DIR -- PROGRAM ...")
     run.add_argument("--user", action="store_true", help="not as the simulated node's root")
-    run.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ...")
+    run.set_defaults(program=[])
 
     attach = command("attach", run_attach, "Let a process work on a GPU or MIG device, until it ends.")
     attach.add_argument("--pid", type=int, required=True)
@@ -186,7 +186,7 @@ def real_nvidia_smi(driver: str) -> t.Optional[str]:
 
 
 def run_run(options: argparse.Namespace) -> int:
-    program = options.program[1:] if options.program[:1] == ["--"] else options.program
+    program = options.program
     if not program:
         raise NodeError("no program given: nvsim run DIR -- PROGRAM ...")
     node = Node(options.directory)
@@ -307,7 +307,13 @@ def show_counts(calls: t.Sequence[t.Dict[str, t.Any]], as_json: bool) -> None:
 def main(arguments: t.Sequence[str]) -> int:
     if arguments[:1] == ["gpu-reset"]:  # what bin/nvidia-smi calls
         return gpu_reset(arguments[1:])
+    program: t.Sequence[str] = []
+    if arguments[:1] == ["run"] and "--" in arguments:  # what follows is not ours to parse
+        end = arguments.index("--")
+        arguments, program = arguments[:end], arguments[end + 1 :]
     options = parser().parse_args(arguments)
+    if program:
+        options.program = program
     try:
         return t.cast(int, options.run(options))
     except NodeError as problem:
