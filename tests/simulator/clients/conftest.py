@@ -20,8 +20,9 @@ def make_node(tmp_path: Path) -> MakeNode:
     """Make a node with the options of ``nvsim create``."""
 
     def make(*options: str) -> Node:
-        subprocess.run([sys.executable, str(SIMULATOR / "nvsim"), "create", str(tmp_path / "node"), *options], check=True)
-        return Node(tmp_path / "node")
+        node = tmp_path / "node"
+        subprocess.run([sys.executable, str(SIMULATOR / "nvsim"), "create", str(node), *options], check=True)
+        return Node(node)
 
     return make
 

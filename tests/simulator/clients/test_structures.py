@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The simulator's structures are laid out as pynvml's: the compiler and ctypes must agree on every one that both have."""
+"""The simulator's structures are laid out as pynvml's: compiler and ctypes agree on every one that both have."""
 
 from __future__ import annotations
 

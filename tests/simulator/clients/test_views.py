@@ -12,6 +12,7 @@ import re
 import xml.etree.ElementTree
 
 import pytest
+from simulated.description import load_products
 
 from .support import MakeNode, Node, Smi, Sleeper
 
@@ -102,8 +103,9 @@ def test_mig_devices_in_the_plain_table(node: Node, smi: Smi) -> None:
     assert "Driver Version: %s" % smi.version in table
     devices = table.split("| MIG devices:")[1].split("| Processes:")[0]
     # GPU, GI, CI, device; SMs, errors; CE, ENC, DEC, OFA, JPG
-    found = re.findall(r"^\| +(\d+) +(\d+) +(\d+) +(\d+) +\|[^|]*\| *(\d+) +(\d+) \| +([\d ]+?) *\|$", devices, re.MULTILINE)
-    assert [row[:6] + tuple(row[6].split()) for row in found] == [
+    row = r"^\| +(\d+) +(\d+) +(\d+) +(\d+) +\|[^|]*\| *(\d+) +(\d+) \| +([\d ]+?) *\|$"
+    found = re.findall(row, devices, re.MULTILINE)
+    assert [cells[:6] + tuple(cells[6].split()) for cells in found] == [
         ("0", "1", "0", "0", "14", "0", "3", "0", "2", "0", "0"),
         ("0", "1", "1", "1", "28", "0", "3", "0", "2", "0", "0"),
         ("0", "11", "0", "2", "14", "0", "1", "0", "1", "1", "1"),
@@ -179,8 +181,8 @@ def test_the_log_says_what_the_xml_says(node: Node, smi: Smi) -> None:
         for name, path in (
             ("GPU UUID", "uuid"), ("Serial Number", "serial"), ("VBIOS Version", "vbios_version"),
             ("Product Brand", "product_brand"), ("Board Part Number", "board_part_number"),
-            ("Performance State", "performance_state"), ("Fan Speed", "fan_speed"), ("Persistence Mode", "persistence_mode"),
-            ("GPU Current Temp", "temperature/gpu_temp"), ("Compute Mode", "compute_mode"),
+            ("Performance State", "performance_state"), ("Fan Speed", "fan_speed"), ("Compute Mode", "compute_mode"),
+            ("GPU Current Temp", "temperature/gpu_temp"), ("Persistence Mode", "persistence_mode"),
         ):  # fmt: skip
             found = re.search(r"^ +%s +: (.*)$" % re.escape(name), gpu, re.MULTILINE)
             assert found, name
@@ -217,6 +219,25 @@ def test_every_field_can_be_asked_for(node: Node, smi: Smi) -> None:
         assert set(answer) == set(names)
         wrong = {name: value for name, value in answer.items() if "Error" in value or "Unknown" in value}
         assert not wrong
+
+
+def test_every_product_can_be_looked_at(make_node: MakeNode, smi: Smi) -> None:
+    products = load_products()["products"]
+    node = make_node(*[option for name in products for option in ("--board", name)], "--driver", "580.126.09")
+    gpus = node.show()["gpus"]
+    assert [gpu["name"] for gpu in gpus] == [product["name"] for product in products.values()]
+    fields = ("uuid", "name", "compute_cap", "memory.total", "power.limit", "mig.mode.current")
+    assert [list(answer.values()) for answer in query(node, smi, *fields)] == [
+        [
+            gpu["uuid"], gpu["name"], product["capability"], str(product["memory_mib"]), "%d.00" % product["power_w"],
+            "Disabled" if gpu["mig_capable"] else "[N/A]",
+        ]
+        for gpu, product in zip(gpus, products.values())
+    ]  # fmt: skip
+    assert [text(element, "uuid") for element in read_xml(node, smi)] == [gpu["uuid"] for gpu in gpus]
+    assert smi.ok(node, "-L").count("\n") == len(gpus)
+    table = smi.ok(node)
+    assert all("| %3d  " % gpu["index"] in table for gpu in gpus)
 
 
 def test_no_gpu_and_no_driver(make_node: MakeNode, smi: Smi) -> None:

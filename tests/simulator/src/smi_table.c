@@ -5,17 +5,11 @@
 
 /* The table of internal functions through which nvidia-smi reaches what NVML does not publish.
  * The slots were found by giving every one a function of its own and watching which of them the
- * binaries 535.261.03 and 550.163.01 call; all others are answered as not supported.
+ * binaries 535.261.03 and 550.163.01 call, with what arguments, and what they print then.
  */
 #include <stdio.h>
 
 #include "query.h"
-
-/* nvidia-smi logs through the library. */
-static nvmlReturn_t smi_log(void)
-{
-    return NVML_SUCCESS;
-}
 
 /* Handle by index. The walk over the GPUs ends with NOT_FOUND. */
 static nvmlReturn_t smi_handle_by_index(uintptr_t index, nvmlDevice_t *device)
@@ -29,7 +23,7 @@ static nvmlReturn_t smi_handle_by_index(uintptr_t index, nvmlDevice_t *device)
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* A GPU may be named by its place on the bus: "[domain:]bus:device.function". nvidia-smi compares it with every GPU's. */
+/* A GPU may be named by its place, "[domain:]bus:device.function", which nvidia-smi compares with every GPU's. */
 static nvmlReturn_t smi_parse_bus_id(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *device,
                                      unsigned int *function)
 {
@@ -170,7 +164,7 @@ static const void *const table[256] = {
     [0] = (const void *)(256 * sizeof(void *)),
     [12] = smi_parse_bus_id,
     [20] = smi_is_primary,
-    [26] = smi_log,
+    [26] = smi_nothing, /* nvidia-smi logs through the library */
     [75] = smi_place_of_index,
     [81] = smi_handle_by_index,
     [108] = smi_enforced_power_limit,
