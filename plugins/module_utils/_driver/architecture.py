@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-# NVML_DEVICE_ARCH_*, from the first that knows MIG
+# NVML_DEVICE_ARCH_*
 NAMES: t.Dict[int, str] = {
     2: "kepler",
     3: "maxwell",
@@ -23,7 +23,16 @@ NAMES: t.Dict[int, str] = {
     10: "blackwell",
     13: "rubin",
 }
+_BY_CAPABILITY: t.Dict[str, str] = {"8.0": "ampere", "8.9": "ada", "9.": "hopper", "10.": "blackwell", "12.": "blackwell"}
 _WITHOUT_MIG = {"kepler", "maxwell", "pascal", "volta", "turing", "ada"}
+
+
+def of_capability(compute_capability: t.Optional[str]) -> t.Optional[str]:
+    """The architecture by compute capability, where the driver's tools are older than the GPU and cannot name it."""
+    for start, name in _BY_CAPABILITY.items():
+        if compute_capability is not None and compute_capability.startswith(start):
+            return name
+    return None
 
 
 def resetless(architecture: t.Optional[str]) -> t.Optional[bool]:

@@ -160,8 +160,15 @@ class NvmlDriver:
             try:
                 reset(self._run, uuid)
             finally:
-                self._library.call("nvmlInit")
-                self._initialised = True
+                self._initialise_again()
+
+    def _initialise_again(self) -> None:
+        """Twice if need be: without it not even the state after a reset could be read."""
+        try:
+            self._library.call("nvmlInit")
+        except DriverError:
+            self._library.call("nvmlInit")
+        self._initialised = True
 
     def _forget(self, index: int) -> None:
         for enabled in (False, True):
@@ -197,7 +204,7 @@ class NvmlDriver:
         where = _where(index)
         name = _text(self._library.call("nvmlDeviceGetName", handle, where=where))
         pci = self._library.call("nvmlDeviceGetPciInfo", handle, where=where)
-        mode = self._optional("nvmlDeviceGetMigMode", handle, where=where)
+        mode = self._mode(handle, where)
         memory = self._optional("nvmlDeviceGetMemoryInfo", handle, where=where)
         capability = self._optional("nvmlDeviceGetCudaComputeCapability", handle, where=where)
         family = architecture.NAMES.get(self._optional("nvmlDeviceGetArchitecture", handle, where=where) or 0)
@@ -221,6 +228,15 @@ class NvmlDriver:
             minor=self._optional("nvmlDeviceGetMinorNumber", handle, where=where),
         )
 
+    def _mode(self, handle: t.Any, where: str) -> t.Optional[t.Sequence[int]]:
+        """Current and pending mode; None on a GPU that knows no MIG, which is believed only if it has no room for it."""
+        mode: t.Optional[t.Sequence[int]] = self._optional("nvmlDeviceGetMigMode", handle, where=where)
+        if mode is None and self._optional("nvmlDeviceGetMaxMigDeviceCount", handle, where=where):
+            raise DriverError(
+                errors.NOT_SUPPORTED, "nvmlDeviceGetMigMode", "%s does not tell its mode and can hold MIG devices" % where
+            )
+        return mode
+
     def _resetless(self, handle: t.Any, family: t.Optional[str], where: str) -> t.Optional[bool]:
         fields = self._optional("nvmlDeviceGetFieldValues", handle, [_RESETLESS_FIELD], where=where)
         if fields and fields[0].nvmlReturn == errors.SUCCESS:
@@ -235,15 +251,9 @@ class NvmlDriver:
         return self._boards[key]
 
     def _read_board(self, gpu: Gpu, handle: t.Any) -> t.Optional[Board]:
-        profiles = []
-        for constant in range(_MOST_CONSTANTS):
-            try:
-                profiles.append(self._profile(gpu, handle, constant))
-            except DriverError as error:
-                if error.code == errors.INVALID_ARGUMENT:
-                    break
-                if error.code != errors.NOT_SUPPORTED:
-                    raise
+        where = _where(gpu.index)
+        offered = list(_all(lambda constant: self._library.gpu_instance_profile(handle, constant, where)))
+        profiles = [self._profile(gpu, handle, constant, info) for constant, info in offered]
         if not all(profile.placements for profile in profiles):
             if gpu.mode_current:
                 raise DriverError(
@@ -254,9 +264,8 @@ class NvmlDriver:
             return None
         return board_of(gpu.name, profiles)
 
-    def _profile(self, gpu: Gpu, handle: t.Any, constant: int) -> Profile:
+    def _profile(self, gpu: Gpu, handle: t.Any, constant: int, info: t.Any) -> Profile:
         where = _where(gpu.index)
-        info = self._library.gpu_instance_profile(handle, constant, where)
         try:
             places = self._library.gpu_instance_placements(handle, info.id, where)
         except DriverError as error:
@@ -346,15 +355,8 @@ class NvmlDriver:
         return self._ci_profiles[key]
 
     def _read_compute_profiles(self, gi_handle: t.Any, where: str) -> t.Iterator[CiProfile]:
-        for constant in range(_MOST_CONSTANTS):
-            try:
-                info = self._library.compute_instance_profile(gi_handle, constant, where)
-            except DriverError as error:
-                if error.code == errors.INVALID_ARGUMENT:
-                    return
-                if error.code != errors.NOT_SUPPORTED:
-                    raise
-                continue
+        offered = list(_all(lambda constant: self._library.compute_instance_profile(gi_handle, constant, where)))
+        for _constant, info in offered:
             try:
                 places = self._library.compute_instance_placements(gi_handle, info.id, where)
             except DriverError as error:
@@ -420,6 +422,20 @@ class NvmlDriver:
         except DriverError:  # ended meanwhile, or in another namespace: a name is worth no failure
             name = ""
         return name or names.process_name(pid)
+
+
+def _all(ask: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
+    """Every profile that the driver knows of and this GPU has: NVML has no list of them, only numbers to try."""
+    for constant in range(_MOST_CONSTANTS):
+        try:
+            info = ask(constant)
+        except DriverError as error:
+            if error.code == errors.INVALID_ARGUMENT:  # beyond the last one
+                return
+            if error.code != errors.NOT_SUPPORTED:
+                raise
+        else:
+            yield constant, info
 
 
 def _where(index: int, gi_id: t.Optional[int] = None, ci_id: t.Optional[int] = None) -> str:

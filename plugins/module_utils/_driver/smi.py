@@ -146,6 +146,8 @@ class SmiDriver:
 
     def _gpu(self, index: int, log: smi_log.Log) -> Gpu:
         capable = log.mode_current is not None
+        capability = self._gpus[index].compute_capability
+        family = log.architecture or architecture.of_capability(capability)
         return Gpu(
             index=index,
             uuid=log.uuid,
@@ -156,12 +158,12 @@ class SmiDriver:
             mig_capable=capable,
             mode_current=log.mode_current,
             mode_pending=log.mode_pending,
-            resetless=architecture.resetless(log.architecture) if capable else None,
+            resetless=architecture.resetless(family) if capable else None,
             board=Board(log.name, (), 0, 0, 0),
             profiles_known=False,
             memory_mib=log.memory_mib,
-            architecture=log.architecture,
-            compute_capability=self._gpus[index].compute_capability,
+            architecture=family,
+            compute_capability=capability,
             serial=log.serial,
             minor=log.minor,
         )
@@ -262,7 +264,8 @@ class SmiDriver:
         result = self._try(argv)
         if none is not None and result.rc == errors.NOT_FOUND and "instances found: Not Found" in result.out:
             return none
-        if result.rc != 0:
+        # With the mode off some versions say so and end with status 0.
+        if result.rc != 0 or result.out.startswith("No MIG-enabled devices found"):
             raise failure(_command(argv), result)
         return self._parsed(argv, result, parse)
 

@@ -43,6 +43,8 @@ _WORDS: t.Tuple[t.Tuple[str, int], ...] = (
     ("timeout", errors.TIMEOUT),
     ("uninitialized", errors.UNINITIALIZED),
     ("not supported", errors.NOT_SUPPORTED),
+    ("no mig-enabled devices found", errors.NOT_SUPPORTED),
+    ("no mig-supported devices found", errors.NOT_SUPPORTED),
     ("not found", errors.NOT_FOUND),
     ("unknown error", errors.UNKNOWN),
 )

@@ -50,6 +50,8 @@ def parse(text: str) -> Log:
     if len(gpus) != 1:
         raise ParseError("the log shows %d GPUs instead of one" % len(gpus))
     gpu = gpus[0]
+    if gpu.find("mig_devices/mig_device") is not None and _mode(gpu, "mig_mode/current_mig") is None:
+        raise ParseError("the log shows MIG devices and no MIG mode")
     return Log(
         driver=_value(root, "driver_version"),
         cuda=_value(root, "cuda_version"),
@@ -110,7 +112,7 @@ def _mode(gpu: ElementTree.Element, path: str) -> t.Optional[bool]:
 def _architecture(gpu: ElementTree.Element) -> t.Optional[str]:
     text = _value(gpu, "product_architecture")
     # "Ada Lovelace" is NVML's Ada.
-    return text.split()[0].lower() if text else None
+    return None if text is None or text == "Unknown" else text.split()[0].lower()
 
 
 def _devices(gpu: ElementTree.Element) -> t.Tuple[Device, ...]:

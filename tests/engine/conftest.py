@@ -1,0 +1,33 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the simulated nodes lie: in memory if the machine lets them, since each case writes one many times."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import typing as t
+from pathlib import Path
+
+import pytest
+
+
+def _directory() -> t.Iterator[Path]:
+    memory = "/dev/shm"
+    base = memory if os.path.isdir(memory) and os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="gpufleet-engine-", dir=base) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture(scope="session")
+def templates() -> t.Iterator[Path]:
+    """Nodes that cases are copied from."""
+    yield from _directory()
+
+
+@pytest.fixture
+def cases() -> t.Iterator[Path]:
+    """Nodes that a test may spoil."""
+    yield from _directory()

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Simulated nodes for the engine's tests, made in an instant and used in this process.
+
+A node is made once and copied for each case. NVML is the simulator's, loaded before pynvml
+looks for it by its name, so that no environment has to be set before Python starts.
+nvidia-smi is the real one.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import Outcome, converge
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Placement, Target, Wanted
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "simulator"))
+
+from simulated.description import Wish, describe  # noqa: E402
+from simulated.library import Node, NodeError, library  # noqa: E402
+
+SMI_VERSIONS = ("535.261.03", "550.163.01")
+
+# One GPU instance of a layout: name, start (None: anywhere), compute instances (None: one over all of it).
+Spec = t.Tuple[str, t.Optional[int], t.Optional[t.Tuple[int, ...]]]
+
+
+class Layout(t.NamedTuple):
+    """What a GPU holds or should hold. With ``mode`` False, nothing."""
+
+    mode: bool
+    instances: t.Tuple[Spec, ...] = ()
+
+
+def gi(name: str, start: t.Optional[int] = None, cis: t.Optional[t.Tuple[int, ...]] = None) -> Spec:
+    return name, start, cis
+
+
+OFF = Layout(False)
+EMPTY = Layout(True)
+
+
+def on(*instances: Spec) -> Layout:
+    return Layout(True, instances)
+
+
+def need_simulator() -> None:
+    try:
+        library()
+    except NodeError as problem:
+        pytest.skip(str(problem))
+
+
+def smi(version: str) -> str:
+    """The path of the real nvidia-smi of that version."""
+    path = TOP / ".cache" / "nvidia-smi" / version / "nvidia-smi"
+    if not path.is_file():
+        pytest.skip("nvidia-smi %s is not here: run scripts/fetch-nvidia-smi" % version)
+    return str(path)
+
+
+class Simulated(Node):
+    """A node in a directory, and how the two drivers reach it."""
+
+    def use(self, uid: int = 0) -> None:
+        """Make it the node that NVML in this process sees at its next initialisation.
+
+        NVML forgets a node at its last shutdown, and that call may have been made to fail.
+        """
+        while library().nvmlShutdown() == 0:
+            pass
+        os.environ["NVSIM_STATE"] = str(self.state)
+        os.environ["NVSIM_UID"] = str(uid)
+
+    def copy(self, directory: Path) -> "Simulated":
+        other = Simulated(directory)
+        other.directory.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.state, other.state)
+        other.clear_trace()
+        return other
+
+    def nvml(self, uid: int = 0) -> NvmlDriver:
+        """NVML; a reset is done on the node and answered as nvidia-smi answers it."""
+        self.use(uid)
+        return NvmlDriver(self._reset)
+
+    def nvidia_smi(self, version: str, uid: int = 0) -> SmiDriver:
+        return SmiDriver(self.runner(version, uid))
+
+    def runner(self, version: str, uid: int = 0) -> t.Callable[[t.Sequence[str]], Result]:
+        command, environment = smi(version), dict(self.environment(uid), LC_ALL="C")
+
+        def run(argv: t.Sequence[str]) -> Result:
+            done = subprocess.run(
+                [command] + list(argv[1:]), env=environment, capture_output=True, text=True, check=False
+            )
+            return Result(done.returncode, done.stdout, done.stderr)
+
+        return run
+
+    def _reset(self, argv: t.Sequence[str]) -> Result:
+        """The reset without the price of a process: nvidia-smi's words and codes for what the node answers."""
+        for gpu in self.show()["gpus"]:
+            if gpu["uuid"] == argv[-1]:
+                try:
+                    self.reset(gpu["index"])
+                except NodeError as problem:
+                    words = {19: "In use by another client", 3: "Not Supported"}.get(problem.code, "Unknown Error")
+                    return Result(255, "GPU reset unavailable: %s\n" % words, "")
+                return Result(0, "GPU %s was successfully reset.\nAll done.\n" % gpu["pci_bus_id"], "")
+        return Result(6, "No devices were found\n", "")
+
+    def read(self) -> t.List[Gpu]:
+        """The GPUs as a plain reader sees them, with no faults in the way."""
+        driver = self.nvml()
+        driver.open()
+        try:
+            return [driver.read(index) for index in range(driver.count())]
+        finally:
+            driver.close()
+
+
+@functools.lru_cache(maxsize=None)
+def template(
+    directory: Path,
+    products: t.Tuple[str, ...],
+    layouts: t.Tuple[Layout, ...],
+    driver: str = "550.163.01",
+    activation: str = "auto",
+    quirks: t.Tuple[str, ...] = (),
+) -> Simulated:
+    """A node with these GPUs, which hold these layouts."""
+    need_simulator()
+    name = "-".join(str(part) for part in (driver, activation, abs(hash((products, layouts, quirks)))))
+    node = Simulated(directory / "templates" / name)
+    node.create(describe([Wish(product) for product in products], driver, None, "auto", quirks))
+    nvml = node.nvml()
+    nvml.open()
+    try:
+        for index, layout in enumerate(layouts):
+            _build(nvml, index, layout)
+    finally:
+        nvml.close()
+    if activation != "auto":
+        retold = describe([Wish(product) for product in products], driver, None, activation, quirks)
+        assert not any(layout.mode for layout in layouts), "only nodes with the mode off"
+        node.create(retold)
+    return node
+
+
+def _build(nvml: NvmlDriver, index: int, layout: Layout) -> None:
+    if layout.mode:
+        assert nvml.set_mode(index, True) == 0
+    board = nvml.read(index).board
+    for kind, start, cis in layout.instances:
+        profile = next(profile for profile in board.profiles if profile.name == kind)
+        place = next(place for place in profile.placements if start in (None, place.start))
+        gi_id = nvml.create_gpu_instance(index, profile.id, Placement(*place))
+        for size in (profile.slices,) if cis is None else cis:
+            offered = nvml.compute_profiles(index, gi_id)
+            best = max((ci for ci in offered if ci.slices == size), key=lambda ci: ci.multiprocessors)
+            nvml.create_compute_instance(index, gi_id, best.id, None)
+
+
+def target(gpu: Gpu, layout: Layout) -> Target:
+    """The layout, resolved to the GPU's own profiles."""
+    wanted = []
+    for name, start, cis in layout.instances:
+        profile = next((profile for profile in gpu.board.profiles if profile.name == name), None)
+        if profile is None:
+            raise LayoutError("%s has no profile %s" % (gpu.label, name))
+        wanted.append(Wanted(profile, start, tuple(sorted(cis or (), reverse=True))))
+    return Target(layout.mode, tuple(wanted))
+
+
+def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tuple[Outcome, ...]:
+    """As the module does it: open, read, plan everything, converge, close."""
+
+    def first(gpu: Gpu, layout: Layout) -> t.Any:
+        if layout.mode and not gpu.profiles_known:
+            return deferred_plan(gpu)
+        return plan(gpu, target(gpu, layout))
+
+    driver.open()
+    try:
+        gpus = [driver.read(index) for index in range(driver.count())]
+        plans = [first(gpu, layout) for gpu, layout in zip(gpus, layouts)]
+        return converge(driver, plans, lambda gpu: plan(gpu, target(gpu, layouts[gpu.index])), reset)
+    finally:
+        driver.close()
+
+
+def essence(gpu: Gpu) -> t.Tuple[t.Any, ...]:
+    """Everything of a GPU's state that a user could lose, UUIDs included."""
+    return gpu.mode_current, gpu.mode_pending, gpu.instances
+
+
+def holds(gpu: Gpu, layout: Layout) -> bool:
+    """Whether the GPU is as wanted, checked without the engine's own comparison."""
+    if bool(gpu.mode_current) != layout.mode or gpu.mode_current != gpu.mode_pending:
+        return False
+    have = [
+        (gpu.profile(item.profile_id).name, item.placement.start, tuple(sorted(ci.slices for ci in item.compute_instances)))
+        for item in gpu.instances
+    ]
+    for name, start, cis in sorted(layout.instances, key=lambda spec: spec[1] is None):  # pinned ones first
+        profile = next(profile for profile in gpu.board.profiles if profile.name == name)
+        sizes = (profile.slices,) if cis is None else tuple(sorted(cis))
+        found = [item for item in have if item[0] == name and start in (None, item[1]) and item[2] == sizes]
+        if not found:
+            return False
+        have.remove(found[0])
+    return not have

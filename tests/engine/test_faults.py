@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every NVML call of a run fails once, with every code that nvml.h allows for it.
+
+Afterwards the GPU is as wanted, or as before, or the error names exactly what differs; and
+a plain second run reaches the target. Writes also fail after they took effect.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.restore import differences
+
+from .header import ALLOWED, WRITES, codes
+from .support import Simulated, essence, holds, run
+from .transitions import BY_NAME, TRANSITIONS, Transition
+
+
+class Fault(t.NamedTuple):
+    function: str
+    nth: int
+    code: int
+    action: str
+
+    def __str__(self) -> str:
+        return "%s of call %d of %s (%s)" % (errors.NAMES.get(self.code, self.code), self.nth, self.function, self.action)
+
+
+Drivers = t.Callable[[Simulated], t.Any]
+
+
+def calls_of(node: Simulated, drivers: Drivers, transition: Transition) -> t.List[str]:
+    """The NVML functions that an undisturbed run calls, in order. It must reach the target."""
+    node.trace()
+    outcomes = run(drivers(node), transition.wanted, transition.reset)
+    node.trace(False)
+    assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
+    calls = [call["function"] for call in node.calls() if call["function"].startswith("nvml")]
+    assert all(holds(gpu, layout) for gpu, layout in zip(node.read(), transition.wanted))
+    return calls
+
+
+def numbered(calls: t.Sequence[str]) -> t.List[t.Tuple[str, int]]:
+    """Each call as the function's first, second, third ..."""
+    seen: t.Counter[str] = Counter()
+    out = []
+    for function in calls:
+        seen[function] += 1
+        out.append((function, seen[function]))
+    return out
+
+
+def all_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
+    for function, nth in numbered(calls):
+        for code in codes(function):
+            yield Fault(function, nth, code, "return")
+            if function in WRITES:
+                yield Fault(function, nth, code, "return-after")
+
+
+def problems(case: Simulated, drivers: Drivers, transition: Transition, fault: Fault) -> t.Iterator[str]:
+    """What is wrong after a run with this fault, and after the plain run that follows it."""
+    before = case.read()
+    case.fault(fault.function, fault.nth, fault.code, action=fault.action)
+    said: t.List[t.Optional[str]]
+    pending = False
+    try:
+        outcomes = run(drivers(case), transition.wanted, transition.reset)
+        said = [outcome.error for outcome in outcomes]
+        pending = any(outcome.reset_required or outcome.reboot_required for outcome in outcomes)
+    except (DriverError, MigError) as error:
+        said = [str(error)]
+        outcomes = ()
+    case.clear_faults()
+    after = case.read()
+    if not outcomes and [essence(gpu) for gpu in after] != [essence(gpu) for gpu in before]:
+        yield "changed although it was refused: %s" % said
+    for outcome, was, now, layout in zip(outcomes, before, after, transition.wanted):
+        wanted = holds(now, layout)
+        same = essence(was) == essence(now)
+        if outcome.error is None and not wanted and not pending:
+            yield "no error, and not as wanted: %s" % (now.instances,)
+        if outcome.error is not None and not wanted and not same:
+            for text in differences(was, now):
+                if text not in outcome.error:
+                    yield "the error does not say %r: %s" % (text, outcome.error)
+        if outcome.error is not None and (wanted or same) and "missing: " in outcome.error:
+            yield "the error speaks of a loss that there is not: %s" % outcome.error
+        if outcome.restored and not same:
+            yield "said to be as before, and is not: %s" % (now.instances,)
+    if [essence(gpu) for gpu in after] == [essence(gpu) for gpu in before]:
+        return  # the undisturbed run from there is known to reach the target
+    for outcome, layout in zip(run(drivers(case), transition.wanted, transition.reset), transition.wanted):
+        if outcome.error is not None or outcome.reset_required or outcome.reboot_required:
+            yield "the second run failed: %s %s" % (outcome.error, outcome.notice)
+    if not all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.wanted)):
+        yield "the second run did not reach the target"
+
+
+def check(
+    cases: Path, node: Simulated, drivers: Drivers, transition: Transition, faults: t.Iterable[Fault]
+) -> int:
+    found = []
+    count = 0
+    for fault in faults:
+        count += 1
+        case = node.copy(cases / "case")
+        found.extend("%s: %s" % (fault, problem) for problem in problems(case, drivers, transition, fault))
+    assert found == [], "%d problems in %d faults, the first: %s" % (len(found), count, "\n".join(found[:5]))
+    return count
+
+
+@pytest.mark.parametrize("transition", TRANSITIONS, ids=str)
+def test_every_call_fails_with_every_code(templates, cases, transition):
+    node = transition.node(templates)
+    calls = calls_of(node.copy(cases / "plain"), Simulated.nvml, transition)
+    assert set(calls) <= set(ALLOWED), "functions without codes in header.py"
+    count = check(cases, node, Simulated.nvml, transition, all_faults(calls))
+    assert count > 300
+
+
+def representative_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
+    """All that can go wrong with writes, the end of nvidia-smi included; else the first, middle and last call."""
+    calls = [function for function in calls if function in ALLOWED]
+    counts = Counter(calls)
+    for function, nth in numbered(calls):
+        if function in WRITES:
+            for code in codes(function):
+                yield Fault(function, nth, code, "return")
+            for action in ("return-after", "kill-during", "kill-after"):
+                yield Fault(function, nth, errors.UNKNOWN, action)
+        elif nth in (1, counts[function] // 2, counts[function]):
+            yield Fault(function, nth, errors.UNKNOWN, "return")
+
+
+# Each nvidia-smi with transitions that differ in what they do; every one takes a thousand processes and more.
+SMI_CASES = [
+    ("550.163.01", "create"),
+    ("550.163.01", "compute instances"),
+    ("550.163.01", "mode on by reset"),
+    ("550.163.01", "mode off, Hopper"),
+    ("535.261.03", "keep"),
+    ("535.261.03", "repair"),
+    ("535.261.03", "mode on, late profiles"),
+    ("535.261.03", "mode off"),
+]
+
+
+@pytest.mark.parametrize(("version", "name"), SMI_CASES)
+def test_nvidia_smi_fails_anywhere(templates, cases, version, name):
+    """The same through the real nvidia-smi, whose every call of NVML is in the trace."""
+    transition = BY_NAME[name]._replace(driver=version)
+    node = transition.node(templates)
+
+    def drivers(case: Simulated) -> t.Any:
+        return case.nvidia_smi(version)
+
+    calls = calls_of(node.copy(cases / "plain"), drivers, transition)
+    count = check(cases, node, drivers, transition, representative_faults(calls))
+    assert count > 30

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Both drivers read the same GPU from the same node, and write to the same effect."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
+
+from .support import EMPTY, OFF, SMI_VERSIONS, Simulated, gi, on, template
+
+FULL = {
+    "A30": on(gi("2g.12gb", 0, (1, 1)), gi("1g.6gb", 2), gi("1g.6gb+me", 3)),
+    "A100-SXM4-40GB": on(gi("3g.20gb", 4, (1, 1)), gi("1g.10gb", 0), gi("1g.5gb+me", 2), gi("1g.5gb", 3, ())),
+    "A100-PCIE-80GB": on(gi("7g.80gb", 0, (4, 2, 1))),
+    "H100-SXM5-80GB": on(gi("4g.40gb", 0, (2, 1)), gi("1g.20gb", 6), gi("2g.20gb", 4)),
+    "H200-SXM": on(gi("3g.71gb", 0), gi("3g.71gb", 4, (2, 1))),
+    "RTX-PRO-6000": on(gi("2g.48gb", 0, (1, 1)), gi("1g.24gb", 6)),
+    "T4": OFF,
+}
+
+
+def as_smi_tells(gpu):
+    """What nvidia-smi cannot tell: the numbers of constants; on old versions, profiles while the mode is off."""
+    profiles = tuple(profile._replace(constant=-1) for profile in gpu.board.profiles)
+    return gpu._replace(board=gpu.board._replace(profiles=profiles))
+
+
+@pytest.fixture(params=SMI_VERSIONS)
+def version(request):
+    return request.param
+
+
+@pytest.fixture
+def both():
+    """Opens both drivers on a node, and closes them after the test."""
+    opened = []
+
+    def open_both(node: Simulated, version: str, uid: int = 0):
+        for driver in (node.nvml(uid), node.nvidia_smi(version, uid)):
+            driver.open()
+            opened.append(driver)
+        return opened
+
+    yield open_both
+    for driver in opened:
+        driver.close()
+
+
+@pytest.mark.parametrize("product", FULL)
+def test_they_read_the_same(templates, cases, both, version, product):
+    node = template(templates, (product, product), (FULL[product], EMPTY if FULL[product].mode else OFF), version)
+    node = node.copy(cases / "node")
+    if FULL[product].instances:
+        busy = node.read()[0].instances[0]
+        node.attach(os.getpid(), 0, busy.id, busy.compute_instances[0].id, memory_mib=64)
+        node.attach(os.getppid(), 0, busy.id, busy.compute_instances[0].id, kind="mps", memory_mib=64)
+    else:
+        node.attach(os.getpid(), 0, memory_mib=64)
+    nvml, smi = both(node, version)
+    assert nvml.count() == smi.count() == 2
+    for index in range(2):
+        assert as_smi_tells(nvml.read(index)) == smi.read(index)
+        assert nvml.identify(index) == smi.identify(index)
+    assert nvml.read(0).processes
+    assert len(nvml.read(0).instances) == len(FULL[product].instances)
+    for instance in nvml.read(0).instances:
+        assert nvml.compute_profiles(0, instance.id) == smi.compute_profiles(0, instance.id)
+    assert nvml.versions()._replace(nvml=None) == smi.versions()
+
+
+def test_without_mig_mode_they_differ_in_profiles_alone(templates, cases, both, version):
+    node = template(templates, ("A100-SXM4-40GB",), (OFF,), version).copy(cases / "node")
+    nvml, smi = both(node, version)
+    told, by_smi = as_smi_tells(nvml.read(0)), smi.read(0)
+    if not by_smi.profiles_known:
+        told = told._replace(board=Board(told.name, (), 0, 0, 0), profiles_known=False)
+    assert told == by_smi
+
+
+def test_pending_modes_read_the_same(templates, cases, both, version):
+    node = template(templates, ("A100-SXM4-40GB",), (OFF,), version, "reset").copy(cases / "node")
+    nvml, smi = both(node, version)
+    assert smi.set_mode(0, True) == errors.RESET_REQUIRED == nvml.set_mode(0, True)
+    for driver in (nvml, smi):
+        assert (driver.read(0).mode_current, driver.read(0).mode_pending) == (False, True)
+    smi.reset(0)
+    for driver in (nvml, smi):
+        assert (driver.read(0).mode_current, driver.read(0).mode_pending) == (True, True)
+
+
+def refusal(work, *args):
+    with pytest.raises(DriverError) as error:
+        work(*args)
+    return error.value
+
+
+def test_they_refuse_with_the_same_codes(templates, cases, both, version):
+    node = template(templates, ("A100-SXM4-40GB", "T4"), (FULL["A100-SXM4-40GB"], OFF), version).copy(cases / "node")
+    nvml, smi = both(node, version)
+    gpu = nvml.read(0)
+    busy = next(item for item in gpu.instances if item.compute_instances)
+    ci = busy.compute_instances[0]
+    node.attach(os.getpid(), 0, busy.id, ci.id, memory_mib=64)
+    small = next(profile for profile in gpu.board.profiles if profile.slices == 1)
+    taken = next(place for place in small.placements if place.overlaps(busy.placement))
+    for code, call, args in (
+        (errors.IN_USE, "destroy_compute_instance", (0, busy.id, ci.id)),
+        (errors.IN_USE, "destroy_gpu_instance", (0, busy.id)),
+        (errors.INSUFFICIENT_RESOURCES, "create_gpu_instance", (0, small.id, taken)),
+        (errors.INVALID_ARGUMENT, "create_gpu_instance", (0, 99, taken)),
+        (errors.INSUFFICIENT_RESOURCES, "create_compute_instance", (0, busy.id, ci.profile_id, ci.placement.start)),
+        (errors.NOT_FOUND, "destroy_gpu_instance", (0, 99)),
+        (errors.NOT_FOUND, "destroy_compute_instance", (0, busy.id, 7)),
+        (errors.NOT_SUPPORTED, "set_mode", (1, True)),
+    ):
+        codes = [refusal(getattr(driver, call), *args).code for driver in (nvml, smi)]
+        assert codes == [code, code], call
+    assert refusal(smi.reset, 0).code == errors.IN_USE
+
+
+def test_without_root_both_say_how_to_get_it(templates, cases, both, version):
+    node = template(templates, ("A100-SXM4-40GB",), (FULL["A100-SXM4-40GB"],), version).copy(cases / "node")
+    for driver in both(node, version, uid=1000):
+        error = refusal(driver.read, 0)
+        assert error.code == errors.NO_PERMISSION and "become: true" in str(error)
+        assert driver.identify(0).mode_current
