@@ -132,9 +132,7 @@ def test_every_state(simulate: Simulate) -> None:
     rules = Rules(description.load_boards()["A30-24GB"])
     walk = Walk(simulate("A30-24GB"), rules)
     walk.explore()
-    subsets = (
-        frozenset(chosen) for count in range(5) for chosen in itertools.combinations(rules.places, count)
-    )
+    subsets = (frozenset(chosen) for count in range(5) for chosen in itertools.combinations(rules.places, count))
     assert walk.checked == {state for state in subsets if rules.allows(state)}
 
 

@@ -110,7 +110,10 @@ class Fuzz:
                     "GpuInstanceGetComputeInstanceProfileInfoV",
                     [self.handle("gi"), self.small(*range(9)), self.small(0), self.versioned(0x02000088, 0x0300008C)],
                 ),
-                ("GpuInstanceGetComputeInstanceRemainingCapacity", [self.handle("gi"), self.small(*range(9)), self.output()]),
+                (
+                    "GpuInstanceGetComputeInstanceRemainingCapacity",
+                    [self.handle("gi"), self.small(*range(9)), self.output()],
+                ),
                 (
                     "GpuInstanceGetComputeInstancePossiblePlacements",
                     [self.handle("gi"), self.small(*range(9)), self.output(), self.output(self.count)],
@@ -128,7 +131,10 @@ class Fuzz:
                     "GpuInstanceGetComputeInstances",
                     [self.handle("gi"), self.small(*range(9)), self.output(), self.output(self.count)],
                 ),
-                ("GpuInstanceGetComputeInstanceById", [self.handle("gi"), self.small(*range(8)), self.output(self.out)]),
+                (
+                    "GpuInstanceGetComputeInstanceById",
+                    [self.handle("gi"), self.small(*range(8)), self.output(self.out)],
+                ),
                 ("ComputeInstanceGetInfo_v2", [self.handle("ci"), self.output()]),
                 (
                     "DeviceGetMigDeviceHandleByIndex",

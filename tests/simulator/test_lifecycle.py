@@ -120,8 +120,11 @@ def test_life_of_every_placement(simulate: Simulate, board: str) -> None:
             assert code_of(nv.nvmlGpuInstanceDestroy, gi) == nv.NVML_ERROR_IN_USE
             nv.nvmlComputeInstanceDestroy(ci)
             nv.nvmlGpuInstanceDestroy(gi)
-            for stale, call in ((mig, nv.nvmlDeviceGetUUID), (ci, nv.nvmlComputeInstanceDestroy),
-                                (gi, nv.nvmlGpuInstanceGetInfo)):  # fmt: skip
+            for stale, call in (
+                (mig, nv.nvmlDeviceGetUUID),
+                (ci, nv.nvmlComputeInstanceDestroy),
+                (gi, nv.nvmlGpuInstanceGetInfo),
+            ):
                 assert code_of(call, stale) == nv.NVML_ERROR_INVALID_ARGUMENT
             assert code_of(nv.nvmlDeviceGetHandleByUUID, mig_uuid) == nv.NVML_ERROR_NOT_FOUND
             assert code_of(nv.nvmlDeviceGetGpuInstanceById, device, info.id) == nv.NVML_ERROR_NOT_FOUND
@@ -225,9 +228,21 @@ def test_versioned_structs(simulate: Simulate) -> None:
     """Version 3, which pynvml does not wrap, and a version that does not exist."""
 
     class ProfileInfoV3(ctypes.Structure):
-        _fields_ = [(name, ctypes.c_uint) for name in (
-            "version", "id", "slices", "instances", "multiprocessors", "copy", "dec", "enc", "jpeg", "ofa",
-        )] + [("memory", ctypes.c_ulonglong), ("name", ctypes.c_char * 96), ("capabilities", ctypes.c_uint)]  # fmt: skip
+        _fields_ = [
+            (name, ctypes.c_uint)
+            for name in (
+                "version",
+                "id",
+                "slices",
+                "instances",
+                "multiprocessors",
+                "copy",
+                "dec",
+                "enc",
+                "jpeg",
+                "ofa",
+            )
+        ] + [("memory", ctypes.c_ulonglong), ("name", ctypes.c_char * 96), ("capabilities", ctypes.c_uint)]
 
     assert nv.nvmlGpuInstanceProfileInfo_v2 == 0x02000098
     assert nv.nvmlComputeInstanceProfileInfo_v2 == 0x02000088

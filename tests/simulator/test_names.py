@@ -23,9 +23,7 @@ NAMES = [line for line in (HERE / "names.list").read_text().splitlines() if line
 
 def implemented() -> t.Set[str]:
     """Names that a source file gives a body; macros make some of them."""
-    text = "".join(
-        path.read_text() for path in (HERE / "src").glob("*.c") if path.name != "stubs.c"
-    )
+    text = "".join(path.read_text() for path in (HERE / "src").glob("*.c") if path.name != "stubs.c")
     return set(re.findall(r"\b(nvml[A-Z]\w+)\b", text))
 
 

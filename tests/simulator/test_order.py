@@ -59,7 +59,9 @@ def test_mig_devices_are_numbered_by_instance_id(simulate: Simulate) -> None:
         gi = nv.nvmlDeviceCreateGpuInstance(device, profile_id)
         for _ci in range(2 if profile_id == 9 else 1):
             nv.nvmlGpuInstanceCreateComputeInstance(gi, 0)
-    places = [(nv.nvmlDeviceGetGpuInstanceId(mig), nv.nvmlDeviceGetComputeInstanceId(mig)) for mig in mig_devices(device)]
+    places = [
+        (nv.nvmlDeviceGetGpuInstanceId(mig), nv.nvmlDeviceGetComputeInstanceId(mig)) for mig in mig_devices(device)
+    ]
     assert places == sorted(places)
     assert len(places) == 4
     assert [nv.nvmlDeviceGetIndex(mig) for mig in mig_devices(device)] == [0, 1, 2, 3]
@@ -73,7 +75,9 @@ def test_recorded_uuids(simulate: Simulate) -> None:
     boards, products = description.load_boards(), description.load_products()["products"]
     session = simulate("A100-80GB")
     session.node.create(
-        description.describe([description.Wish(description.find("A100-80GB", boards, products), uuid)], recorded=recorded)
+        description.describe(
+            [description.Wish(description.find("A100-80GB", boards, products), uuid)], recorded=recorded
+        )
     )
     nv.nvmlDeviceSetMigMode(session.handle(), 1)
     for layout in ((19,) * 7, (9, 14, 19)):

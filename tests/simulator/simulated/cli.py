@@ -18,10 +18,23 @@ from .library import ACTIVATIONS, KINDS, QUIRKS, REPOSITORY, Node, NodeError
 from .reset import gpu_reset
 
 CODES = {
-    "uninitialized": 1, "invalid_argument": 2, "not_supported": 3, "no_permission": 4, "not_found": 6,
-    "insufficient_size": 7, "driver_not_loaded": 9, "timeout": 10, "function_not_found": 13, "gpu_is_lost": 15,
-    "reset_required": 16, "in_use": 19, "memory": 20, "insufficient_resources": 23, "invalid_state": 29, "unknown": 999,
-}  # fmt: skip
+    "uninitialized": 1,
+    "invalid_argument": 2,
+    "not_supported": 3,
+    "no_permission": 4,
+    "not_found": 6,
+    "insufficient_size": 7,
+    "driver_not_loaded": 9,
+    "timeout": 10,
+    "function_not_found": 13,
+    "gpu_is_lost": 15,
+    "reset_required": 16,
+    "in_use": 19,
+    "memory": 20,
+    "insufficient_resources": 23,
+    "invalid_state": 29,
+    "unknown": 999,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,8 +52,12 @@ def parser() -> argparse.ArgumentParser:
     create.add_argument("--gpus", type=int, metavar="COUNT", help="how many, where --board gives no count (1)")
     create.add_argument("--driver", metavar="VERSION")
     create.add_argument("--cuda", metavar="VERSION", help="otherwise what the driver supports")
-    create.add_argument("--activation", choices=ACTIVATIONS, default="auto",
-                        help="what a mode change on Ampere takes: nothing on an idle GPU (auto), a reset, a reboot")
+    create.add_argument(
+        "--activation",
+        choices=ACTIVATIONS,
+        default="auto",
+        help="what a mode change on Ampere takes: nothing on an idle GPU (auto), a reset, a reboot",
+    )
     create.add_argument("--quirk", action="append", choices=QUIRKS, default=[], help="driver quirk; repeatable")
     create.add_argument("--uuid", action="append", default=[], help="of the GPUs, in order; repeatable")
     create.add_argument("--bus-id", action="append", default=[], help="of the GPUs, in order; repeatable")
@@ -98,8 +115,14 @@ def parser() -> argparse.ArgumentParser:
 
 def selector(command: argparse.ArgumentParser) -> None:
     command.add_argument("function", nargs="?", help="an NVML function, or gpuReset")
-    command.add_argument("--write", type=int, nargs="?", const=1, metavar="NTH",
-                         help="in place of a function: calls that change the node")
+    command.add_argument(
+        "--write",
+        type=int,
+        nargs="?",
+        const=1,
+        metavar="NTH",
+        help="in place of a function: calls that change the node",
+    )
     command.add_argument("--call", type=int, nargs="?", const=1, metavar="NTH", help="in place of a function: any call")
 
 
@@ -126,7 +149,9 @@ def run_create(options: argparse.Namespace) -> int:
         uuids = uuids or list(recorded)
     wishes = []
     for text in options.board or ["A100-80GB"]:
-        name, _colon, count = text.rpartition(":") if ":" in text else (text, "", str(options.gpus or 1))
+        name, _colon, count = (
+            text.rpartition(":") if ":" in text else (text, "", str(1 if options.gpus is None else options.gpus))
+        )
         if not count.isdigit():
             raise NodeError("--board wants NAME or NAME:COUNT, not %s" % text)
         wishes += [Wish(find(name, boards, products))] * int(count)
@@ -148,8 +173,10 @@ def run_show(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(node, indent=2))
         return 0
-    print("driver %s, CUDA %d.%d, %d GPUs" % (node["driver_version"], node["cuda_version"] // 1000,
-                                             node["cuda_version"] % 1000 // 10, len(node["gpus"])))  # fmt: skip
+    print(
+        "driver %s, CUDA %d.%d, %d GPUs"
+        % (node["driver_version"], node["cuda_version"] // 1000, node["cuda_version"] % 1000 // 10, len(node["gpus"]))
+    )
     for gpu in node["gpus"]:
         show_gpu(gpu)
     return 0
@@ -171,13 +198,16 @@ def show_gpu(gpu: t.Dict[str, t.Any]) -> None:
             print("    CI %d  %s at %d:%d  %s" % (ci["id"], ci["profile"], ci["start"], ci["size"], ci["uuid"]))
     for process in gpu["processes"]:
         where = "" if process["gi"] is None else " GI %d CI %d" % (process["gi"], process["ci"])
-        print("  %s %d%s  %d MiB  %s" % (process["kind"], process["pid"], where, process["memory_mib"], process["name"]))
+        print(
+            "  %s %d%s  %d MiB  %s" % (process["kind"], process["pid"], where, process["memory_mib"], process["name"])
+        )
 
 
 def real_nvidia_smi(driver: str) -> t.Optional[str]:
     """The fetched nvidia-smi that is closest to the driver's version, else one on PATH."""
     fetched = {path.parent.name: path for path in (REPOSITORY / ".cache" / "nvidia-smi").glob("*/nvidia-smi")}
     if fetched:
+
         def distance(version: str) -> t.Tuple[int, int]:
             return int(version != driver), abs(int(version.split(".")[0]) - int(driver.split(".")[0]))
 
@@ -205,9 +235,7 @@ def run_run(options: argparse.Namespace) -> int:
 
 def run_attach(options: argparse.Namespace) -> int:
     kind = KINDS[-1] if options.client else options.kind
-    Node(options.directory).attach(
-        options.pid, options.gpu, options.gi, options.ci, kind, options.memory, options.name
-    )
+    Node(options.directory).attach(options.pid, options.gpu, options.gi, options.ci, kind, options.memory, options.name)
     return 0
 
 
@@ -316,11 +344,9 @@ def main(arguments: t.Sequence[str]) -> int:
         options.program = program
     try:
         return t.cast(int, options.run(options))
-    except NodeError as problem:
+    except BrokenPipeError:  # who read our output has seen enough
+        sys.stderr.close()  # or Python would report the same again at exit
+        return 1
+    except (NodeError, OSError) as problem:
         print("nvsim: %s" % problem, file=sys.stderr)
         return 1
-    except OSError as problem:
-        print("nvsim: %s" % problem, file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        return 0

@@ -19,6 +19,7 @@ BOARDS = REPOSITORY / "plugins" / "plugin_utils" / "boards"
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "products.yml"
 ARCHITECTURES = {"volta": 5, "turing": 6, "ampere": 7, "ada": 8, "hopper": 9, "blackwell": 10}
 BUSES = (0x07, 0x0F, 0x47, 0x4E, 0x87, 0x90, 0xB7, 0xBD)  # as in an eight-GPU server; more go to further domains
+MOST = 64  # SIM_MAX_GPUS
 GFX = 2  # NVML_GPU_INSTANCE_PROFILE_CAPS_GFX
 
 Data = t.Dict[str, t.Any]
@@ -95,12 +96,21 @@ def fill(board: Data, product: Data) -> t.List[Data]:
         if row["copy_engines"] is None:
             per_slice = next((p["copy_engines"] for p in known if p["slices"] == 1), 1)
             row["copy_engines"] = per_slice * (size if whole else slices)
-        for engine, count in (("dec", slices), ("enc", 0), ("jpeg", slices), ("ofa", int(whole or "+me" in row["name"]))):
+        for engine, count in (
+            ("dec", slices),
+            ("enc", 0),
+            ("jpeg", slices),
+            ("ofa", int(whole or "+me" in row["name"])),
+        ):
             if media[engine] is None:
                 media[engine] = count
         row["media"] = media
-        row["derived"] = row["memory_mib"] != profile["memory_mib"] or row["multiprocessors"] != profile[
-            "multiprocessors"] or row["copy_engines"] != profile["copy_engines"] or media != profile["media"]
+        row["derived"] = (
+            row["memory_mib"] != profile["memory_mib"]
+            or row["multiprocessors"] != profile["multiprocessors"]
+            or row["copy_engines"] != profile["copy_engines"]
+            or media != profile["media"]
+        )
         filled.append(row)
     return filled
 
@@ -156,6 +166,8 @@ def describe(
     seed: str = "0",
 ) -> str:
     """The description that the library makes a node of (see src/describe.c)."""
+    if len(wishes) > MOST:
+        raise NodeError("a node has at most %d GPUs, not %d" % (MOST, len(wishes)))
     boards, data = load_boards(), load_products()
     products = data["products"]
     blackwell = any(
@@ -182,7 +194,6 @@ def describe(
         architecture = board["architecture"] if board else product["architecture"]
         domain, bus, device = place(index, wish.bus_id)
         identity = wish.uuid or gpu_uuid(index, seed)
-        ecc = int(architecture != "turing" or "T4" in product["name"])
         lines += [
             "gpu",
             "name %s" % product["name"],
@@ -204,9 +215,9 @@ def describe(
             "multiprocessors %d" % product["multiprocessors"],
             "power_limit_mw %d" % (product["power_w"] * 1000),
             "power_default_mw %d" % (product["power_w"] * 1000),
-            "ecc_supported %d" % ecc,
-            "ecc_current %d" % ecc,
-            "ecc_pending %d" % ecc,
+            "ecc_supported 1",
+            "ecc_current 1",
+            "ecc_pending 1",
         ]
         for place_of, name in sorted((recorded or {}).get(identity, {}).items()):
             lines.append("recorded %s %s" % (place_of.replace("/", " "), name))

@@ -36,7 +36,7 @@ def selected(arguments: t.Sequence[str], gpus: t.Sequence[t.Dict[str, t.Any]]) -
         elif argument.startswith(("-i=", "--id=")):
             wanted = argument.split("=", 1)[1]
         elif argument not in ("-r", "--gpu-reset"):
-            raise NodeError('Option "%s" is not recognized. Please run \'nvidia-smi -h\'.' % argument, 2)
+            raise NodeError("Option \"%s\" is not recognized. Please run 'nvidia-smi -h'." % argument, 2)
     if wanted is None:
         return list(gpus)
     found = []
@@ -75,9 +75,9 @@ def gpu_reset(arguments: t.Sequence[str]) -> int:
         print("All done.")
         return 0
     print("The following GPUs could not be reset:")
-    for gpu, problem in failed:
-        print("  GPU %s: %s" % (gpu["pci_bus_id"], REASONS.get(problem.code, str(problem))))
-    busy = sum(problem.code == IN_USE for _gpu, problem in failed)
+    for gpu, error in failed:
+        print("  GPU %s: %s" % (gpu["pci_bus_id"], REASONS.get(error.code, str(error))))
+    busy = sum(error.code == IN_USE for _gpu, error in failed)
     if busy:
         print("\n" + BUSY % (busy, " is" if busy == 1 else "s are", "this device" if busy == 1 else "these devices"))
     sys.stdout.flush()

@@ -127,12 +127,22 @@ static bool set_starts(struct sim_profile *profile, const char *value)
     return profile->start_count > 0;
 }
 
+static bool is_uuid(const char *text)
+{
+    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    for (size_t i = 0; i < sizeof(form) - 1; i++)
+        if (form[i] == '-' ? text[i] != '-' : !isxdigit((unsigned char)text[i]) || isupper((unsigned char)text[i]))
+            return false;
+    return text[sizeof(form) - 1] == '\0';
+}
+
 static bool set_recorded(struct sim_gpu *gpu, const char *value)
 {
     struct sim_recorded *recorded = &gpu->recorded[gpu->recorded_count];
     int end = 0;
     if (gpu->recorded_count == SIM_MAX_RECORDED ||
-        sscanf(value, "%u %u %47s%n", &recorded->gi, &recorded->ci, recorded->uuid, &end) != 3 || value[end])
+        sscanf(value, "%u %u %47s%n", &recorded->gi, &recorded->ci, recorded->uuid, &end) != 3 || value[end] ||
+        strncmp(recorded->uuid, "MIG-", 4) != 0 || !is_uuid(recorded->uuid + 4))
         return false;
     gpu->recorded_count++;
     return true;
@@ -141,8 +151,10 @@ static bool set_recorded(struct sim_gpu *gpu, const char *value)
 /* What the rest of the simulator relies on. */
 static const char *gap_in(const struct sim_gpu *gpu)
 {
-    if (!gpu->name[0] || strlen(gpu->uuid) != 40 || strncmp(gpu->uuid, "GPU-", 4) != 0)
-        return "a GPU needs a name and a UUID";
+    if (!gpu->name[0])
+        return "a GPU needs a name";
+    if (strncmp(gpu->uuid, "GPU-", 4) != 0 || !is_uuid(gpu->uuid + 4))
+        return "a GPU's UUID looks like GPU-01234567-89ab-cdef-0123-456789abcdef";
     if (!gpu->mig_capable)
         return NULL;
     if (gpu->memory_units == 0 || gpu->memory_units > 32 || gpu->compute_slices > SIM_MAX_COMPUTE_INSTANCES ||
@@ -362,8 +374,10 @@ char *sim_json(const struct sim_node *node)
         const struct sim_fault *fault = &node->faults[i];
         if (!fault->function[0])
             continue;
-        fprintf(out, "%s{\"function\": \"%s\", \"nth\": %u, \"always\": %s, \"action\": \"%s\", \"code\": %d, ", comma,
-                fault->function, fault->nth, fault->always ? "true" : "false", actions[fault->action], fault->code);
+        fprintf(out, "%s{\"function\": ", comma);
+        json_text(out, fault->function);
+        fprintf(out, ", \"nth\": %u, \"always\": %s, \"action\": \"%s\", \"code\": %d, ", fault->nth,
+                fault->always ? "true" : "false", actions[fault->action], fault->code);
         fprintf(out, "\"seen\": %u, \"fired\": %s}", fault->seen, fault->seen >= fault->nth ? "true" : "false");
         comma = ", ";
     }
@@ -373,7 +387,9 @@ char *sim_json(const struct sim_node *node)
         const struct sim_latency *latency = &node->latencies[i];
         if (!latency->function[0])
             continue;
-        fprintf(out, "%s{\"function\": \"%s\", \"microseconds\": %u}", comma, latency->function, latency->microseconds);
+        fprintf(out, "%s{\"function\": ", comma);
+        json_text(out, latency->function);
+        fprintf(out, ", \"microseconds\": %u}", latency->microseconds);
         comma = ", ";
     }
     fputs("], \"gpus\": [", out);

@@ -8,6 +8,8 @@
  */
 #include "sim.h"
 
+_Static_assert(sizeof(uintptr_t) == 8, "a handle holds 64 bits");
+
 enum kind { KIND_GPU = 1, KIND_GI, KIND_CI, KIND_MIG };
 
 /* From the top: 1 bit zero, 3 kind, 8 GPU, 8 GI, 8 CI, 32 serial, 4 zero. */
