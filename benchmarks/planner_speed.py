@@ -5,9 +5,7 @@
 """How long planning takes: every transition between the layouts of every board known, and refusals.
 
 Not a test: it measures and prints. The aim is a median under 5 ms and at worst 100 ms
-for a GPU, and 50 ms for eight. Run it with the collection on the path:
-
-    PYTHONPATH=.cache/collections python benchmarks/planner_speed.py [BOARD ...]
+for a GPU, and 50 ms for eight.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import sys
 import time
 import typing as t
 
+import tables
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import InfeasibleError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
@@ -30,8 +29,6 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
-
-COLUMNS = "%-28s %9s %9s %9s %9s %9s %9s"
 
 
 def layouts(board: Board) -> t.Tuple[t.List[Target], t.List[Target]]:
@@ -50,6 +47,19 @@ def layouts(board: Board) -> t.Tuple[t.List[Target], t.List[Target]]:
 
     grow(0, ())
     return [Target(True, chosen) for chosen in fitting], [Target(True, chosen) for chosen in beyond]
+
+
+def geometries(names: t.Iterable[str]) -> t.List[t.List[Board]]:
+    """The boards, those together that a planner cannot tell apart."""
+    found: t.Dict[t.Any, t.List[Board]] = {}
+    for name in names:
+        try:
+            board = _boards.load(name)
+        except _boards.BoardError:
+            continue  # its geometry is unknown
+        key = tuple((p.constant, p.slices, p.placements, p.max_instances) for p in board.profiles)
+        found.setdefault(key, []).append(board)
+    return list(found.values())
 
 
 def gpu(board: Board, instances: t.Tuple[GpuInstance, ...] = ()) -> Gpu:
@@ -88,49 +98,40 @@ def holding(board: Board, target: Target, split: bool) -> Gpu:
 
 
 def timed(state: Gpu, target: Target) -> float:
-    """Milliseconds for one plan, or for its refusal."""
-    started = time.perf_counter()
+    """Milliseconds of processor time for one plan, or for its refusal."""
+    started = time.process_time()
     try:
         plan(state, target)
     except InfeasibleError:
         pass
-    return (time.perf_counter() - started) * 1000
+    return (time.process_time() - started) * 1000
 
 
-def main() -> None:
-    print(COLUMNS % ("ms for one GPU", "plans", "median", "worst", "refusals", "median", "worst"))
+def measure(names: t.Sequence[str] = ()) -> str:
+    rows: t.List[t.Sequence[object]] = []
     everything: t.List[float] = []
-    for name in sys.argv[1:] or _boards.names():
-        try:
-            board = _boards.load(name)
-        except _boards.BoardError:
-            print("%-28s %9s" % (name, "geometry unknown"))
-            continue
+    for alike in geometries(names or _boards.names()):
+        board = alike[0]
+        name = board.model if len(alike) == 1 else "%s (and %d alike)" % (board.model, len(alike) - 1)
         fitting, beyond = layouts(board)
         states = [holding(board, target, split) for target in fitting for split in (False, True)]
         plans = [timed(state, target) for state in states for target in fitting]
         refusals = [timed(gpu(board), target) for target in beyond]
-        numbers = [(len(found), statistics.median(found), max(found)) for found in (plans, refusals)]
-        (count, median, worst), (refused, refused_median, refused_worst) = numbers
-        print(
-            COLUMNS
-            % (
-                name,
-                count,
-                "%.2f" % median,
-                "%.2f" % worst,
-                refused,
-                "%.2f" % refused_median,
-                "%.2f" % refused_worst,
-            )
-        )
+        rows.append([name, *_summary(plans), *_summary(refusals)])
         everything += plans
     eights = [sum(everything[n : n + 8]) for n in range(0, len(everything) - 7, 8)]
-    if eights:
-        print(
-            "eight GPUs one after the other: median %.2f ms, worst %.2f ms" % (statistics.median(eights), max(eights))
-        )
+    rows.append(["eight GPUs, one after the other", *_summary(eights), "", "", ""])
+    return tables.table(
+        "Planning one GPU, in ms of processor time",
+        ["board", "plans", "median", "worst", "refusals", "median", "worst"],
+        rows,
+        "Every layout of a board to every other, with whole and with split compute instances.",
+    )
+
+
+def _summary(times: t.Sequence[float]) -> t.List[str]:
+    return [str(len(times)), "%.2f" % statistics.median(times), "%.2f" % max(times)]
 
 
 if __name__ == "__main__":
-    main()
+    print(measure(sys.argv[1:]))

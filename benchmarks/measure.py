@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs the measurements, prints their tables and writes them to .cache/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+import module_cost
+import parallel
+import planner_speed
+import transitions
+
+OUTPUT = Path(__file__).resolve().parent.parent / ".cache" / "benchmarks.md"
+PARTS = {
+    "transitions": transitions.measure,
+    "planner": planner_speed.measure,
+    "parallel": parallel.measure,
+    "module": module_cost.measure,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="which to run: %s (default: all)" % ", ".join(PARTS))
+    parts = parser.parse_args().parts or list(PARTS)
+    unknown = sorted(set(parts) - set(PARTS))
+    if unknown:
+        parser.error("there is no part %s; there are %s" % (", ".join(unknown), ", ".join(PARTS)))
+    texts = ["Measured %s on %d cores, Python %s, Linux %s. Only ratios within one table mean anything: machines differ." % (
+        time.strftime("%Y-%m-%d"), os.cpu_count() or 0, platform.python_version(), platform.release().split("-")[0]
+    )]
+    print(texts[0], flush=True)
+    for part in parts:
+        started = time.monotonic()
+        print("\n... %s" % part, flush=True)
+        texts.append(PARTS[part]())
+        print("\n%s\n\n(%.0f s)" % (texts[-1], time.monotonic() - started), flush=True)
+    OUTPUT.parent.mkdir(exist_ok=True)
+    OUTPUT.write_text("\n\n".join(texts) + "\n")
+    print("\nAlso written to %s" % os.path.relpath(OUTPUT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

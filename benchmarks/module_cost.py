@@ -1,0 +1,122 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run of nvidia_mig costs where there is nothing to do, beside the smallest module there is.
+
+Both are run as Ansible runs them on a node: the self-contained file that it would copy there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import nodes
+import tables
+
+RUNS = 15
+LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
+
+
+def measure() -> str:
+    with nodes.node("--gpus", "8", "--board", "A100-80GB") as path, tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        modules = {
+            "ansible.builtin.ping": packed(path, work, "ansible.builtin.ping", {}),
+            "gpufleet.node.nvidia_mig": packed(
+                path, work, "gpufleet.node.nvidia_mig", {"layout": LAYOUT, "lock_path": str(work / "lock")}
+            ),
+        }
+        results = json.loads(nodes.on_node(path, "module_cost.py", [json.dumps({k: str(v) for k, v in modules.items()})]))
+        parted = mig_parted(path, work)
+    base = results["ansible.builtin.ping"]["seconds"]
+    rows = [
+        [name, "%.3f" % one["seconds"], "%.2fx" % (one["seconds"] / base), "%.0f" % (one["peak_kib"] / 1024)]
+        for name, one in {**results, **parted}.items()
+    ]
+    note = "" if parted else "nvidia-mig-parted is not on PATH, so it was not measured."
+    return tables.table(
+        "Nothing to do on eight GPUs with seven instances each (median of %d runs)" % RUNS,
+        ["what", "seconds", "relative", "peak MiB"], rows, note,
+    )
+
+
+def packed(node: Path, work: Path, module: str, arguments: dict) -> Path:
+    """The file that Ansible makes of a module and its arguments. The module runs once for that."""
+    kept = work / module
+    (work / "ansible.cfg").touch()  # Ansible's defaults, whatever is configured elsewhere
+    environment = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(nodes.TOP / ".cache/collections"),
+        "ANSIBLE_CONFIG": str(work / "ansible.cfg"),
+        "ANSIBLE_HOME": str(work / "ansible"),
+        "ANSIBLE_KEEP_REMOTE_FILES": "1",
+        "ANSIBLE_LOCALHOST_WARNING": "0",
+        "ANSIBLE_REMOTE_TEMP": str(kept),
+    }
+    ansible = Path(sys.executable).with_name("ansible")
+    command = [ansible, "localhost", "-c", "local", "-e", "ansible_python_interpreter=" + sys.executable, "-m", module]
+    if arguments:
+        command += ["-a", json.dumps(arguments)]
+    done = subprocess.run(
+        [sys.executable, nodes.NVSIM, "run", node, "--", *command],
+        env=environment, capture_output=True, text=True,
+    )
+    if done.returncode:
+        raise RuntimeError("%s failed: %s%s" % (module, done.stdout, done.stderr))
+    [found] = kept.glob("*/AnsiballZ_*.py")
+    return found
+
+
+def run(command: list[str]) -> tuple[float, int]:
+    """Seconds and peak resident memory in KiB of one run."""
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    output = process.stdout.read() if process.stdout else b""
+    _pid, status, usage = os.wait4(process.pid, 0)
+    took = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError("%s ended with %d: %s" % (command, process.returncode, output.decode(errors="replace")))
+    return took, usage.ru_maxrss
+
+
+def repeated(commands: dict[str, list[str]]) -> dict[str, dict[str, float]]:
+    """Taken in turns, so that a noisy moment hits all alike."""
+    taken: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
+    for _ in range(RUNS):
+        for name, command in commands.items():
+            taken[name].append(run(command))
+    return {
+        name: {"seconds": statistics.median(took for took, _ in runs), "peak_kib": max(peak for _, peak in runs)}
+        for name, runs in taken.items()
+    }
+
+
+def mig_parted(node: Path, work: Path) -> dict[str, dict[str, float]]:
+    """The peer on the same node and layout, where it is installed."""
+    program = shutil.which("nvidia-mig-parted")
+    if program is None:
+        return {}
+    config = work / "config.json"
+    entry = {"devices": "all", "mig-enabled": True, "mig-devices": LAYOUT[0]["mig_devices"]}
+    config.write_text(json.dumps({"version": "v1", "mig-configs": {"bench": [entry]}}))
+    command = [program, "apply", "-f", str(config), "-c", "bench"]
+    return json.loads(nodes.on_node(node, "module_cost.py", [json.dumps({"nvidia-mig-parted apply": command})]))
+
+
+def on_node(given: dict[str, str | list[str]]) -> dict[str, dict[str, float]]:
+    commands = {name: [sys.executable, what] if isinstance(what, str) else what for name, what in given.items()}
+    return repeated(commands)
+
+
+if __name__ == "__main__":
+    json.dump(on_node(json.loads(sys.argv[1])), sys.stdout)

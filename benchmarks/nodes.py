@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Simulated nodes for measurements."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Sequence
+
+TOP = Path(__file__).resolve().parent.parent
+NVSIM = TOP / "tests/simulator/nvsim"
+
+
+def nvsim(verb: str, node: Path, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, NVSIM, verb, node, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError("nvsim %s: %s" % (verb, done.stderr.strip()))
+    return done.stdout
+
+
+@contextmanager
+def node(*arguments: str) -> Iterator[Path]:
+    """A fresh node, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
+        path = Path(folder) / "node"
+        nvsim("create", path, "--driver", "550.163.01", *arguments)
+        yield path
+
+
+def on_node(path: Path, script: str, arguments: Sequence[str] = ()) -> str:
+    """What a Python script of this folder prints on the node: the library is found only by a process started there."""
+    done = subprocess.run(
+        [sys.executable, NVSIM, "run", path, "--", sys.executable, TOP / "benchmarks" / script, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "%s:%s" % (TOP / ".cache/collections", TOP / "benchmarks")},
+        check=True,
+    )
+    return done.stdout

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Wall time of a whole node: eight GPUs, seven instances each, every write 100 ms slow, side by side and one by one."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import nodes
+import tables
+
+
+def measure() -> str:
+    seconds = {}
+    for way in ("parallel", "sequential"):
+        with nodes.node("--gpus", "8", "--board", "A100-80GB") as path:
+            nodes.on_node(path, "parallel.py", ["mode"])
+            nodes.nvsim("latency", path, "--write", "100")
+            seconds[way] = json.loads(nodes.on_node(path, "parallel.py", [way]))
+    return tables.table(
+        "Eight GPUs, seven instances each, 100 ms a write",
+        ["way", "seconds", "speed"],
+        [[way, "%.2f" % took, "%.1fx" % (seconds["sequential"] / took)] for way, took in seconds.items()],
+        "112 writes: seven GPU instances and seven compute instances on each GPU.",
+    )
+
+
+def on_node(way: str) -> float:
+    """Runs on the node; the seconds that converging took."""
+    from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+
+    driver = NvmlDriver()
+    driver.open()
+    if way == "mode":
+        for index in range(driver.count()):
+            driver.set_mode(index, True)
+        return 0.0
+    plans = []
+    for index in range(driver.count()):
+        gpu = driver.read(index)
+        small = min(gpu.board.profiles, key=lambda profile: (profile.memory_mib, profile.constant))
+        plans.append(plan(gpu, Target(True, (Wanted(small),) * 7)))
+    batches = [plans] if way == "parallel" else [[one] for one in plans]
+    started = time.monotonic()
+    for batch in batches:
+        failed = [outcome.error for outcome in converge(driver, batch, deferred_plan) if outcome.error]
+        if failed:
+            raise RuntimeError("; ".join(failed))
+    took = time.monotonic() - started
+    driver.close()
+    return took
+
+
+if __name__ == "__main__":
+    json.dump(on_node(sys.argv[1]), sys.stdout)

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What it costs to get from every layout of an A100-40GB to every other, three ways, on the same simulator.
+
+* planned: this collection.
+* destroy everything: for any difference all instances go, and the new ones are created at placements known to fit.
+* try orders: for any difference all instances go, and the new ones are created without placements, large before
+  small; if the driver refuses one, all go again and the next order is tried.
+
+All three do nothing where nothing differs, so only pairs of different layouts count.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections import Counter
+from typing import Iterator
+
+import nodes
+import tables
+
+BOARD = "A100-40GB"
+SAMPLE = 100
+
+
+def measure() -> str:
+    with nodes.node("--gpus", "1", "--board", BOARD) as path:
+        counted = json.loads(nodes.on_node(path, "transitions.py"))
+    pairs = counted["pairs"]
+    rows = [
+        [way, result["destroyed"], "%.2f" % (result["destroyed"] / pairs), result["writes"], "%.2f" % (result["writes"] / pairs),
+         "%.2fx" % (result["writes"] / counted["ways"]["planned"]["writes"]), result["failed"]]
+        for way, result in counted["ways"].items()
+    ]
+    return tables.table(
+        "%s: all %d transitions between its %d layouts" % (BOARD, pairs, counted["layouts"]),
+        ["way", "GPU instances destroyed", "a transition", "NVML writes", "a transition", "writes, relative", "not reached"],
+        rows,
+        "Writes are calls that create or destroy a GPU or compute instance, refused ones included.",
+    )
+
+
+class Counted:
+    """The NVML driver, counting what is written."""
+
+    WRITES = ("create_gpu_instance", "destroy_gpu_instance", "create_compute_instance", "destroy_compute_instance")
+
+    def __init__(self, driver: object) -> None:
+        self._driver = driver
+        self.writes: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> object:
+        call = getattr(self._driver, name)
+        if name not in self.WRITES:
+            return call
+
+        def counted(*arguments: object) -> object:
+            self.writes[name] += 1
+            return call(*arguments)
+
+        return counted
+
+
+def on_node() -> dict:
+    """Runs on the node.
+
+    Clearing a GPU leaves it empty whatever was on it, so what the two other ways cost is what clearing the first layout
+    costs and what creating the second on an empty GPU costs: each is carried out once for every layout. Plans are made
+    for every pair; every SAMPLE-th is carried out too, and must cost what it says.
+    """
+    import planner_speed
+    from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Target
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import Plan, deferred_plan, plan
+
+    driver = NvmlDriver()
+    driver.open()
+    driver.set_mode(0, True)
+
+    def carry_out(made: Plan) -> Counter[str]:
+        counted = Counted(driver)
+        [outcome] = converge(counted, [made], deferred_plan)
+        if outcome.error:
+            raise RuntimeError(outcome.error)
+        return counted.writes
+
+    def clear() -> Counter[str]:
+        counted = Counted(driver)
+        for gi in driver.read(0).instances:
+            for ci in gi.compute_instances:
+                counted.destroy_compute_instance(0, gi.id, ci.id)
+            counted.destroy_gpu_instance(0, gi.id)
+        return counted.writes
+
+    def whole(counted: Counted, gi_id: int) -> None:
+        best = max(driver.compute_profiles(0, gi_id), key=lambda profile: profile.multiprocessors)
+        counted.create_compute_instance(0, gi_id, best.id, None)
+
+    def at_known_placements(target: Target) -> Counter[str]:
+        counted = Counted(driver)
+        for new in plan(driver.read(0), target).created:
+            whole(counted, counted.create_gpu_instance(0, new.wanted.profile.id, new.placement))
+        return counted.writes
+
+    def in_some_order(target: Target) -> Counter[str] | None:
+        writes: Counter[str] = Counter()
+        large_first = sorted(target.instances, key=lambda w: (-w.profile.slices, -w.profile.memory_mib))
+        for order in orders([wanted.profile.id for wanted in large_first]):
+            counted = Counted(driver)
+            done = all(create_anywhere(counted, profile_id) for profile_id in order)
+            writes += counted.writes
+            if done:
+                return writes
+            writes += clear()
+        return None
+
+    def create_anywhere(counted: Counted, profile_id: int) -> bool:
+        import pynvml
+
+        counted.writes["create_gpu_instance"] += 1
+        try:
+            instance = pynvml.nvmlDeviceCreateGpuInstance(pynvml.nvmlDeviceGetHandleByIndex(0), profile_id)
+        except pynvml.NVMLError_InsufficientResources:
+            return False
+        whole(counted, pynvml.nvmlGpuInstanceGetInfo(instance).id)
+        return True
+
+    empty = driver.read(0)
+    targets, _beyond = planner_speed.layouts(empty.board)
+    holding: list[Gpu] = []
+    creating: dict[str, list[Counter[str] | None]] = {"destroy everything": [], "try orders": []}
+    clearing: list[Counter[str]] = []
+    for target in targets:
+        creating["try orders"].append(in_some_order(target))
+        clear()
+        creating["destroy everything"].append(at_known_placements(target))
+        holding.append(driver.read(0))
+        clearing.append(clear())
+
+    results: dict[str, Counter[str]] = {way: Counter(destroyed=0, writes=0, failed=0) for way in ("planned", *creating)}
+
+    def count(way: str, writes: Counter[str]) -> None:
+        results[way]["destroyed"] += writes["destroy_gpu_instance"]
+        results[way]["writes"] += sum(writes.values())
+
+    for number, (start, target) in enumerate(itertools.permutations(range(len(targets)), 2)):
+        made = plan(holding[start], targets[target])
+        planned = Counter(operation.kind for operation in made.operations)
+        if number % SAMPLE == 0:
+            clear()
+            at_known_placements(targets[start])
+            real = carry_out(plan(driver.read(0), targets[target]))
+            if real != planned:
+                raise RuntimeError("a plan of %s was carried out with %s" % (planned, real))
+        count("planned", planned)
+        for way, costs in creating.items():
+            created = costs[target]
+            count(way, clearing[start] + (created or Counter()))
+            results[way]["failed"] += created is None
+    driver.close()
+    return {"layouts": len(targets), "pairs": len(targets) * (len(targets) - 1), "ways": results}
+
+
+def orders(ids: list[int]) -> Iterator[tuple[int, ...]]:
+    """Every order of the ids, each once."""
+    seen = set()
+    for order in itertools.permutations(ids):
+        if order not in seen:
+            seen.add(order)
+            yield order
+
+
+if __name__ == "__main__":
+    json.dump(on_node(), sys.stdout)
