@@ -4,8 +4,6 @@
  */
 
 /* MIG devices: how compute instances look to everybody, root or not. */
-#include <stdio.h>
-
 #include "sim.h"
 
 uint32_t sim_max_mig_devices(const struct sim_gpu *gpu)
@@ -26,13 +24,6 @@ bool sim_mig_device(const struct sim_gpu *gpu, uint32_t index, struct sim_target
         }
     }
     return false;
-}
-
-void sim_mig_name(const struct sim_target *target, char name[48])
-{
-    struct sim_ci_profile profile;
-    if (sim_ci_profile(target->gpu, target->gi, target->ci->profile, &profile))
-        snprintf(name, 48, "%s", profile.name);
 }
 
 nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *is)

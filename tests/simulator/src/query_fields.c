@@ -4,6 +4,7 @@
  */
 
 /* nvmlDeviceGetFieldValues: many small values by number, each with a return code of its own. */
+#include <stdlib.h>
 #include <time.h>
 
 #include "query.h"
@@ -71,6 +72,12 @@ static nvmlReturn_t power(const struct sim_node *node, const struct sim_gpu *gpu
     }
 }
 
+/* Drivers before branch 530 do not know the fields on MIG. */
+static bool tells_of_mig(const struct sim_node *node)
+{
+    return strtoul(node->driver_version, NULL, 10) >= 530;
+}
+
 static nvmlReturn_t read_field(const struct sim_node *node, const struct sim_gpu *gpu, nvmlFieldValue_t *field)
 {
     switch (field->fieldId) {
@@ -94,9 +101,10 @@ static nvmlReturn_t read_field(const struct sim_node *node, const struct sim_gpu
     case FIELD_SLOWDOWN_MARGIN: return margin(gpu, field, (int)SIM_MAX_OPERATING_C - (int)SIM_SLOWDOWN_C);
     case FIELD_MEMORY_MAX_MARGIN:
     case FIELD_OPERATING_MARGIN: return margin(gpu, field, 0);
-    case NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED: return whole_if(gpu->mig_capable, field, gpu->resetless);
+    case NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED:
+        return whole_if(gpu->mig_capable && tells_of_mig(node), field, gpu->resetless);
     case NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE:
-        return whole_if(gpu->mig_capable, field, !(node->quirks & SIM_QUIRK_PROFILES_NEED_MIG));
+        return whole_if(gpu->mig_capable && tells_of_mig(node), field, !(node->quirks & SIM_QUIRK_PROFILES_NEED_MIG));
     default: return NVML_ERROR_NOT_SUPPORTED;
     }
 }

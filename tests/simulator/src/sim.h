@@ -43,7 +43,6 @@
 
 #include "nvml.h"
 
-#define SIM_EXPORT __attribute__((visibility("default")))
 #define SIM_NONE 0xFFFFFFFFu /* NVML's "no such instance" */
 
 #define SIM_MAGIC "nvsim-1"
@@ -252,13 +251,14 @@ nvmlReturn_t sim_commit(struct sim_call *call);   /* makes the change visible to
 void sim_unlock(struct sim_call *call);           /* without committing: nothing happened */
 
 /* state.c: by path, for control.c */
-struct sim_node *sim_load(const char *path);                 /* malloc'ed and checked; NULL: errno */
-int sim_lock_path(const char *path);                         /* descriptor that holds the lock; -1: errno */
+struct sim_node *sim_load(const char *path); /* malloc'ed and checked; NULL: errno */
+int sim_lock_path(const char *path);         /* descriptor that holds the lock; -1: errno */
 void sim_unlock_path(int lock);
-int sim_store(const char *path, struct sim_node *node, bool die); /* 0, or -1 and errno */
+int sim_store(const char *path, struct sim_node *node, bool die); /* 0, or -1 and errno; die: before it counts */
 uint32_t sim_layout(void);
 size_t sim_node_size(uint32_t gpus);
 
+/* state.c: what readers share */
 struct sim_snapshot *sim_snapshot_take(const char *path, const struct sim_node **node);
 void sim_snapshot_drop(struct sim_snapshot *snapshot);
 
@@ -308,7 +308,6 @@ uint32_t sim_ci_remaining(const struct sim_gpu *gpu, const struct sim_gi *gi, ui
 /* mig_devices.c: the MIG device at this index, in NVML's order (by GI id, then CI id) */
 bool sim_mig_device(const struct sim_gpu *gpu, uint32_t index, struct sim_target *target);
 uint32_t sim_max_mig_devices(const struct sim_gpu *gpu);
-void sim_mig_name(const struct sim_target *target, char name[48]); /* "3g.40gb", "1c.3g.40gb" */
 
 /* processes.c */
 bool sim_process_alive(const struct sim_process *process);
@@ -319,10 +318,10 @@ uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, ui
 
 /* describe.c: a node as text */
 struct sim_node *sim_parse(const char *text, char gap[256]); /* NULL: see gap */
-char *sim_json(const struct sim_node *node);                     /* malloc'ed */
+char *sim_json(const struct sim_node *node);                 /* malloc'ed */
 
 /* mig_mode.c */
-void sim_drop_instances(struct sim_gpu *gpu); /* and their handles' validity */
+void sim_drop_instances(struct sim_gpu *gpu);
 bool sim_has_instances(const struct sim_gpu *gpu);
 
 #endif
