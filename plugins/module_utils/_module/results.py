@@ -59,7 +59,7 @@ def of_plan(plan: Plan) -> Result:
     ]
     destroyed = describe.instances(plan.gpu._replace(instances=plan.destroyed))
     return Result(
-        gpu=_gpu(plan, plan.gpu, bool(operations), kept, created, destroyed, deferred=plan.deferred),
+        gpu=_gpu(plan, plan.gpu, plan.gpu, bool(operations), kept, created, destroyed, deferred=plan.deferred),
         operations=[describe.operation(plan.gpu, operation) for operation in operations],
         before=render.row(plan.gpu),
         after=render.row_after(plan),
@@ -73,6 +73,7 @@ def of_outcome(outcome: Outcome) -> Result:
     return Result(
         gpu=_gpu(
             outcome.plan,
+            outcome.before,
             outcome.after,
             outcome.changed,
             kept=[item for item in after if _key(item) in had],
@@ -113,7 +114,7 @@ def _of_blocked(plan: Plan, blockers: t.Sequence[Process]) -> Result:
     operations = [Operation(SET_MODE, enabled=enabled)] if asked else []
     return Result(
         gpu=_gpu(
-            plan, plan.gpu, asked, describe.instances(plan.gpu), [], [], reset_required=True, clients=blockers
+            plan, plan.gpu, plan.gpu, asked, describe.instances(plan.gpu), [], [], reset_required=True, clients=blockers
         ),
         operations=[describe.operation(plan.gpu, operation) for operation in operations],
         before=render.row(plan.gpu),
@@ -145,6 +146,7 @@ def _kept(gpu: Gpu, item: Kept) -> Data:
 
 def _gpu(
     plan: Plan,
+    before: Gpu,
     now: Gpu,
     changed: bool,
     kept: t.List[Data],
@@ -156,9 +158,9 @@ def _gpu(
     clients: t.Sequence[Process] = (),
 ) -> Data:
     return dict(
-        describe.identity(plan.gpu),
+        describe.identity(before),
         mode={
-            "before": plan.gpu.mode_current,
+            "before": before.mode_current,
             "wanted": _enabled(plan),
             "current": now.mode_current,
             "pending": now.mode_pending,

@@ -243,6 +243,7 @@ def test_what_a_driver_tells_only_with_mig_on_is_planned_then(node):
     assert [operation["kind"] for operation in checked["operations"]] == ["set_mode"]
     done = driver.run(on(MIXED))
     assert done["gpus"][0]["deferred"] is False
+    assert done["gpus"][0]["mode"] == {"before": False, "wanted": True, "current": True, "pending": True}
     assert len(done["gpus"][0]["created"]) == 3
     assert driver.run(on(MIXED))["changed"] is False
 

@@ -1,0 +1,13 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _as_on_a_node(monkeypatch):
+    """The filters' tests bring controller code into this process, where a module's warnings would go to its display."""
+    monkeypatch.setattr("ansible.module_utils._internal.is_controller", False, raising=False)
