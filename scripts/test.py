@@ -32,6 +32,8 @@ AT_ONCE = 2
 LIMIT = 15 * 60  # seconds; a part that takes longer hangs
 NOT_HERE = 77
 
+RUNNING: set[int] = set()  # the process groups of parts under way
+
 
 class Part(t.NamedTuple):
     name: str
@@ -62,6 +64,7 @@ def pytest(*arguments: str) -> t.Sequence[str]:
 
 PYTEST_CLOSING = r"^(=+ )?\d+ passed.* in "
 
+SIMULATOR = ["make", "-s", "-C", "tests/simulator", "test"]
 ANTSIBULL_DOCS = [
     *("antsibull-docs", "lint-collection-docs", "--plugin-docs"),
     *("--validate-collection-refs=self", "--disallow-unknown-collection-refs", "."),
@@ -76,8 +79,8 @@ PARTS: t.Sequence[Part] = (
     Part("pythons", "Unit tests on each Python a node may have", ["scripts/pythons"], r"^Python", 6),
     Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
-    Part("integration", "Modules and roles on the simulator", ["tests/integration/run"]),
-    Part("simulator", "The simulator's own tests", ["make", "-s", "-C", "tests/simulator", "test"]),
+    Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
+    Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
     Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
     Part("mypy", "Types", ["mypy"]),
@@ -118,12 +121,14 @@ def run(part: Part) -> Result:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        RUNNING.add(process.pid)
         try:
             status = process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             status = process.wait()
             log.write("\nkilled: no end after %d minutes\n" % (LIMIT // 60))
+        RUNNING.discard(process.pid)
     return Result(part, status, time.monotonic() - started, path.read_text(errors="replace"))
 
 
@@ -137,6 +142,13 @@ def show(result: Result) -> None:
     print("\n".join(lines), flush=True)
 
 
+def stop(number: int, _frame: t.Any) -> t.NoReturn:
+    """Interrupted: nothing that was started goes on alone."""
+    for group in RUNNING:
+        os.killpg(group, signal.SIGKILL)
+    os._exit(128 + number)
+
+
 def main(names: t.Sequence[str]) -> int:
     known = {part.name: part for part in PARTS}
     unknown = [name for name in names if name not in known]
@@ -145,6 +157,8 @@ def main(names: t.Sequence[str]) -> int:
         return 2
     parts = [known[name] for name in names] or list(PARTS)
 
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     LOGS.mkdir(parents=True, exist_ok=True)
     print("==> %d parts, %d at a time: %s" % (len(parts), AT_ONCE, ", ".join(part.name for part in parts)), flush=True)
     started = time.monotonic()
