@@ -27,8 +27,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - A driver that tells a GPU's profiles only while MIG mode is on (branch 535 does) leaves nothing to plan with while
-        it is off. Check mode then returns the mode change alone, and V(true) in RV(gpus[].deferred).
+      - NVML of some branches (535 is one), and C(nvidia-smi) of all, tell the profiles of a GPU only while MIG mode is on.
+        While it is off, check mode then returns the mode change alone, and V(true) in RV(gpus[].deferred).
   diff_mode:
     support: full
   idempotent:

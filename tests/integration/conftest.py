@@ -28,6 +28,7 @@ class Node:
     def __init__(self, path: Path, work: Path) -> None:
         self.path = path
         self.work = work
+        self.python = sys.executable
 
     def nvsim(self, command: str, *arguments: str) -> str:
         """Calls nvsim on the node and returns what it prints."""
@@ -73,7 +74,7 @@ class Node:
         return {
             "ansible_connection": "local",
             "ansible_become": False,  # the simulated node's root is whoever runs the tests
-            "ansible_python_interpreter": sys.executable,
+            "ansible_python_interpreter": self.python,
         }
 
     def _environment(self) -> t.Dict[str, str]:

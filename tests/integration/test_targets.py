@@ -9,6 +9,7 @@ What is asserted stands in the target's tasks; here are the nodes that they need
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ A100 = ("--board", "A100-80GB")
 def fixture_run(make_node, tmp_path, workload):
     """Runs a scenario of a target on a new node."""
 
-    def run(target, scenario, *arguments, driver="nvml", environment=None, root=True):
+    def run(target, scenario, *arguments, driver="nvml", environment=None, root=True, python=None):
         node = make_node(*arguments)
+        node.python = python or node.python
         variables = {
             "target": target,
             "scenario": scenario,
@@ -77,6 +79,13 @@ def test_nvidia_mig(run, driver, scenario, node):
 )
 def test_nvidia_mig_where_the_driver_makes_no_difference(run, scenario, node):
     run("nvidia_mig", scenario, *node)
+
+
+def test_nvidia_mig_on_the_oldest_python_here(run, nvidia_smi):
+    """As on an old node: without pynvml."""
+    listed = subprocess.run([HERE.parents[1] / "scripts" / "interpreters"], stdout=subprocess.PIPE, text=True, check=True)
+    oldest = listed.stdout.split()[1]
+    run("nvidia_mig", "busy", *A100, driver="nvidia_smi", python=oldest)
 
 
 def test_nvidia_mig_without_root(run):

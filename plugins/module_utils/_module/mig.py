@@ -19,16 +19,14 @@ from .._driver.errors import DriverError
 from .._mig import layout
 from .._mig.converge import converge
 from .._mig.errors import MigError
-from .._mig.plan import deferred_plan, plan
 from . import config, results
+from .planning import plan_node
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
     from .._driver.base import Driver
-    from .._mig.layout import Layout, Request
-    from .._mig.model import Gpu
-    from .._mig.operations import Plan
+    from .._mig.layout import Layout
     from .results import Result
 
 ARGUMENTS: t.Dict[str, t.Any] = {
@@ -85,48 +83,7 @@ def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optiona
 
 
 def _bring(driver: Driver, wanted: Layout, disturb: bool, reset: bool, check_mode: bool) -> t.List[Result]:
-    gpus = [driver.read(index) for index in range(driver.count())]
-    requests = wanted.resolve(gpus)
-    plans = _plans([gpu for gpu in gpus if gpu.index in requests], requests, disturb)
+    node = plan_node(driver, wanted, disturb)
     if check_mode:
-        return [results.of_plan(item) for item in plans]
-
-    def replan(gpu: Gpu) -> Plan:
-        return plan(gpu, requests[gpu.index].target(gpu.board), disturb)
-
-    return [results.of_outcome(outcome) for outcome in converge(driver, plans, replan, reset)]
-
-
-def _plans(gpus: t.Sequence[Gpu], requests: t.Mapping[int, Request], disturb: bool) -> t.List[Plan]:
-    """The plans of all GPUs; or one error with what every GPU has against it."""
-    plans = []
-    refused: t.List[t.Tuple[Gpu, str]] = []
-    for gpu in gpus:
-        try:
-            plans.append(_plan(gpu, requests[gpu.index], disturb))
-        except MigError as error:
-            refused.append((gpu, str(error)))
-    if refused:
-        raise MigError(_together(refused))
-    return plans
-
-
-def _plan(gpu: Gpu, request: Request, disturb: bool) -> Plan:
-    if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
-        return deferred_plan(gpu)
-    return plan(gpu, request.target(gpu.board), disturb)
-
-
-def _together(refused: t.Sequence[t.Tuple[Gpu, str]]) -> str:
-    """One line for each reason, and not for each of the GPUs that share it."""
-    alike: t.Dict[str, t.List[Gpu]] = {}
-    for gpu, text in refused:
-        alike.setdefault(text.replace(gpu.label, "\0"), []).append(gpu)
-    return "\n".join(text.replace("\0", _names(gpus)) for text, gpus in alike.items())
-
-
-def _names(gpus: t.Sequence[Gpu]) -> str:
-    if len(gpus) == 1:
-        return gpus[0].label
-    products = sorted({gpu.name for gpu in gpus})
-    return "GPUs %s (%s)" % (", ".join(str(gpu.index) for gpu in gpus), ", ".join(products))
+        return [results.of_plan(plan) for plan in node.plans]
+    return [results.of_outcome(outcome) for outcome in converge(driver, node.plans, node.replan, reset)]

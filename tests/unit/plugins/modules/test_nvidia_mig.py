@@ -306,6 +306,14 @@ def test_busy_instances_are_refused_in_check_mode_too(node):
     assert "PID 4711 (python)" in refused(node(gpu), on(MIXED), check=True)
 
 
+def test_a_mode_change_that_a_process_forbids_is_refused_in_check_mode_too(node):
+    gpu = FakeGpu(board=H100, mode=False)
+    gpu.use(pid=4711, name="python")
+    for check in (True, False):
+        message = refused(node(gpu), on({"3g.40gb": 2}), check=check)
+        assert "MIG mode cannot be switched on while PID 4711 (python) uses the GPU" in message
+
+
 def test_idle_instances_are_refused_where_they_must_not_be_disturbed(node):
     gpu = FakeGpu()
     gpu.add("7g.40gb", 0)

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The plans of a whole node: of every GPU that the layout names, or one error with all that is against it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._mig import words
+from .._mig.errors import BusyError, MigError
+from .._mig.plan import deferred_plan, plan
+
+if t.TYPE_CHECKING:
+    from .._driver.base import Driver
+    from .._mig.layout import Layout, Request
+    from .._mig.model import Gpu
+    from .._mig.operations import Plan
+
+
+class NodePlan(t.NamedTuple):
+    """What is to be done on a node, in order of GPU index."""
+
+    plans: t.Tuple[Plan, ...]
+    requests: t.Mapping[int, Request]
+    disturb: bool
+
+    def replan(self, gpu: Gpu) -> Plan:
+        """The plan of a GPU that told its profiles only after its MIG mode was on."""
+        return plan(gpu, self.requests[gpu.index].target(gpu.board), self.disturb)
+
+
+def plan_node(driver: Driver, layout: Layout, disturb: bool) -> NodePlan:
+    """Reads all GPUs and plans those that the layout names. Raises MigError with what every GPU has against it."""
+    gpus = [driver.read(index) for index in range(driver.count())]
+    requests = layout.resolve(gpus)
+    plans = []
+    refused: t.List[t.Tuple[Gpu, str]] = []
+    for gpu in gpus:
+        if gpu.index in requests:
+            try:
+                plans.append(_plan(gpu, requests[gpu.index], disturb))
+            except MigError as error:
+                refused.append((gpu, str(error)))
+    if refused:
+        raise MigError(_together(refused))
+    return NodePlan(tuple(plans), requests, disturb)
+
+
+def _plan(gpu: Gpu, request: Request, disturb: bool) -> Plan:
+    if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
+        found = deferred_plan(gpu)
+    else:
+        found = plan(gpu, request.target(gpu.board), disturb)
+    _refuse_clients(gpu, found)
+    return found
+
+
+def _refuse_clients(gpu: Gpu, found: Plan) -> None:
+    """A GPU that needs no reset for a mode change does not make one either while somebody uses it."""
+    clients = [process for process in gpu.processes if process.gi_id is None]
+    if found.set_mode is not None and gpu.resetless and clients:
+        raise BusyError(
+            "%s: MIG mode cannot be switched %s while %s uses the GPU. Stop it and run again"
+            % (gpu.label, "on" if found.set_mode else "off", words.processes(clients))
+        )
+
+
+def _together(refused: t.Sequence[t.Tuple[Gpu, str]]) -> str:
+    """One line for each reason, and not for each of the GPUs that share it."""
+    alike: t.Dict[str, t.List[Gpu]] = {}
+    for gpu, text in refused:
+        alike.setdefault(text.replace(gpu.label, "\0"), []).append(gpu)
+    return "\n".join(text.replace("\0", _names(gpus)) for text, gpus in alike.items())
+
+
+def _names(gpus: t.Sequence[Gpu]) -> str:
+    if len(gpus) == 1:
+        return gpus[0].label
+    products = sorted({gpu.name for gpu in gpus})
+    return "GPUs %s (%s)" % (", ".join(str(gpu.index) for gpu in gpus), ", ".join(products))

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Ansible does not compare a role's argument specification with its defaults, so this does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROLES = sorted((Path(__file__).resolve().parents[3] / "roles").iterdir())
+
+
+def read(path):
+    return yaml.safe_load(path.read_text()) or {}
+
+
+def options(role):
+    return read(role / "meta" / "argument_specs.yml")["argument_specs"]["main"]["options"]
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_defaults_are_what_the_specification_says(role):
+    documented = {name: option["default"] for name, option in options(role).items() if "default" in option}
+    assert read(role / "defaults" / "main.yml") == documented
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_input_has_the_roles_name_in_front_and_is_in_its_readme(role):
+    text = (role / "README.md").read_text()
+    for name in options(role):
+        assert name.startswith(role.name + "_")
+        assert "`%s`" % name in text
+
+
+def test_the_role_and_the_module_have_the_same_defaults():
+    """Inputs that are handed to the module unchanged."""
+    from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS
+
+    module = ARGUMENTS["argument_spec"]
+    role = options(next(role for role in ROLES if role.name == "nvidia_mig"))
+    for name in ("reset", "disturb", "lock_path", "lock_wait", "driver"):
+        assert role["nvidia_mig_" + name]["default"] == module[name]["default"], name
