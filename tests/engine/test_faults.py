@@ -10,6 +10,9 @@ a plain second run reaches the target. Writes also fail after they took effect.
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import traceback
 import typing as t
 from collections import Counter
 from pathlib import Path
@@ -18,6 +21,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.restore import differences
 
 from .header import ALLOWED, WRITES, codes
@@ -67,9 +71,10 @@ def all_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
                 yield Fault(function, nth, code, "return-after")
 
 
-def problems(case: Simulated, drivers: Drivers, transition: Transition, fault: Fault) -> t.Iterator[str]:
+def problems(
+    case: Simulated, before: t.Sequence[Gpu], drivers: Drivers, transition: Transition, fault: Fault
+) -> t.Iterator[str]:
     """What is wrong after a run with this fault, and after the plain run that follows it."""
-    before = case.read()
     case.fault(fault.function, fault.nth, fault.code, action=fault.action)
     said: t.List[t.Optional[str]]
     pending = False
@@ -109,14 +114,44 @@ def problems(case: Simulated, drivers: Drivers, transition: Transition, fault: F
 def check(
     cases: Path, node: Simulated, drivers: Drivers, transition: Transition, faults: t.Iterable[Fault]
 ) -> int:
-    found = []
-    count = 0
-    for fault in faults:
-        count += 1
-        case = node.copy(cases / "case")
-        found.extend("%s: %s" % (fault, problem) for problem in problems(case, drivers, transition, fault))
-    assert found == [], "%d problems in %d faults, the first: %s" % (len(found), count, "\n".join(found[:5]))
-    return count
+    """Run through all faults, on all cores; returns how many there were."""
+    before = node.copy(cases / "before").read()
+
+    def share(part: int) -> t.List[str]:
+        found = []
+        for fault in everything[part::parts]:
+            case = node.copy(cases / ("case%d" % part))
+            found.extend("%s: %s" % (fault, text) for text in problems(case, before, drivers, transition, fault))
+        return found
+
+    everything, parts = list(faults), os.cpu_count() or 1
+    found = [text for texts in forked(share, parts) for text in texts]
+    assert found == [], "%d problems in %d faults, the first: %s" % (len(found), len(everything), "\n".join(found[:5]))
+    return len(everything)
+
+
+def forked(work: t.Callable[[int], t.List[str]], parts: int) -> t.List[t.List[str]]:
+    """Each part's result, from a process of its own."""
+    context = multiprocessing.get_context("fork")
+
+    def child(part: int, pipe: t.Any) -> None:
+        try:
+            result = work(part)
+        except BaseException:
+            result = ["the test itself failed: %s" % traceback.format_exc()]
+        pipe.send(result)
+
+    running = []
+    for part in range(parts):
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=child, args=(part, theirs))
+        process.start()
+        theirs.close()  # so that a child that dies silently is an EOFError here
+        running.append((process, ours))
+    results = [pipe.recv() for _process, pipe in running]
+    for process, _pipe in running:
+        process.join()
+    return results
 
 
 @pytest.mark.parametrize("transition", TRANSITIONS, ids=str)
