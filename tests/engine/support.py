@@ -215,7 +215,11 @@ def holds(gpu: Gpu, layout: Layout) -> bool:
     if bool(gpu.mode_current) != layout.mode or gpu.mode_current != gpu.mode_pending:
         return False
     have = [
-        (gpu.profile(item.profile_id).name, item.placement.start, tuple(sorted(ci.slices for ci in item.compute_instances)))
+        (
+            gpu.profile(item.profile_id).name,
+            item.placement.start,
+            tuple(sorted(ci.slices for ci in item.compute_instances)),
+        )
         for item in gpu.instances
     ]
     for name, start, cis in sorted(layout.instances, key=lambda spec: spec[1] is None):  # pinned ones first

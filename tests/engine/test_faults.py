@@ -36,7 +36,12 @@ class Fault(t.NamedTuple):
     action: str
 
     def __str__(self) -> str:
-        return "%s of call %d of %s (%s)" % (errors.NAMES.get(self.code, self.code), self.nth, self.function, self.action)
+        return "%s of call %d of %s (%s)" % (
+            errors.NAMES.get(self.code, self.code),
+            self.nth,
+            self.function,
+            self.action,
+        )
 
 
 Drivers = t.Callable[[Simulated], t.Any]
@@ -111,9 +116,7 @@ def problems(
         yield "the second run did not reach the target"
 
 
-def check(
-    cases: Path, node: Simulated, drivers: Drivers, transition: Transition, faults: t.Iterable[Fault]
-) -> int:
+def check(cases: Path, node: Simulated, drivers: Drivers, transition: Transition, faults: t.Iterable[Fault]) -> int:
     """Run through all faults, on all cores; returns how many there were."""
     before = node.copy(cases / "before").read()
 

@@ -65,7 +65,12 @@ def test_killed_at_every_write(templates, cases, transition, action):
 
 @pytest.mark.parametrize(
     ("version", "name"),
-    [("550.163.01", "keep"), ("550.163.01", "two GPUs"), ("535.261.03", "mode on, late profiles"), ("535.261.03", "mode off")],
+    [
+        ("550.163.01", "keep"),
+        ("550.163.01", "two GPUs"),
+        ("535.261.03", "mode on, late profiles"),
+        ("535.261.03", "mode off"),
+    ],
 )
 def test_killed_after_every_command_that_writes(templates, cases, version, name):
     transition = BY_NAME[name]._replace(driver=version)

@@ -43,10 +43,16 @@ TRANSITIONS = (
     _one("create", A100, EMPTY, on(gi("3g.20gb"), gi("2g.10gb"), gi("1g.5gb+me"))),
     _one("destroy", A100, on(gi("3g.20gb", 4), gi("1g.5gb", 0), gi("1g.5gb", 1)), EMPTY),
     _one(
-        "keep", A100, on(gi("3g.20gb", 4), gi("1g.5gb", 0), gi("1g.5gb", 1)), on(gi("3g.20gb"), gi("2g.10gb"), gi("1g.5gb"))
+        "keep",
+        A100,
+        on(gi("3g.20gb", 4), gi("1g.5gb", 0), gi("1g.5gb", 1)),
+        on(gi("3g.20gb"), gi("2g.10gb"), gi("1g.5gb")),
     ),
     _one(
-        "repack", H100, on(gi("3g.40gb", 0), gi("1g.10gb", 4), gi("1g.20gb", 6)), on(gi("4g.40gb"), gi("2g.20gb"), gi("1g.20gb"))
+        "repack",
+        H100,
+        on(gi("3g.40gb", 0), gi("1g.10gb", 4), gi("1g.20gb", 6)),
+        on(gi("4g.40gb"), gi("2g.20gb"), gi("1g.20gb")),
     ),
     _one(
         "compute instances",

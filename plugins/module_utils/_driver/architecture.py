@@ -23,7 +23,13 @@ NAMES: t.Dict[int, str] = {
     10: "blackwell",
     13: "rubin",
 }
-_BY_CAPABILITY: t.Dict[str, str] = {"8.0": "ampere", "8.9": "ada", "9.": "hopper", "10.": "blackwell", "12.": "blackwell"}
+_BY_CAPABILITY: t.Dict[str, str] = {
+    "8.0": "ampere",
+    "8.9": "ada",
+    "9.": "hopper",
+    "10.": "blackwell",
+    "12.": "blackwell",
+}
 _WITHOUT_MIG = {"kepler", "maxwell", "pascal", "volta", "turing", "ada"}
 
 

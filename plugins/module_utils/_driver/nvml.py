@@ -233,7 +233,9 @@ class NvmlDriver:
         mode: t.Optional[t.Sequence[int]] = self._optional("nvmlDeviceGetMigMode", handle, where=where)
         if mode is None and self._optional("nvmlDeviceGetMaxMigDeviceCount", handle, where=where):
             raise DriverError(
-                errors.NOT_SUPPORTED, "nvmlDeviceGetMigMode", "%s does not tell its mode and can hold MIG devices" % where
+                errors.NOT_SUPPORTED,
+                "nvmlDeviceGetMigMode",
+                "%s does not tell its mode and can hold MIG devices" % where,
             )
         return mode
 
@@ -274,8 +276,7 @@ class NvmlDriver:
             places = []
         name = names.profile_name(_text(getattr(info, "name", "")))
         return Profile(
-            name=name
-            or names.computed_profile_name(constant, info.sliceCount, info.memorySizeMB, gpu.memory_mib or 0),
+            name=name or names.computed_profile_name(constant, info.sliceCount, info.memorySizeMB, gpu.memory_mib or 0),
             id=info.id,
             constant=constant,
             slices=info.sliceCount,
@@ -377,9 +378,7 @@ class NvmlDriver:
             "nvmlDeviceGetGpuInstanceById", self._handle(index), gi_id, where=_where(index, gi_id)
         )
 
-    def _processes(
-        self, index: int, handle: t.Any, devices: t.Sequence[_MigDevice]
-    ) -> t.Tuple[Process, ...]:
+    def _processes(self, index: int, handle: t.Any, devices: t.Sequence[_MigDevice]) -> t.Tuple[Process, ...]:
         """Processes of the GPU and of each MIG device: the GPU's list alone may not say which instance is used."""
         inside = {
             (entry.pid, device.gi_id, device.ci_id)

@@ -81,7 +81,9 @@ class Library:
             "nvmlDeviceGetGpuInstancePossiblePlacements", "c_nvmlGpuInstancePlacement_t", device, profile_id, where
         )
 
-    def compute_instance_placements(self, gpu_instance: t.Any, profile_id: int, where: str) -> t.List[t.Tuple[int, int]]:
+    def compute_instance_placements(
+        self, gpu_instance: t.Any, profile_id: int, where: str
+    ) -> t.List[t.Tuple[int, int]]:
         return self._placements(
             "nvmlGpuInstanceGetComputeInstancePossiblePlacements",
             "c_nvmlComputeInstancePlacement_t",

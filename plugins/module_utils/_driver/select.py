@@ -45,6 +45,6 @@ def open_driver(choice: str = AUTO, run: Runner = run_command) -> Driver:
         raise DriverError(first.code, first.call, "%s; and %s" % (first.detail, second), first.remedy) from second
 
 
-def _opened(driver: t.Any) -> t.Any:
+def _opened(driver: t.Union[NvmlDriver, SmiDriver]) -> Driver:
     driver.open()
     return driver

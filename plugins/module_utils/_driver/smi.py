@@ -27,6 +27,7 @@ from .reset import reset
 from .smi_errors import code_of, failure, words_of
 
 _NO_CONSTANT = -1
+_NONE_FOUND = "instances found: Not Found"
 _CREATED = re.compile(r"Successfully created (?:GPU|compute) instance ID +(\d+) ")
 _PENDING = re.compile(r"MIG mode is in pending \w+ state for GPU [0-9A-Fa-f:.]+: *(.*)$", re.MULTILINE)
 
@@ -190,14 +191,15 @@ class SmiDriver:
         return self._boards[key]
 
     def _instances(self, index: int, log: smi_log.Log) -> t.Tuple[GpuInstance, ...]:
-        rows = self._mig(index, ["-lgi"], smi_tables.instances, [])
+        rows: t.List[smi_tables.InstanceRow] = self._listing(index, ["-lgi"], smi_tables.instances)
         if not rows:
             return ()
-        inside = self._mig(index, ["-lci"], smi_tables.compute_instances, [])
+        inside: t.List[smi_tables.ComputeRow] = self._listing(index, ["-lci"], smi_tables.compute_instances)
         kinds = self._kinds(index, rows, inside)
         uuids = self._mig_uuids(index, log) if inside else {}
         listed = {(row.gi_id, row.id) for row in inside}
-        strangers = sorted(set(uuids) - listed) or sorted({row.gi_id for row in inside} - {row.id for row in rows})
+        strangers: t.List[t.Any] = sorted(set(uuids) - listed)
+        strangers += sorted({row.gi_id for row in inside} - {row.id for row in rows})
         if strangers:
             raise DriverError(
                 errors.UNKNOWN, "nvidia-smi mig -lci", "GPU %d: %s is not listed everywhere" % (index, strangers[0])
@@ -256,16 +258,21 @@ class SmiDriver:
         if "Successfully destroyed" not in result.out:
             raise _not_understood(self._on(index, argv), result)
 
-    def _mig(
-        self, index: int, argv: t.List[str], parse: t.Callable[[str], _T], none: t.Optional[_T] = None
-    ) -> _T:
-        """A listing of one GPU; ``none`` is what "there are none" stands for, if that is no failure."""
+    def _listing(self, index: int, argv: t.List[str], parse: t.Callable[[str], t.List[_T]]) -> t.List[_T]:
+        """Instances of one GPU, of which there may be none."""
+
+        def parse_or_none(text: str) -> t.List[_T]:
+            return [] if _NONE_FOUND in text else parse(text)
+
+        return self._mig(index, argv, parse_or_none, errors.NOT_FOUND)
+
+    def _mig(self, index: int, argv: t.List[str], parse: t.Callable[[str], _T], tolerated: int = 0) -> _T:
+        """What a ``mig`` command says about one GPU; ``tolerated`` is an exit status that is an answer too."""
         argv = self._on(index, argv)
         result = self._try(argv)
-        if none is not None and result.rc == errors.NOT_FOUND and "instances found: Not Found" in result.out:
-            return none
         # With the mode off some versions say so and end with status 0.
-        if result.rc != 0 or result.out.startswith("No MIG-enabled devices found"):
+        refused = result.rc not in (0, tolerated) or result.out.startswith("No MIG-enabled devices found")
+        if refused or (result.rc != 0 and _NONE_FOUND not in result.out):
             raise failure(_command(argv), result)
         return self._parsed(argv, result, parse)
 

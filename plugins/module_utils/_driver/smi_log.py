@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from .._mig.model import Process
 from .smi_tables import ParseError

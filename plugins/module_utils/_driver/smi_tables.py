@@ -58,9 +58,7 @@ class ComputeProfileRow(t.NamedTuple):
 
 
 _FRAME = re.compile(r"^\+[-+]*\+$|^\|=+\|$")
-_PROFILE = re.compile(
-    r"^\| +\d+ +(?:MIG )?(\S+) +(\d+) +\d+/(\d+) +(\d+\.\d+) +(?:Yes|No) +(\d+) +(\d+) +(\d+) +\|$"
-)
+_PROFILE = re.compile(r"^\| +\d+ +(?:MIG )?(\S+) +(\d+) +\d+/(\d+) +(\d+\.\d+) +(?:Yes|No) +(\d+) +(\d+) +(\d+) +\|$")
 _PROFILE_MORE = re.compile(r"^\| +(\d+) +(\d+) +(\d+) +\|$")
 _INSTANCE = re.compile(r"^\| +\d+ +(?:MIG )?\S+ +(\d+) +(\d+) +(\d+):(\d+) +\|$")
 _COMPUTE = re.compile(r"^\| +\d+ +(\d+) +(?:MIG )?(\S+) +(\d+) +(\d+) +(\d+):(\d+) +\|$")

@@ -98,9 +98,7 @@ class _Waits(Exception):
 class _Run:
     """One GPU's way from its plan to its outcome."""
 
-    def __init__(
-        self, driver: Driver, plan: Plan, replan: Replan, reset: bool, progress: t.Optional[Progress]
-    ) -> None:
+    def __init__(self, driver: Driver, plan: Plan, replan: Replan, reset: bool, progress: t.Optional[Progress]) -> None:
         self._plan = plan
         self._replan = replan
         self._reset_allowed = reset
@@ -131,7 +129,9 @@ class _Run:
         now = self._journal.read()
         planned = self._before
         if now.uuid != planned.uuid or differences(planned, now) or _ids(planned) != _ids(now):
-            raise _Failed("it was changed by somebody else after the plan was made. Run again to plan from what it is now")
+            raise _Failed(
+                "it was changed by somebody else after the plan was made. Run again to plan from what it is now"
+            )
         self._before = now
         for operation in self._plan.operations:
             if operation.kind in _DESTROYING:
@@ -242,7 +242,9 @@ class _Run:
                 raise _Waits("%s. It cannot be reset (%s): reboot" % (pending, error), reboot=True) from error
             if error.code in (codes.IN_USE, codes.FUNCTION_NOT_FOUND):
                 clients = _clients(self._journal.read())
-                raise _Waits("%s. It could not be reset (%s): %s" % (pending, error, _held_by(clients)), clients) from error
+                raise _Waits(
+                    "%s. It could not be reset (%s): %s" % (pending, error, _held_by(clients)), clients
+                ) from error
             raise
         if self._journal.read().mode_current != enabled:
             raise _Waits("%s. The reset alone did not do it: reboot" % pending, reboot=True)
@@ -281,7 +283,9 @@ class _Run:
         if isinstance(error, DriverError) and error.code == codes.IN_USE:
             parts.append(_held_by(clients))
         parts.extend(_aftermath(restored))
-        return self._outcome(error=". ".join(part.rstrip(".") for part in parts), restored=not restored.missing, clients=clients)
+        return self._outcome(
+            error=". ".join(part.rstrip(".") for part in parts), restored=not restored.missing, clients=clients
+        )
 
     def _culprits(
         self, error: Exception, under_way: t.Optional[Operation], restored: Restored

@@ -84,9 +84,7 @@ class Journal:
     def destroy_ci(self, instance: GpuInstance, ci_id: int, slices: int) -> None:
         self.driver.destroy_compute_instance(self.state.index, instance.id, ci_id)
         self._replace(instance.id, lambda gi: tuple(ci for ci in gi.compute_instances if ci.id != ci_id))
-        self._done(
-            Operation(DESTROY_CI, self._profile(instance), instance.placement, instance.id, ci_id, slices)
-        )
+        self._done(Operation(DESTROY_CI, self._profile(instance), instance.placement, instance.id, ci_id, slices))
 
     def instance(self, placement: Placement) -> GpuInstance:
         """The GPU instance that lies there now."""

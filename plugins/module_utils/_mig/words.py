@@ -67,7 +67,11 @@ def doing(operation: Operation) -> str:
 def shape(gpu: Gpu) -> t.Counter[t.Tuple[int, Placement, t.Tuple[t.Any, ...]]]:
     """The instances without their ids, for comparing two moments: profile, placement, and what is inside."""
     return Counter(
-        (gi.profile_id, gi.placement, tuple(sorted(_ci_shape(ci.profile_id, ci.placement) for ci in gi.compute_instances)))
+        (
+            gi.profile_id,
+            gi.placement,
+            tuple(sorted(_ci_shape(ci.profile_id, ci.placement) for ci in gi.compute_instances)),
+        )
         for gi in gpu.instances
     )
 
