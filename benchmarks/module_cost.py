@@ -68,7 +68,7 @@ def packed(node: Path, work: Path, module: str, arguments: dict) -> Path:
         command += ["-a", json.dumps(arguments)]
     done = subprocess.run(
         [sys.executable, nodes.NVSIM, "run", node, "--", *command],
-        env=environment, capture_output=True, text=True,
+        env=environment, capture_output=True, check=False, text=True,
     )
     if done.returncode:
         raise RuntimeError("%s failed: %s%s" % (module, done.stdout, done.stderr))
@@ -92,11 +92,14 @@ def run(command: list[str]) -> tuple[float, int]:
 def repeated(commands: dict[str, list[str]]) -> dict[str, dict[str, float]]:
     """Taken in turns, so that a noisy moment hits all alike."""
     taken: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
-    for _ in range(RUNS):
+    for _round in range(RUNS):
         for name, command in commands.items():
             taken[name].append(run(command))
     return {
-        name: {"seconds": statistics.median(took for took, _ in runs), "peak_kib": max(peak for _, peak in runs)}
+        name: {
+            "seconds": statistics.median(took for took, _peak in runs),
+            "peak_kib": max(peak for _took, peak in runs),
+        }
         for name, runs in taken.items()
     }
 

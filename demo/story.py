@@ -75,6 +75,7 @@ class Node:
         done = subprocess.run(
             [sys.executable, NVSIM, verb, self.folder / "node", *arguments],
             capture_output=True,
+            check=False,
             text=True,
             env=self.environment,
         )
@@ -88,6 +89,7 @@ class Node:
             [sys.executable, NVSIM, "run", self.folder / "node", "--", *command],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            check=False,
             text=True,
             env=self.environment,
         )

@@ -122,7 +122,7 @@ def test_many_threads_on_one_gpu(simulate: Simulate) -> None:
         for start in range(7):
             results.append(code_of(create_at, device, 19, start, 1))
 
-    threads = [threading.Thread(target=grab) for _ in range(8)]
+    threads = [threading.Thread(target=grab) for _each in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -466,7 +466,11 @@ def test_one_gpu_that_fails_does_not_stop_the_others():
     driver = FakeDriver(*gpus)
     wanted = target(A100, "7g.40gb")
     plans = [plan(gpu.snapshot(), wanted) for gpu in gpus]
-    gpus[1].create = lambda *_args: (_ for _ in ()).throw(RuntimeError("a defect"))
+
+    def broken(*_args: object) -> int:
+        raise RuntimeError("a defect")
+
+    gpus[1].create = broken
     outcomes = converge(driver, plans, lambda now: plan(now, wanted))
     assert [outcome.error is None for outcome in outcomes] == [True, False, True]
     assert "internal error" in outcomes[1].error and "a defect" in outcomes[1].error

@@ -22,7 +22,6 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
     board,
     carry_out,
     gpu,
-    holds,
     models,
     want,
 )
