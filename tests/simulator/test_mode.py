@@ -83,19 +83,22 @@ def test_pending_mode_can_be_taken_back(simulate: Simulate, sleeper: Sleeper) ->
 def test_hopper_with_a_client_does_not_change(simulate: Simulate, sleeper: Sleeper) -> None:
     session = simulate("H100-80GB", mig=False)
     session.node.attach(sleeper().pid, 0)
-    assert set_mode(session, 1) == IN_USE
+    assert code_of(set_mode, session, 1) == IN_USE
     assert mode(session) == [0, 0]
 
 
-@pytest.mark.parametrize(("board", "after"), [("A100-80GB", [1, 0]), ("H100-80GB", [1, 1])])
-def test_instances_keep_the_mode_on(simulate: Simulate, board: str, after: t.List[int]) -> None:
-    session = simulate(board)
+@pytest.mark.parametrize("activation", ["auto", "reset"])
+@pytest.mark.parametrize("board", ["A100-80GB", "H100-80GB"])
+def test_instances_keep_the_mode_on(simulate: Simulate, board: str, activation: str) -> None:
+    session = simulate(board, activation=activation)
+    session.node.reset(0)
     gi = create_at(session.handle(), 9, 4, 4)
-    assert set_mode(session, 0) == IN_USE
-    assert mode(session) == after
+    assert code_of(set_mode, session, 0) == IN_USE
+    assert mode(session) == [1, 1]
     nv.nvmlGpuInstanceDestroy(gi)
-    assert set_mode(session, 0) == OK
-    assert mode(session) == [0, 0]
+    waits = board == "A100-80GB" and activation == "reset"
+    assert set_mode(session, 0) == (RESET_REQUIRED if waits else OK)
+    assert mode(session) == ([1, 0] if waits else [0, 0])
 
 
 def test_activation_by_reset(simulate: Simulate) -> None:
@@ -207,7 +210,7 @@ def test_processes_on_instances(simulate: Simulate, sleeper: Sleeper) -> None:
     session = simulate("A100-80GB")
     device = session.handle()
     gi = create_at(device, 9, 4, 4)
-    cis = [nv.nvmlGpuInstanceCreateComputeInstance(gi, 0) for _ in range(2)]
+    cis = [nv.nvmlGpuInstanceCreateComputeInstance(gi, 0) for _each in range(2)]
     other = create_at(device, 9, 0, 4)
     nv.nvmlGpuInstanceCreateComputeInstance(other, 2)
     worker, painter, daemon, sharer = sleeper(), sleeper(), sleeper(), sleeper()

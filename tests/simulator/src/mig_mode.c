@@ -4,9 +4,10 @@
  */
 
 /* MIG mode. A GPU that needs a reset to change it (Ampere) is reset by the driver itself when it is
- * idle; when it is not, or where the driver cannot reset, the new mode stays pending. Others
- * (Hopper and later) change at once or not at all. nvmlDeviceSetMigMode succeeds in all these cases
- * and tells them apart by the activation status.
+ * idle; with clients, or where the driver cannot reset, the call succeeds, the new mode stays
+ * pending, and the activation status says why. Others (Hopper and later) change at once or fail.
+ * While there are instances, no GPU turns the mode off: nvidia-smi -mig 0 says "Unable to disable
+ * MIG Mode ...: In use by another client".
  */
 #include <string.h>
 
@@ -22,25 +23,24 @@ bool sim_has_instances(const struct sim_gpu *gpu)
 
 void sim_drop_instances(struct sim_gpu *gpu) { memset(gpu->gi, 0, sizeof(gpu->gi)); }
 
-static nvmlReturn_t activate(const struct sim_node *node, struct sim_gpu *gpu, uint32_t mode)
+static nvmlReturn_t change(const struct sim_node *node, struct sim_gpu *gpu, uint32_t mode, nvmlReturn_t *status)
 {
-    bool busy = sim_has_instances(gpu) || sim_busy(node, gpu->index, SIM_NONE, SIM_NONE, true);
+    bool busy = sim_busy(node, gpu->index, SIM_NONE, SIM_NONE, true);
 
+    *status = NVML_SUCCESS;
     if (gpu->mode_current == mode) { /* takes a pending change back, if there is one */
         gpu->mode_pending = mode;
         return NVML_SUCCESS;
     }
-    if (gpu->resetless) {
-        if (busy)
-            return NVML_ERROR_IN_USE;
-    } else {
-        gpu->mode_pending = mode;
-        if (node->activation != SIM_ACTIVATE_AUTO)
-            return NVML_ERROR_RESET_REQUIRED;
-        if (busy)
-            return NVML_ERROR_IN_USE;
-    }
-    gpu->mode_current = gpu->mode_pending = mode;
+    if (sim_has_instances(gpu) || (gpu->resetless && busy))
+        return NVML_ERROR_IN_USE;
+    gpu->mode_pending = mode;
+    if (!gpu->resetless && node->activation != SIM_ACTIVATE_AUTO)
+        *status = NVML_ERROR_RESET_REQUIRED;
+    else if (busy)
+        *status = NVML_ERROR_IN_USE;
+    else
+        gpu->mode_current = mode;
     return NVML_SUCCESS;
 }
 
@@ -57,8 +57,10 @@ nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int mode, nvmlRe
     struct sim_node *node = sim_lock(&call);
     if (!node)
         SIM_RETURN(call.failure);
-    nvmlReturn_t activation = activate(node, sim_gpu_rw(&call, device), mode);
-    nvmlReturn_t result = sim_commit(&call);
+    nvmlReturn_t activation;
+    nvmlReturn_t result = change(node, sim_gpu_rw(&call, device), mode, &activation);
+    if (result == NVML_SUCCESS)
+        result = sim_commit(&call);
     if (result == NVML_SUCCESS)
         *status = activation;
     SIM_RETURN(result);
