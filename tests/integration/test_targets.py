@@ -61,8 +61,6 @@ def fixture_driver(request, nvidia_smi):
         ("cycle", ("--board", "A100-80GB:1", "--board", "H100-80GB:1")),
         ("busy", A100),
         ("mode_reset", (*A100, "--gpus", "2", "--activation", "reset")),
-        ("mode_reboot", (*A100, "--activation", "reboot")),
-        ("failure", A100),
     ],
 )
 def test_nvidia_mig(run, driver, scenario, node):
@@ -75,9 +73,11 @@ def test_nvidia_mig(run, driver, scenario, node):
         ("refusals", (*A100, "--gpus", "2")),
         ("config_file", A100),
         ("lock", A100),
+        ("mode_reboot", (*A100, "--activation", "reboot")),
+        ("failure", A100),
     ],
 )
-def test_nvidia_mig_where_the_driver_makes_no_difference(run, scenario, node):
+def test_nvidia_mig_with_nvml(run, scenario, node):
     run("nvidia_mig", scenario, *node)
 
 

@@ -75,7 +75,8 @@ def of_outcome(outcome: Outcome) -> Result:
             outcome.plan,
             outcome.before,
             outcome.after,
-            outcome.changed,
+            # What could not be put back, or not even be read, is not as it was.
+            outcome.changed or outcome.restored is False,
             kept=[item for item in after if _key(item) in had],
             created=[item for item in after if _key(item) not in had],
             destroyed=[item for item in before if _key(item) not in has],

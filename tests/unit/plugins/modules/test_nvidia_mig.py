@@ -347,6 +347,19 @@ def test_a_failure_returns_everything_and_what_was_restored(node):
     assert result["diff"]["before"] == result["diff"]["after"]
 
 
+def test_a_gpu_that_cannot_be_put_back_counts_as_changed(node):
+    driver = node(FakeGpu(mode=False))
+    def lose(call):
+        if call == "set_mode":
+            driver.always["read"] = errors.GPU_IS_LOST
+
+    driver.before = lose
+    result = driver.run(on(MIXED))
+    assert result["failed"] is True
+    assert result["changed"] is True
+    assert [operation["kind"] for operation in result["operations"]][0] == "set_mode"
+
+
 def test_a_failure_of_one_gpu_does_not_hide_the_others(node):
     good, bad = FakeGpu(index=0), FakeGpu(index=1, mode=False)
     driver = node(good, bad)
