@@ -117,7 +117,7 @@ class SmiDriver:
         inside = ["-gi", str(gi_id)]
         rows = self._mig(index, ["-lcip"] + inside, smi_tables.compute_profiles)
         places = self._mig(index, ["-lcipp"] + inside, smi_tables.compute_placements)
-        return tuple(_ci_profile(row, places.get(row.id, [])) for row in rows)
+        return tuple(_ci_profile(row, places.get(row.id, [])) for row in rows if row.gi_id == gi_id)
 
     def create_compute_instance(self, index: int, gi_id: int, profile_id: int, start: t.Optional[int]) -> int:
         what = str(profile_id) if start is None else "%d:%d" % (profile_id, start)

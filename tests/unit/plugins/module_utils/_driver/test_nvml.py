@@ -1,0 +1,337 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.names import computed_profile_name
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake_pynvml import FakeNvml, entry
+
+THREE = {2: (9, 4, 4, {0: (2, 0, 3)})}  # one 3g.20gb at 4 with one compute instance over all of it
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    def open_driver(nvml=None, run=None):
+        nvml = nvml or FakeNvml()
+        monkeypatch.setitem(sys.modules, "pynvml", nvml)
+        driver = NvmlDriver(run) if run else NvmlDriver()
+        driver.open()
+        return driver, nvml
+
+    return open_driver
+
+
+def refusal(work, *args):
+    with pytest.raises(DriverError) as error:
+        work(*args)
+    return error.value
+
+
+def test_reads_identity_mode_profiles_instances_and_uuids(opened):
+    driver, nvml = opened()
+    nvml.instances = dict(THREE)
+    gpu = driver.read(0)
+    assert (gpu.uuid, gpu.name, gpu.pci_bus_id) == ("GPU-one", "NVIDIA A100-SXM4-40GB", "00000000:0F:00.0")
+    assert (gpu.memory_mib, gpu.compute_capability, gpu.architecture, gpu.serial) == (
+        40960,
+        "8.0",
+        "ampere",
+        "1234567890123",
+    )
+    assert gpu.mig_capable and gpu.mode_current and gpu.mode_pending and gpu.profiles_known
+    assert [profile.name for profile in gpu.board.profiles] == ["1g.5gb", "1g.5gb+me", "3g.20gb"]
+    assert (gpu.board.compute_slices, gpu.board.memory_units, gpu.board.max_gpu_instances) == (3, 8, 7)
+    (instance,) = gpu.instances
+    assert (instance.id, instance.profile_id, instance.placement) == (2, 9, Placement(4, 4))
+    (ci,) = instance.compute_instances
+    assert (ci.id, ci.profile_id, ci.slices, ci.placement, ci.uuid, ci.multiprocessors) == (
+        0,
+        2,
+        3,
+        Placement(0, 3),
+        "MIG-2-0",
+        42,
+    )
+    assert driver.versions() == ("550.163.01", "12.4", "12.550.163.01")
+
+
+def test_an_older_pynvml_reads_the_same(opened):
+    """11.460 knows one version of the profile calls, returns bytes, and has no names."""
+    new, nvml = opened()
+    nvml.instances = dict(THREE)
+    old, ancient = opened(FakeNvml(old=True))
+    ancient.instances = dict(THREE)
+    assert old.read(0) == new.read(0)
+
+
+def test_an_older_library_is_asked_in_the_older_way_and_names_are_computed(opened):
+    driver, nvml = opened()
+    nvml.names_known = False
+    assert [profile.name for profile in driver.read(0).board.profiles] == ["1g.5gb", "1g.5gb+me", "3g.20gb"]
+
+
+@pytest.mark.parametrize(
+    ("constant", "slices", "memory", "gpu_memory", "name"),
+    [
+        (0, 1, 5952, 24576, "1g.6gb"),
+        (8, 2, 11968, 24576, "2g.12gb+me"),
+        (3, 4, 24000, 24576, "4g.24gb"),
+        (0, 1, 4864, 40960, "1g.5gb"),
+        (9, 1, 9856, 40960, "1g.10gb"),
+        (2, 3, 19968, 40960, "3g.20gb"),
+        (4, 7, 40192, 40960, "7g.40gb"),
+        (0, 1, 9728, 81920, "1g.10gb"),
+        (2, 3, 40192, 81920, "3g.40gb"),
+        (4, 7, 80640, 81920, "7g.80gb"),
+    ],
+)
+def test_computed_names_are_the_usual_ones(constant, slices, memory, gpu_memory, name):
+    assert computed_profile_name(constant, slices, memory, gpu_memory) == name
+
+
+def test_no_pynvml(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    error = refusal(NvmlDriver().open)
+    assert error.code == errors.LIBRARY_NOT_FOUND
+    assert "Install nvidia-ml-py for %s" % sys.executable in str(error)
+
+
+def test_a_pynvml_that_cannot_be_read_counts_as_none(monkeypatch, tmp_path):
+    (tmp_path / "pynvml.py").write_text("print 'made for Python 2'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    assert refusal(NvmlDriver().open).code == errors.LIBRARY_NOT_FOUND
+
+
+def test_a_pynvml_without_placements_is_too_old(opened):
+    error = refusal(opened, FakeNvml(lacks=("nvmlDeviceCreateGpuInstanceWithPlacement",)))
+    assert error.code == errors.FUNCTION_NOT_FOUND and "Update nvidia-ml-py" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (errors.NO_PERMISSION, "become: true"),
+        (errors.DRIVER_NOT_LOADED, "modprobe nvidia"),
+        (errors.LIBRARY_NOT_FOUND, "install the driver"),
+        (errors.LIB_RM_VERSION_MISMATCH, "reboot"),
+    ],
+)
+def test_what_keeps_nvml_from_opening_comes_with_a_remedy(opened, code, remedy):
+    nvml = FakeNvml()
+    nvml.errors["nvmlInit"] = code
+    error = refusal(opened, nvml)
+    assert error.code == code and error.call == "nvmlInit"
+    assert remedy in str(error)
+
+
+def test_a_gpu_that_is_lost_is_named(opened):
+    driver, nvml = opened()
+    nvml.errors["nvmlDeviceGetUUID"] = errors.GPU_IS_LOST
+    error = refusal(driver.read, 0)
+    assert error.code == errors.GPU_IS_LOST
+    assert "GPU 0" in str(error) and "fallen off the bus" in str(error)
+
+
+def test_anything_else_that_pynvml_raises_is_a_driver_error(opened):
+    driver, nvml = opened()
+    nvml.errors["nvmlDeviceGetName"] = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")
+    assert refusal(driver.read, 0).code == errors.UNKNOWN
+
+
+def test_a_gpu_without_mig(opened):
+    driver, nvml = opened()
+    nvml.errors["nvmlDeviceGetMigMode"] = errors.NOT_SUPPORTED
+    nvml.errors["nvmlDeviceGetMaxMigDeviceCount"] = errors.NOT_SUPPORTED
+    nvml.entries["compute", "gpu"] = [entry(7)]
+    gpu = driver.read(0)
+    assert not gpu.mig_capable and gpu.mode_current is None and not gpu.profiles_known
+    assert [process.pid for process in gpu.processes] == [7]
+
+
+def test_a_gpu_that_contradicts_itself_about_mig_is_not_believed(opened):
+    driver, nvml = opened()
+    nvml.errors["nvmlDeviceGetMigMode"] = errors.NOT_SUPPORTED
+    assert "can hold MIG devices" in str(refusal(driver.read, 0))
+
+
+def test_profiles_may_be_unknown_while_the_mode_is_off(opened):
+    driver, nvml = opened()
+    nvml.mode = [0, 0]
+    nvml.profiles = {}
+    assert not driver.read(0).profiles_known
+
+
+def test_profiles_without_placements_count_as_unknown_while_the_mode_is_off(opened):
+    driver, nvml = opened()
+    nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = errors.NOT_SUPPORTED
+    assert refusal(driver.read, 0).code == errors.NOT_SUPPORTED
+    nvml.mode = [0, 0]
+    assert not driver.read(0).profiles_known
+
+
+def test_the_end_of_the_profiles_is_not_taken_from_another_call(opened):
+    """INVALID_ARGUMENT ends the list only where it answers the question for a profile."""
+    driver, nvml = opened()
+    nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = errors.INVALID_ARGUMENT
+    assert refusal(driver.read, 0).code == errors.INVALID_ARGUMENT
+
+
+def test_profiles_are_asked_for_once_in_a_mode(opened):
+    driver, nvml = opened()
+    driver.read(0)
+    before = nvml.calls.count("nvmlDeviceGetGpuInstanceProfileInfo")
+    driver.read(0)
+    assert nvml.calls.count("nvmlDeviceGetGpuInstanceProfileInfo") == before
+    driver.set_mode(0, True)
+    driver.read(0)
+    assert nvml.calls.count("nvmlDeviceGetGpuInstanceProfileInfo") == 2 * before
+
+
+def test_a_mig_device_whose_instance_is_not_listed_is_an_error(opened):
+    """Else its place would be taken for free."""
+    driver, nvml = opened()
+    nvml.instances = dict(THREE)
+    nvml.profiles.pop(2)
+    assert "does not list the instance of MIG device MIG-2-0" in str(refusal(driver.read, 0))
+
+
+@pytest.mark.parametrize(
+    ("field", "architecture", "resetless"),
+    [(1, 7, True), (0, 9, False), (None, 7, False), (None, 9, True), (None, 10, True), (None, 99, None)],
+)
+def test_whether_a_mode_change_needs_a_reset(opened, field, architecture, resetless):
+    driver, nvml = opened()
+    nvml.resetless_field, nvml.architecture = field, architecture
+    assert driver.read(0).resetless is resetless
+
+
+def test_processes_of_gpu_and_instances_come_together(opened):
+    driver, nvml = opened()
+    nvml.instances = dict(THREE)
+    nvml.entries = {
+        ("compute", "gpu"): [entry(1), entry(2, 2, 0), entry(3, 2), entry(4)],
+        ("compute", (2, 0)): [entry(2, 2, 0), entry(3), entry(4)],
+        ("graphics", "gpu"): [entry(5)],
+        ("mps", (2, 0)): [entry(6)],
+    }
+    found = [(process.pid, process.gi_id, process.ci_id) for process in driver.read(0).processes]
+    assert found == [(1, None, None), (5, None, None), (2, 2, 0), (3, 2, 0), (4, 2, 0), (6, 2, 0)]
+    assert driver.read(0).processes[0].name == "/usr/bin/process1"
+
+
+def test_process_lists_that_a_driver_lacks_are_done_without(opened):
+    nvml = FakeNvml(lacks=("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3"))
+    driver, nvml = opened(nvml)
+    nvml.errors["nvmlDeviceGetGraphicsRunningProcesses_v3"] = errors.NOT_SUPPORTED
+    nvml.entries["compute", "gpu"] = [entry(7)]
+    assert [process.pid for process in driver.read(0).processes] == [7]
+
+
+def test_without_the_list_of_compute_processes_nothing_is_called_idle(opened):
+    names = ["nvmlDeviceGetComputeRunningProcesses_v%d" % version for version in (2, 3)]
+    driver, _nvml = opened(FakeNvml(lacks=names))
+    assert refusal(driver.read, 0).code == errors.FUNCTION_NOT_FOUND
+
+
+def test_a_process_whose_name_nvml_does_not_tell_is_named_by_the_kernel(opened):
+    driver, nvml = opened()
+    nvml.errors["nvmlSystemGetProcessName"] = errors.NO_PERMISSION
+    nvml.entries["compute", "gpu"] = [entry(1 << 30), entry(threading.get_native_id())]
+    names = {process.pid: process.name for process in driver.read(0).processes}
+    assert names[1 << 30] == ""
+    assert names[threading.get_native_id()] != ""
+
+
+def test_instances_are_created_by_reference_and_destroyed_by_id(opened):
+    driver, nvml = opened()
+    assert driver.create_gpu_instance(0, 9, Placement(4, 4)) == 5
+    assert nvml.instances[5][:3] == (9, 4, 4)
+    assert driver.create_compute_instance(0, 5, 0, 2) == 3
+    assert nvml.made == (0, (2, 1))
+    assert refusal(driver.destroy_gpu_instance, 0, 9).code == errors.NOT_FOUND
+    driver.destroy_compute_instance(0, 5, 3)
+    assert driver.create_compute_instance(0, 5, 2, None) == 3
+    assert nvml.made == (2, None)
+    driver.destroy_compute_instance(0, 5, 3)
+    driver.destroy_gpu_instance(0, 5)
+    assert nvml.instances == {}
+
+
+def test_a_compute_instance_where_there_is_no_placement(opened):
+    driver, nvml = opened()
+    nvml.instances = dict(THREE)
+    error = refusal(driver.create_compute_instance, 0, 2, 2, 1)
+    assert error.code == errors.INVALID_ARGUMENT and "no placement at 1" in str(error)
+
+
+def test_compute_profiles_do_without_placements(opened):
+    driver, nvml = opened()
+    nvml.instances = dict(THREE)
+    assert [profile.placements for profile in driver.compute_profiles(0, 2)] == [((0, 1), (1, 1), (2, 1)), ((0, 3),)]
+    driver, nvml = opened(FakeNvml(lacks=("nvmlGpuInstanceGetComputeInstancePossiblePlacements",)))
+    nvml.instances = dict(THREE)
+    assert [profile.placements for profile in driver.compute_profiles(0, 2)] == [(), ()]
+
+
+def test_an_index_that_leads_to_another_gpu_is_an_error(opened):
+    driver, nvml = opened()
+    driver.read(0)
+    nvml.uuid = "GPU-two"
+    assert "was GPU-one and is GPU-two now" in str(refusal(driver.set_mode, 0, True))
+
+
+def test_reset_lets_go_of_nvml_while_nvidia_smi_works(opened):
+    during = []
+
+    def run(argv):
+        during.append((list(argv), nvml.calls[-1]))
+        return Result(0, "GPU 00000000:0F:00.0 was successfully reset.\nAll done.\n", "")
+
+    driver, nvml = opened(run=run)
+    driver.reset(0)
+    assert during == [(["nvidia-smi", "--gpu-reset", "-i", "GPU-one"], "nvmlShutdown")]
+    assert nvml.calls[-1] == "nvmlInit"
+    driver.close()
+    driver.close()
+    assert nvml.calls.count("nvmlShutdown") == 2
+
+
+def test_nvml_comes_back_after_a_reset_that_failed(opened):
+    driver, nvml = opened(run=lambda argv: Result(255, "  GPU 00000000:0F:00.0: In use by another client\n", ""))
+    assert refusal(driver.reset, 0).code == errors.IN_USE
+    assert driver.read(0).uuid == "GPU-one"
+
+
+def test_a_reset_waits_for_calls_under_way(opened):
+    order = []
+    reading, go_on = threading.Event(), threading.Event()
+    driver, nvml = opened(run=lambda argv: order.append("reset") or Result(0, "successfully reset", ""))
+    name = nvml.nvmlDeviceGetName
+
+    def slow(device):
+        reading.set()
+        go_on.wait()
+        order.append("read")
+        return name(device)
+
+    nvml.nvmlDeviceGetName = slow
+    reader = threading.Thread(target=driver.read, args=(0,))
+    reader.start()
+    reading.wait()
+    resetter = threading.Thread(target=driver.reset, args=(0,))
+    resetter.start()
+    go_on.set()
+    reader.join()
+    resetter.join()
+    assert order == ["read", "reset"]

@@ -1,0 +1,297 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import command, errors
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import ComputeInstance, Placement
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver import smi_texts as texts
+
+QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
+
+
+class Script:
+    """Answers commands from a table; one that is not in it is a failure of the test."""
+
+    def __init__(self, **answers):
+        self.answers = {
+            QUERY: texts.QUERY,
+            "-q -x -i GPU-aaaa": texts.LOG,
+            "mig -lgip -i GPU-aaaa": texts.PROFILES,
+            "mig -lgipp -i GPU-aaaa": texts.PLACEMENTS,
+            "mig -lgi -i GPU-aaaa": texts.INSTANCES,
+            "mig -lci -i GPU-aaaa": texts.COMPUTE_INSTANCES,
+            "mig -lcip -i GPU-aaaa": texts.COMPUTE_PROFILES,
+            "-L": texts.LIST,
+        }
+        self.asked = []
+
+    def __call__(self, argv):
+        assert argv[0] == "nvidia-smi"
+        line = " ".join(argv[1:])
+        self.asked.append(line)
+        answer = self.answers[line]
+        return answer if isinstance(answer, Result) else Result(0, answer, "")
+
+
+@pytest.fixture
+def script():
+    return Script()
+
+
+@pytest.fixture
+def driver(script):
+    driver = SmiDriver(script)
+    driver.open()
+    return driver
+
+
+def refusal(work, *args):
+    with pytest.raises(DriverError) as error:
+        work(*args)
+    return error.value
+
+
+def test_reads_a_gpu(driver):
+    gpu = driver.read(0)
+    assert (gpu.index, gpu.uuid, gpu.compute_capability, gpu.architecture, gpu.resetless) == (
+        0,
+        "GPU-aaaa",
+        "8.0",
+        "ampere",
+        False,
+    )
+    assert [profile.name for profile in gpu.board.profiles] == ["1g.10gb", "1g.10gb+me", "3g.40gb"]
+    assert gpu.board.memory_units == 8 and gpu.profiles_known
+    assert [(gi.id, gi.profile_id, gi.placement) for gi in gpu.instances] == [
+        (1, 9, Placement(4, 4)),
+        (11, 19, Placement(0, 1)),
+    ]
+    assert gpu.instances[0].compute_instances == (
+        ComputeInstance(0, 0, 1, Placement(2, 1), "MIG-0", 14),
+        ComputeInstance(1, 1, 2, Placement(0, 2), "MIG-1", 28),
+    )
+    assert gpu.instances[1].compute_instances == ()
+    assert [process.pid for process in gpu.processes] == [42, 4711]
+    assert driver.count() == 2
+    assert driver.versions() == ("550.163.01", "12.4", None)
+
+
+def test_profiles_are_asked_for_once_in_a_mode(driver, script):
+    driver.read(0)
+    driver.read(0)
+    assert script.asked.count("mig -lgip -i GPU-aaaa") == 1
+    assert script.asked.count("mig -lcip -i GPU-aaaa") == 1
+
+
+def test_a_mig_device_that_is_not_listed_everywhere_is_an_error(driver, script):
+    script.answers["mig -lci -i GPU-aaaa"] = "\n".join(texts.COMPUTE_INSTANCES.splitlines()[:-2])
+    assert "not listed everywhere" in str(refusal(driver.read, 0))
+
+
+def test_no_instances_is_an_answer_and_other_refusals_are_not(driver, script):
+    script.answers["-q -x -i GPU-aaaa"] = (
+        texts.LOG[: texts.LOG.index("<mig_devices>")] + texts.LOG[texts.LOG.index("<serial>") :]
+    )
+    script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No GPU instances found: Not Found\n", "")
+    assert driver.read(0).instances == ()
+    script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No devices were found\n", "")
+    assert refusal(driver.read, 0).code == errors.NOT_FOUND
+    script.answers["mig -lgi -i GPU-aaaa"] = Result(4, "No GPU instances found: Insufficient Permissions\n", "")
+    error = refusal(driver.read, 0)
+    assert error.code == errors.NO_PERMISSION and "become: true" in str(error)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Result(6, "No MIG-enabled devices found.\n", ""),
+        Result(0, "No MIG-enabled devices found.\n", ""),
+        Result(3, texts.PROFILES[: texts.PROFILES.index("|   0")] + "Failed to display: Not Supported\n", ""),
+    ],
+)
+def test_profiles_may_be_unknown_while_the_mode_is_off(driver, script, answer):
+    script.answers["mig -lgip -i GPU-aaaa"] = answer
+    assert refusal(driver.read, 0).code == errors.NOT_SUPPORTED
+    off = texts.LOG.replace("Enabled", "Disabled")
+    script.answers["-q -x -i GPU-aaaa"] = off[: off.index("<mig_devices>")] + off[off.index("<serial>") :]
+    gpu = driver.read(0)
+    assert not gpu.profiles_known and gpu.mode_current is False
+
+
+def test_no_gpu():
+    script = Script()
+    script.answers[QUERY] = Result(6, "No devices were found\n", "")
+    driver = SmiDriver(script)
+    driver.open()
+    assert driver.count() == 0
+    assert driver.versions() == (None, None, None)
+    assert refusal(driver.read, 0).code == errors.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (Result(9, texts.NO_DRIVER, ""), errors.DRIVER_NOT_LOADED),
+        (
+            Result(12, "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.\n", ""),
+            errors.LIBRARY_NOT_FOUND,
+        ),
+        (
+            Result(18, "Failed to initialize NVML: Driver/library version mismatch\n", ""),
+            errors.LIB_RM_VERSION_MISMATCH,
+        ),
+        (Result(255, "Unable to determine the device handle for GPU0: Unknown Error\n", ""), errors.UNKNOWN),
+        (Result(15, "", ""), errors.GPU_IS_LOST),
+        (Result(-9, "", ""), errors.UNKNOWN),
+        (Result(0, "1, GPU-aaaa, 8.0\n", ""), errors.UNKNOWN),
+        (Result(0, "0, GPU-aaaa\n", ""), errors.UNKNOWN),
+        (Result(0, "0, GPU-aaaa, 8.0\nUnable to determine the device handle\n", ""), errors.UNKNOWN),
+    ],
+)
+def test_what_keeps_it_from_opening(answer, code):
+    script = Script()
+    script.answers[QUERY] = answer
+    assert refusal(SmiDriver(script).open).code == code
+
+
+@pytest.mark.parametrize(
+    ("enabled", "text", "status"),
+    [
+        (True, texts.MODE_ON, errors.SUCCESS),
+        (False, texts.MODE_OFF, errors.SUCCESS),
+        (True, texts.MODE_PENDING_IN_USE, errors.IN_USE),
+        (False, texts.MODE_PENDING_RESET, errors.RESET_REQUIRED),
+    ],
+)
+def test_mode_changes_have_an_activation_status(driver, script, enabled, text, status):
+    script.answers["-i GPU-aaaa -mig %d" % enabled] = text
+    assert driver.set_mode(0, enabled) == status
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (texts.MODE_NOT_SUPPORTED, errors.NOT_SUPPORTED),  # with exit status 0
+        (Result(4, texts.MODE_NO_PERMISSION, ""), errors.NO_PERMISSION),
+        (texts.MODE_OFF, errors.UNKNOWN),  # the other way round
+        ("All done.\n", errors.UNKNOWN),
+    ],
+)
+def test_mode_changes_that_are_refused(driver, script, answer, code):
+    script.answers["-i GPU-aaaa -mig 1"] = answer
+    assert refusal(driver.set_mode, 0, True).code == code
+
+
+def test_creates_where_it_is_told(driver, script):
+    script.answers["mig -cgi 9:4 -i GPU-aaaa"] = (
+        "Successfully created GPU instance ID  1 on GPU  0 using profile MIG 3g.40gb (ID  9)\n"
+    )
+    assert driver.create_gpu_instance(0, 9, Placement(4, 4)) == 1
+    made = "Successfully created compute instance ID %2d on GPU  0 GPU instance ID  1 using profile MIG 1c.3g.40gb (ID  0)\n"
+    script.answers["mig -cci 0:2 -gi 1 -i GPU-aaaa"] = made % 0
+    script.answers["mig -cci 0 -gi 1 -i GPU-aaaa"] = made % 12
+    assert driver.create_compute_instance(0, 1, 0, 2) == 0
+    assert driver.create_compute_instance(0, 1, 0, None) == 12
+
+
+def test_destroys(driver, script):
+    script.answers["mig -dci -gi 1 -ci 0 -i GPU-aaaa"] = (
+        "Successfully destroyed compute instance ID  0 from GPU  0 GPU instance ID  1\n"
+    )
+    script.answers["mig -dgi -gi 1 -i GPU-aaaa"] = "Successfully destroyed GPU instance ID  1 from GPU  0\n"
+    driver.destroy_compute_instance(0, 1, 0)
+    driver.destroy_gpu_instance(0, 1)
+    assert script.asked[-2:] == ["mig -dci -gi 1 -ci 0 -i GPU-aaaa", "mig -dgi -gi 1 -i GPU-aaaa"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (Result(19, "Unable to destroy GPU instance ID  1 from GPU  0: In use by another client\n", ""), errors.IN_USE),
+        (Result(6, "No GPU instances found: Not Found\n", ""), errors.NOT_FOUND),
+        (Result(-9, "", ""), errors.UNKNOWN),
+        (Result(0, "", ""), errors.UNKNOWN),
+    ],
+)
+def test_destroying_that_fails(driver, script, answer, code):
+    script.answers["mig -dgi -gi 1 -i GPU-aaaa"] = answer
+    error = refusal(driver.destroy_gpu_instance, 0, 1)
+    assert error.code == code
+    assert error.call == "nvidia-smi mig -dgi -gi 1 -i GPU-aaaa"
+
+
+def test_creating_that_fails(driver, script):
+    script.answers["mig -cgi 9:4 -i GPU-aaaa"] = Result(
+        23, "Unable to create a GPU instance on GPU  0 using profile 9:4: Insufficient Resources\n", ""
+    )
+    assert refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)).code == errors.INSUFFICIENT_RESOURCES
+    script.answers["mig -cgi 9:4 -i GPU-aaaa"] = "Something else\n"
+    assert "answer not understood: Something else" in str(refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)))
+
+
+def test_compute_profiles_of_an_instance(driver, script):
+    script.answers["mig -lcip -gi 1 -i GPU-aaaa"] = texts.COMPUTE_PROFILES
+    script.answers["mig -lcipp -gi 1 -i GPU-aaaa"] = texts.COMPUTE_PLACEMENTS
+    assert [(profile.id, profile.slices, profile.placements) for profile in driver.compute_profiles(0, 1)] == [
+        (0, 1, ((0, 1), (1, 1), (2, 1))),
+        (1, 2, ((0, 2),)),
+        (2, 3, ((0, 3),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (Result(255, texts.RESET_IN_USE, ""), errors.IN_USE),
+        (Result(3, "Resetting GPU 00000001:00:00.0 is not supported.\n", ""), errors.NOT_SUPPORTED),
+        (Result(4, "GPU reset unavailable: Insufficient Permissions\n", ""), errors.NO_PERMISSION),
+        (Result(0, "All done.\n", ""), errors.UNKNOWN),
+    ],
+)
+def test_resets_that_fail(driver, script, answer, code):
+    script.answers["--gpu-reset -i GPU-aaaa"] = answer
+    assert refusal(driver.reset, 0).code == code
+
+
+def test_a_reset(driver, script):
+    script.answers["--gpu-reset -i GPU-aaaa"] = texts.RESET
+    driver.reset(0)
+
+
+# Running commands
+
+
+def test_a_command_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = refusal(SmiDriver().open)
+    assert error.code == errors.FUNCTION_NOT_FOUND and "nvidia-smi" in str(error) and "Install" in str(error)
+
+
+def test_a_command_that_cannot_run(monkeypatch, tmp_path):
+    (tmp_path / "nvidia-smi").write_text("neither a script nor a program\n")
+    (tmp_path / "nvidia-smi").chmod(0o644)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert refusal(SmiDriver().open).code == errors.UNKNOWN
+
+
+def test_commands_run_in_the_c_locale_without_a_shell(monkeypatch, tmp_path):
+    script = tmp_path / "nvidia-smi"
+    script.write_text('#!/bin/sh\nprintf "%s|%s|" "$LC_ALL" "$1"; cat; echo oops >&2; exit 3\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", "%s:/bin:/usr/bin" % tmp_path)
+    assert command.run(["nvidia-smi", "$(id) ; *"]) == Result(3, "C|$(id) ; *|", "oops\n")
+
+
+def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
+    script = tmp_path / "nvidia-smi"
+    script.write_text("#!/bin/sh\nexec sleep 60\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", "%s:/bin:/usr/bin" % tmp_path)
+    monkeypatch.setattr(command, "_TIMEOUT_SECONDS", 0.05)
+    assert refusal(command.run, ["nvidia-smi"]).code == errors.TIMEOUT
