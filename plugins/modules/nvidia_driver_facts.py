@@ -145,6 +145,20 @@ ansible_facts:
               description: Whether it is started at boot.
               type: bool
           sample: {"installed": true, "active": true, "enabled": true}
+        nvswitches:
+          description:
+            - The NVSwitches on the PCI bus, in order of bus id. Those of fifth-generation NVLink are not on the PCI bus.
+          type: list
+          elements: dict
+          contains:
+            pci_bus_id:
+              description: PCI bus id as NVML prints it.
+              type: str
+              sample: "00000000:05:00.0"
+            pci_device_id:
+              description: PCI device and vendor.
+              type: str
+              sample: "0x22A310DE"
         gpus:
           description:
             - The GPUs. First those that the driver knows, in order of index, then those that are only seen on the PCI bus.

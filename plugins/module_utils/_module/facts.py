@@ -54,6 +54,10 @@ def gather(node: Node, open_driver: t.Callable[[], Driver]) -> Data:
         },
         "secure_boot": node.secure_boot(),
         "fabric_manager": dict(node.fabric_manager()._asdict()),
+        "nvswitches": [
+            {"pci_bus_id": switch.pci_bus_id, "pci_device_id": _device_id(switch.pci_device_id)}
+            for switch in node.nvswitches()
+        ],
         "gpus": gpus + [_on_the_bus(gpu) for gpu in node.gpus() if gpu.pci_bus_id not in known],
     }
 

@@ -21,6 +21,7 @@ Run = t.Callable[[t.List[str]], t.Optional[t.Tuple[int, str]]]
 _VERSION = re.compile(r"(?<![\d.])(\d{3}\.\d{2,3}(?:\.\d{2,3})?)(?![\d.])")
 _NVIDIA = "0x10de"
 _GPU_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
+_SWITCH_CLASSES = ("0x0680",)  # other bridge: an NVSwitch
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # Debian's packages name the module after the driver series that an alternative selects.
 _MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
@@ -35,6 +36,13 @@ class PciGpu(t.NamedTuple):
     pci_device_id: int  # 0x<device><vendor>
     name: t.Optional[str]
     uuid: t.Optional[str]
+
+
+class PciSwitch(t.NamedTuple):
+    """An NVSwitch as the PCI bus shows it. Those of fifth-generation NVLink are not on the PCI bus."""
+
+    pci_bus_id: str  # as NVML prints it
+    pci_device_id: int  # 0x<device><vendor>
 
 
 class KernelModule(t.NamedTuple):
@@ -68,23 +76,23 @@ class Node:
 
     def gpus(self) -> t.Tuple[PciGpu, ...]:
         """NVIDIA GPUs on the PCI bus, in order of bus id, whether or not a driver has them."""
-        base = "sys/bus/pci/devices"
         found = []
-        for slot in self._list(base):
-            device = os.path.join(base, slot)
-            if self._read(device, "vendor") != _NVIDIA or (self._read(device, "class") or "")[:6] not in _GPU_CLASSES:
-                continue
+        for slot, device_id in self._on_the_bus(_GPU_CLASSES):
             information = self._kernel_information(slot)
             found.append(
                 PciGpu(
                     pci_bus_id=nvml_bus_id(slot),
-                    pci_device_id=(_hex(self._read(device, "device")) << 16) | _hex(_NVIDIA),
+                    pci_device_id=device_id,
                     name=information.get("Model"),
                     # The kernel module prints question marks until it has initialised the GPU.
                     uuid=None if "?" in information.get("GPU UUID", "?") else information["GPU UUID"],
                 )
             )
         return tuple(found)
+
+    def nvswitches(self) -> t.Tuple[PciSwitch, ...]:
+        """NVSwitches on the PCI bus, in order of bus id."""
+        return tuple(PciSwitch(nvml_bus_id(slot), device_id) for slot, device_id in self._on_the_bus(_SWITCH_CLASSES))
 
     def kernel_module(self) -> KernelModule:
         text = self._read("proc/driver/nvidia/version") or ""
@@ -136,6 +144,14 @@ class Node:
             active=values.get("ActiveState") == "active",
             enabled=values.get("UnitFileState") == "enabled",
         )
+
+    def _on_the_bus(self, classes: t.Sequence[str]) -> t.Iterator[t.Tuple[str, int]]:
+        """Slot and device id of every NVIDIA device of these classes."""
+        base = "sys/bus/pci/devices"
+        for slot in self._list(base):
+            device = os.path.join(base, slot)
+            if self._read(device, "vendor") == _NVIDIA and (self._read(device, "class") or "")[:6] in classes:
+                yield slot, (_hex(self._read(device, "device")) << 16) | _hex(_NVIDIA)
 
     def _modinfo(self) -> t.Tuple[t.Optional[str], t.Optional[str]]:
         """Version and licence of the module that would be loaded into the running kernel."""

@@ -23,6 +23,7 @@ KEYS = {
     "aliases",
     "pci_device_ids",
     "architecture",
+    "minimum_driver",
     "mode_change_needs_reset",
     "mode_persists_across_reboot",
     "memory_units",

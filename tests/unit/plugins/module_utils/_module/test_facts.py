@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.node import 
     KernelModule,
     Package,
     PciGpu,
+    PciSwitch,
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import FakeDriver, FakeGpu
 
@@ -30,6 +31,7 @@ class FakeNode:
         self.packages = lambda: tuple(packages)
         self.secure_boot = lambda: "disabled"
         self.fabric_manager = lambda: FabricManager(True, True, False)
+        self.nvswitches = lambda: (PciSwitch("00000000:05:00.0", 0x22A310DE),)
 
 
 class Driver(FakeDriver):
@@ -70,6 +72,7 @@ def test_a_driver_that_works_tells_everything():
     }
     assert facts["secure_boot"] == "disabled"
     assert facts["fabric_manager"] == {"installed": True, "active": True, "enabled": False}
+    assert facts["nvswitches"] == [{"pci_bus_id": "00000000:05:00.0", "pci_device_id": "0x22A310DE"}]
     first, second = facts["gpus"]
     assert {key: first[key] for key in ("index", "uuid", "pci_bus_id", "pci_device_id", "name", "problem")} == {
         "index": 0,

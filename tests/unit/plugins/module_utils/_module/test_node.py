@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.node import 
     Node,
     Package,
     PciGpu,
+    PciSwitch,
     nvml_bus_id,
 )
 
@@ -95,6 +96,17 @@ def test_gpus_on_the_bus_are_found_without_a_driver(tree):
     assert node(tree).gpus() == (
         PciGpu("00000000:47:00.0", 0x20B510DE, None, None),
         PciGpu("00000000:C1:00.0", 0x20B510DE, None, None),
+    )
+
+
+def test_nvswitches_are_found_on_the_bus(tree):
+    pci(tree, "0000:47:00.0")
+    pci(tree, "0000:06:00.0", device="0x22a3", **{"class": "0x068000"})
+    pci(tree, "0000:05:00.0", device="0x22a3", **{"class": "0x068000"})
+    pci(tree, "0000:07:00.0", vendor="0x8086", **{"class": "0x068000"})
+    assert node(tree).nvswitches() == (
+        PciSwitch("00000000:05:00.0", 0x22A310DE),
+        PciSwitch("00000000:06:00.0", 0x22A310DE),
     )
 
 
