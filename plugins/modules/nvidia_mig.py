@@ -364,6 +364,11 @@ reboot_required:
   returned: always, also on failure once the plan is made
   type: bool
   sample: false
+busy:
+  description: Whether nothing but processes that use the GPUs stands in the way of the layout.
+  returned: on failure for that reason
+  type: bool
+  sample: true
 driver:
   description: How the GPUs were reached. V(nvml) or V(nvidia_smi).
   returned: always, also on failure once the plan is made

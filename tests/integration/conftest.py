@@ -75,6 +75,11 @@ class Node:
             "ansible_connection": "local",
             "ansible_become": False,  # the simulated node's root is whoever runs the tests
             "ansible_python_interpreter": self.python,
+            # Only the GPUs are simulated. The rest of this machine is left alone.
+            "nvidia_mig_boot": False,
+            "nvidia_mig_cdi_refresh": False,
+            "nvidia_mig_clients": [],
+            "nvidia_mig_mode_clients": [],
         }
 
     def _environment(self) -> t.Dict[str, str]:

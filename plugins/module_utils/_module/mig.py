@@ -18,9 +18,9 @@ from .._driver import lock, select
 from .._driver.errors import DriverError
 from .._mig import layout
 from .._mig.converge import converge
-from .._mig.errors import MigError
+from .._mig.errors import BusyError, MigError
+from .._mig.planning import plan_node
 from . import config, results
-from .planning import plan_node
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -60,6 +60,8 @@ def run(module: AnsibleModule) -> None:
             found = _bring(driver, wanted, params["disturb"], params["reset"], module.check_mode)
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
+    except BusyError as error:
+        module.fail_json(msg=str(error), changed=False, busy=True)
     except (MigError, DriverError) as error:
         module.fail_json(msg=str(error), changed=False)
     for result in found:

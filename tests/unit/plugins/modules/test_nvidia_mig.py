@@ -306,6 +306,15 @@ def test_busy_instances_are_refused_in_check_mode_too(node):
     assert "PID 4711 (python)" in refused(node(gpu), on(MIXED), check=True)
 
 
+def test_a_refusal_says_whether_only_processes_stand_in_the_way(node):
+    gpu = FakeGpu()
+    gpu.add("7g.40gb", 0)
+    gpu.use(0, 0, 4711, "python")
+    assert node(gpu).run(on(MIXED))["busy"] is True
+    assert "busy" not in node(gpu, FakeGpu(index=1)).run(on(MIXED), on({"7g.40gb": 2}, devices=[1]))
+    assert "busy" not in node(FakeGpu()).run(on({"7g.40gb": 2}))
+
+
 def test_a_mode_change_that_a_process_forbids_is_refused_in_check_mode_too(node):
     gpu = FakeGpu(board=H100, mode=False)
     gpu.use(pid=4711, name="python")

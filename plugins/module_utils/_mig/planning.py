@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
-from .._mig import words
-from .._mig.errors import BusyError, MigError
-from .._mig.plan import deferred_plan, plan
+from . import words
+from .errors import BusyError, MigError
+from .plan import deferred_plan, plan
 
 if t.TYPE_CHECKING:
     from .._driver.base import Driver
-    from .._mig.layout import Layout, Request
-    from .._mig.model import Gpu
-    from .._mig.operations import Plan
+    from .layout import Layout, Request
+    from .model import Gpu
+    from .operations import Plan
 
 
 class NodePlan(t.NamedTuple):
@@ -34,23 +34,28 @@ class NodePlan(t.NamedTuple):
 
 
 def plan_node(driver: Driver, layout: Layout, disturb: bool) -> NodePlan:
-    """Reads all GPUs and plans those that the layout names. Raises MigError with what every GPU has against it."""
+    """Reads all GPUs and plans those that the layout names.
+
+    Raises MigError with what every GPU has against it; BusyError where processes are all that is in the way.
+    """
     gpus = [driver.read(index) for index in range(driver.count())]
     requests = layout.resolve(gpus)
     plans = []
-    refused: t.List[t.Tuple[Gpu, str]] = []
+    refused: t.List[t.Tuple[Gpu, MigError]] = []
     for gpu in gpus:
         if gpu.index in requests:
             try:
-                plans.append(_plan(gpu, requests[gpu.index], disturb))
+                plans.append(plan_gpu(gpu, requests[gpu.index], disturb))
             except MigError as error:
-                refused.append((gpu, str(error)))
+                refused.append((gpu, error))
     if refused:
-        raise MigError(_together(refused))
+        busy = all(isinstance(error, BusyError) for _gpu, error in refused)
+        raise (BusyError if busy else MigError)(_together(refused))
     return NodePlan(tuple(plans), requests, disturb)
 
 
-def _plan(gpu: Gpu, request: Request, disturb: bool) -> Plan:
+def plan_gpu(gpu: Gpu, request: Request, disturb: bool) -> Plan:
+    """The plan of one GPU. Raises MigError where there is none."""
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
         found = deferred_plan(gpu)
     else:
@@ -69,11 +74,11 @@ def _refuse_clients(gpu: Gpu, found: Plan) -> None:
         )
 
 
-def _together(refused: t.Sequence[t.Tuple[Gpu, str]]) -> str:
+def _together(refused: t.Sequence[t.Tuple[Gpu, MigError]]) -> str:
     """One line for each reason, and not for each of the GPUs that share it."""
     alike: t.Dict[str, t.List[Gpu]] = {}
-    for gpu, text in refused:
-        alike.setdefault(text.replace(gpu.label, "\0"), []).append(gpu)
+    for gpu, error in refused:
+        alike.setdefault(str(error).replace(gpu.label, "\0"), []).append(gpu)
     return "\n".join(text.replace("\0", _names(gpus)) for text, gpus in alike.items())
 
 
