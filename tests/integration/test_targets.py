@@ -28,6 +28,7 @@ def fixture_run(make_node, tmp_path, workload):
         node.python = python or node.python
         variables = {
             "target": target,
+            "target_path": str(HERE / "targets" / target),
             "scenario": scenario,
             "driver": driver,
             "node": str(node.path),
