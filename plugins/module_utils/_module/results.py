@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from .._mig import render, words
-from .._mig.operations import SET_MODE, Operation
+from .._mig.operations import DESTROY_CI, DESTROY_GI, SET_MODE, Operation
 from .._mig.profile import compute_name
 from . import describe
 
@@ -43,7 +43,8 @@ def of_plan(plan: Plan) -> Result:
     operations = list(plan.operations)
     if plan.waiting:
         # Asked for again: nothing that is known stands in the way of it any more.
-        operations.insert(0, Operation(SET_MODE, enabled=_enabled(plan)))
+        gone = sum(operation.kind in (DESTROY_CI, DESTROY_GI) for operation in operations)
+        operations.insert(gone, Operation(SET_MODE, enabled=_enabled(plan)))
     kept = [_kept(plan.gpu, item) for item in plan.kept]
     created = [
         describe.gpu_instance(

@@ -222,6 +222,19 @@ def test_check_mode_sees_that_a_process_blocks_the_mode_change(node, reset):
     assert again["reset_required"] is True
 
 
+def test_a_mode_change_that_waited_is_made_once_nothing_blocks_it(node):
+    gpu = pending()
+    driver = node(gpu)
+    driver.run(on(MIXED))
+    gpu.activation = 0
+    checked, done = driver.run(on(MIXED), check=True), driver.run(on(MIXED))
+    assert checked["changed"] and done["changed"]
+    assert checked["operations"] == done["operations"]
+    assert [operation["kind"] for operation in done["operations"]][0] == "set_mode"
+    assert checked["diff"] == done["diff"]
+    assert done["reset_required"] is False
+
+
 def test_instances_are_not_given_up_for_a_mode_change_that_a_client_blocks(node):
     gpu = FakeGpu()
     gpu.add("1g.5gb", 0)
