@@ -1,0 +1,149 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command line of ``tests/lab/lab``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import typing as t
+
+from . import images, nodes
+from .places import GATEWAY, LABNS, PREFIX, LabError, call, say
+
+DEBIAN_PACKAGES = {
+    "podman": "podman",
+    "crun": "crun",
+    "mmdebstrap": "mmdebstrap",
+    "apt-ftparchive": "apt-utils",
+    "dpkg-deb": "dpkg",
+    "gpg": "gnupg",
+    "iptables": "iptables",
+    "nsenter": "util-linux",
+}
+HELPERS = {  # not on PATH
+    "/usr/lib/podman/netavark": "netavark",
+    "/usr/lib/podman/aardvark-dns": "aardvark-dns",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+}
+
+
+def prepare(_options: argparse.Namespace) -> None:
+    """Debian packages, only where something is missing."""
+    missing = [package for program, package in DEBIAN_PACKAGES.items() if not shutil.which(program)]
+    missing += [package for path, package in HELPERS.items() if not os.path.exists(path)]
+    if not missing:
+        return
+    if os.geteuid() or not shutil.which("apt-get"):
+        raise LabError(
+            "this machine lacks: %s (Debian's names). Install them, for example with\n"
+            "  sudo apt-get install --no-install-recommends %s" % (", ".join(missing), " ".join(missing))
+        )
+    say("installing Debian packages: " + ", ".join(missing))
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    call("apt-get", "-qq", "update", env=environment)
+    call("apt-get", "-qq", "install", "-y", "--no-install-recommends", *missing, env=environment)
+
+
+def up(options: argparse.Namespace) -> None:
+    prepare(options)
+    boards = options.board or ["A100-80GB"] * bool(options.gpus)
+    if options.gpus is not None and len(boards) == 1 and ":" not in boards[0]:
+        boards = ["%s:%d" % (boards[0], options.gpus)] if options.gpus else []
+    wishes = [
+        nodes.Wish(
+            name=name,
+            image=options.image,
+            boards=boards,
+            driver=options.driver,
+            open_module=options.open,
+            nvswitches=options.nvswitches,
+            simulator=options.simulator,
+            network=not options.cut_off,
+        )
+        for name in options.name
+    ]
+    for node in nodes.up(wishes):
+        print("%-28s %-15s %s" % (node.name, node.address, node.image))
+
+
+def down(options: argparse.Namespace) -> None:
+    if options.name:
+        nodes.remove(options.name)
+        return
+    nodes.everything_down()
+    call(LABNS, "--destroy")
+
+
+def show(_options: argparse.Namespace) -> None:
+    for node in nodes.running():
+        print("%-28s %-15s %-8s %s" % (node.name, node.address, "up" if node.running else "down", node.image))
+
+
+def build(options: argparse.Namespace) -> None:
+    prepare(options)
+    for name in options.name or images.IMAGES:
+        print(images.build(name))
+
+
+def execute(options: argparse.Namespace) -> int:
+    terminal = ["--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+    command = options.program or ["bash"]
+    return subprocess.run(
+        [str(LABNS), "podman", "exec", "--interactive", *terminal, options.name, *command], check=False
+    ).returncode
+
+
+def gateway(_options: argparse.Namespace) -> None:
+    print(GATEWAY)
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="lab", description="The test lab: nodes with simulated GPUs, and what they need.")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: t.Callable[[argparse.Namespace], t.Optional[int]], text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(run=run)
+        return made
+
+    command("prepare", prepare, "Install the Debian packages that the lab needs.")
+
+    image = command("image", build, "Build node images (all of them), where they are missing or out of date.")
+    image.add_argument("name", nargs="*", help="one of: %s" % ", ".join(images.IMAGES))
+
+    start = command("up", up, "Start nodes, anew if they are there.")
+    start.add_argument("name", nargs="+", help="begins with " + PREFIX)
+    start.add_argument("--image", default="bookworm", help="one of: %s" % ", ".join(images.IMAGES))
+    start.add_argument("--board", action="append", metavar="NAME[:COUNT]", help="GPUs, as for nvsim; repeatable")
+    start.add_argument("--gpus", type=int, metavar="COUNT", help="how many, where --board gives no count")
+    start.add_argument("--driver", metavar="VERSION", help="a driver is there already; otherwise the node is bare")
+    start.add_argument("--open", action="store_true", help="its kernel modules are the open ones")
+    start.add_argument("--nvswitch", dest="nvswitches", action="append", default=[], metavar="DEVICE", help="as 22a3")
+    start.add_argument("--cut-off", action="store_true", help="no network but the lab's own")
+    start.add_argument("--simulator", action="append", default=[], metavar="OPTION", help="more options for nvsim create")
+
+    end = command("down", down, "Remove these nodes; without a name: all, the network, and everything else of ours.")
+    end.add_argument("name", nargs="*")
+
+    command("show", show, "List the nodes.")
+    command("gateway", gateway, "Print the address under which nodes reach this machine.")
+
+    inside = command("exec", execute, "Run a command on a node (a shell).")
+    inside.add_argument("name")
+    inside.add_argument("program", nargs=argparse.REMAINDER)
+    return top
+
+
+def main(arguments: t.Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        return options.run(options) or 0
+    except LabError as problem:
+        print("error: %s" % problem, file=sys.stderr)
+        return 1

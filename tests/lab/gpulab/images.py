@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Node images: systemd machines made of Debian packages alone, and look-alikes of other distributions upon them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import typing as t
+from pathlib import Path
+
+from .places import BUILDING, HERE, LabError, alone, fingerprint, podman, call, say, succeeds, LABNS
+
+PACKAGES = (
+    "ca-certificates dbus gnupg iproute2 kmod openssh-server pciutils procps psmisc python3 python3-apt python3-debian"
+    " sudo systemd systemd-sysv"
+).split()
+COMPONENTS = "main,contrib,non-free,non-free-firmware"
+RECIPES = HERE / "images"
+LABEL = "gpufleet.lab"
+
+
+class Image(t.NamedTuple):
+    """``suite``: made by mmdebstrap; else ``recipe``, run in a container of ``base``."""
+
+    suite: t.Optional[str] = None
+    packages: t.Sequence[str] = ()
+    base: t.Optional[str] = None
+    recipe: t.Sequence[str] = ()
+
+
+IMAGES: t.Mapping[str, Image] = {
+    "bookworm": Image(suite="bookworm"),
+    "trixie": Image(suite="trixie"),
+}
+
+
+def reference(name: str) -> str:
+    return "localhost/gpufleet-node:" + name
+
+
+def needs(name: str) -> str:
+    """A fingerprint of everything that an image is made of."""
+    image = IMAGES[name]
+    parts: t.List[t.Union[str, Path]] = [repr(image), *sorted(RECIPES.iterdir())]
+    if image.base:
+        parts.append(needs(image.base))
+    return fingerprint(" ".join(PACKAGES), *parts)
+
+
+def build(name: str) -> str:
+    """Make an image if it is not there as it should be, and return its reference."""
+    if name not in IMAGES:
+        raise LabError("no image %s; there are: %s" % (name, ", ".join(IMAGES)))
+    image, wanted = IMAGES[name], needs(name)
+    with alone("image-" + name):
+        found = ""
+        if succeeds(LABNS, "podman", "image", "exists", reference(name)):
+            found = podman("image", "inspect", "--format", '{{index .Labels "%s"}}' % LABEL, reference(name)).strip()
+        if found == wanted:
+            return reference(name)
+        say("building the node image %s (about half a minute)" % name)
+        BUILDING.mkdir(parents=True, exist_ok=True)
+        if image.suite:
+            bootstrap(name, image, wanted)
+        else:
+            derive(name, image, wanted)
+        podman("image", "prune", "--force")
+    return reference(name)
+
+
+def settings(wanted: str) -> t.Iterator[str]:
+    for change in ('CMD ["/sbin/init"]', "STOPSIGNAL SIGRTMIN+3", "LABEL %s=%s" % (LABEL, wanted)):
+        yield from ("--change", change)
+
+
+def bootstrap(name: str, image: Image, wanted: str) -> None:
+    """From Debian's packages. The package lists stay in: apt would take their empty folder for a fresh one."""
+    work = Path(tempfile.mkdtemp(prefix="image-", dir=BUILDING))
+    try:
+        archive = work / "root.tar"
+        call(
+            *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists"),
+            "--components=" + COMPONENTS,
+            "--include=" + ",".join([*PACKAGES, *image.packages]),
+            "--customize-hook=sh %s/debian.sh \"$1\"" % RECIPES,
+            *(t.cast(str, image.suite), archive),
+            *filter(None, [os.environ.get("GPUFLEET_DEBIAN_MIRROR")]),
+        )
+        podman("import", "--quiet", *settings(wanted), archive, reference(name))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def derive(name: str, image: Image, wanted: str) -> None:
+    container = "gpufleet-image-" + name
+    base = build(t.cast(str, image.base))
+    podman("rm", "--force", "--time", "1", "--ignore", container)
+    try:
+        podman(
+            *("run", "--name", container, "--privileged", "--volume", "%s:/recipes:ro" % RECIPES, base),
+            *("sh", "-e", "/recipes/" + image.recipe[0], *image.recipe[1:]),
+        )
+        podman("commit", "--quiet", *settings(wanted), container, reference(name))
+    finally:
+        podman("rm", "--force", "--time", "1", "--ignore", container)

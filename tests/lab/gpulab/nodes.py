@@ -1,0 +1,195 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Nodes: systemd machines in containers, each with an address, hardware and a kernel of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+import typing as t
+from pathlib import Path
+
+from . import images, shared
+from .places import GATEWAY, HERE, LABNS, LAB, NETWORK, NODES, PREFIX, SUBNET, LabError, alone, call, podman, succeeds
+
+FIRST, LAST = 11, 250  # addresses for nodes
+STORES = ("containerd", "docker")  # /var/lib/...: an overlay cannot lie on an overlay
+READY = 60  # seconds; a node needs one or two
+
+
+class Wish(t.NamedTuple):
+    name: str
+    image: str = "bookworm"
+    boards: t.Sequence[str] = ()  # as `nvsim create --board`
+    driver: t.Optional[str] = None  # a driver that is there already
+    open_module: bool = False
+    nvswitches: t.Sequence[str] = ()  # PCI device ids
+    simulator: t.Sequence[str] = ()  # further options of `nvsim create`
+    network: bool = True
+
+
+class Node(t.NamedTuple):
+    name: str
+    address: str
+    image: str
+    running: bool
+
+
+def checked(name: str) -> str:
+    if not name.startswith(PREFIX) or name == NETWORK:
+        raise LabError("a node's name begins with %s: %s" % (PREFIX, name))
+    return name
+
+
+def network() -> None:
+    if succeeds(LABNS, "podman", "network", "exists", NETWORK):
+        return
+    remember_the_machine()
+    podman("network", "create", "--subnet", SUBNET + ".0/24", "--gateway", GATEWAY, NETWORK)
+
+
+def remember_the_machine() -> None:
+    """The settings that a network of containers changes for the whole machine, to set them back afterwards."""
+    path = LAB / "machine.json"
+    if not path.exists():
+        forwarding = Path("/proc/sys/net/ipv4/ip_forward").read_text().strip()
+        path.write_text(json.dumps({"ip_forward": forwarding, "chains": chains()}))
+
+
+def chains() -> t.Dict[str, t.List[str]]:
+    """Names of all iptables chains, by table."""
+    found = {}
+    for table in ("filter", "nat"):
+        listed = call("iptables", "-w", "-t", table, "-S").splitlines() if shutil.which("iptables") else []
+        found[table] = [line.split()[1] for line in listed if line.startswith("-N ")]
+    return found
+
+
+def running() -> t.List[Node]:
+    """All nodes of this checkout, also the ones that stand still."""
+    listed = json.loads(podman("ps", "--all", "--format", "json", "--filter", "label=gpufleet.node") or "[]")
+    return [
+        Node(each["Names"][0], each["Labels"]["gpufleet.node"], each["Image"], each["State"] == "running")
+        for each in listed
+    ]
+
+
+def free_address() -> str:
+    taken = {node.address for node in running()}
+    for last in range(FIRST, LAST + 1):
+        address = "%s.%d" % (SUBNET, last)
+        if address not in taken:
+            return address
+    raise LabError("all %d addresses of the lab are taken: tests/lab/lab down" % (LAST - FIRST + 1))
+
+
+def mac(address: str) -> str:
+    """Fixed by the address: the machine remembers for a while who had it last."""
+    return "02:00:" + ":".join("%02x" % int(part) for part in address.split("."))
+
+
+def up(wishes: t.Sequence[Wish]) -> t.List[Node]:
+    """Start nodes, in place of any that have their names, and wait until systemd says that all is well."""
+    references = {image: images.build(image) for image in {wish.image for wish in wishes}}
+    shared.prepare()
+    remove([checked(wish.name) for wish in wishes])
+    made = []
+    with alone("nodes"):
+        network()
+        for wish in wishes:
+            made.append(start(wish, references[wish.image], free_address()))
+    for node in made:
+        wait_for(node.name)
+    return made
+
+
+def start(wish: Wish, reference: str, address: str) -> Node:
+    home = NODES / wish.name
+    for store in STORES:
+        (home / store).mkdir(parents=True)
+    (home / "nvsim").mkdir()
+    create = [option for board in wish.boards for option in ("--board", board)]
+    hardware = {
+        "create": [*create, "--seed", wish.name, *wish.simulator] if wish.boards else None,
+        "nvswitches": list(wish.nvswitches),
+        "driver": wish.driver,
+        "flavour": "open" if wish.open_module else "proprietary",
+    }
+    (home / "nvsim" / "hardware.json").write_text(json.dumps(hardware, indent=2) + "\n")
+    volumes = ["%s:/opt/gpufleet-lab:ro" % shared.SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
+    volumes += ["%s:/var/lib/%s" % (home / store, store) for store in STORES]
+    podman(
+        *("run", "--detach", "--privileged", "--systemd=always", "--restart=always"),
+        *("--name", wish.name, "--hostname", wish.name, "--label", "gpufleet.node=" + address),
+        *("--network", NETWORK, "--ip", address, "--mac-address", mac(address)),
+        *(part for volume in volumes for part in ("--volume", volume)),
+        reference,
+    )
+    if not wish.network:
+        cut_off(wish.name)
+    return Node(wish.name, address, reference, True)
+
+
+def cut_off(name: str) -> None:
+    """No way out but to the lab's own gateway, as on an air-gapped site."""
+    podman("exec", name, "ip", "route", "replace", "unreachable", "default")
+    podman("exec", name, "sh", "-c", "echo >/etc/resolv.conf")
+
+
+def wait_for(name: str) -> None:
+    said = ""
+    deadline = time.monotonic() + READY
+    while time.monotonic() < deadline:
+        answer = subprocess.run(
+            [str(LABNS), "podman", "exec", name, "systemctl", "is-system-running"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        said = answer.stdout.strip() or answer.stderr.strip()
+        if said == "running":
+            return
+        if said == "degraded":
+            failed = podman("exec", name, "systemctl", "list-units", "--failed", "--plain", "--no-legend")
+            log = podman("exec", name, "journalctl", "--no-pager", "--lines=30", "--priority=warning")
+            raise LabError("%s is up, but not well:\n%s%s" % (name, failed, log))
+        time.sleep(0.2)
+    raise LabError("%s is not up after %d seconds: %s" % (name, READY, said))
+
+
+def remove(names: t.Sequence[str]) -> None:
+    if names:
+        podman("rm", "--force", "--time", "1", "--ignore", *names)
+    for name in names:
+        shutil.rmtree(NODES / checked(name), ignore_errors=True)
+
+
+def everything_down() -> None:
+    """No container, network, interface or rule of ours stays, nor what they changed on the machine."""
+    podman("rm", "--all", "--force", "--time", "1")
+    shutil.rmtree(NODES, ignore_errors=True)
+    if succeeds(LABNS, "podman", "network", "exists", NETWORK):
+        podman("network", "rm", "--force", NETWORK)
+    put_the_machine_back()
+
+
+def put_the_machine_back() -> None:
+    path = LAB / "machine.json"
+    if not path.exists():
+        return
+    before = json.loads(path.read_text())
+    Path("/proc/sys/net/ipv4/ip_forward").write_text(before["ip_forward"])
+    for table, now in chains().items():
+        ours = [chain for chain in now if chain not in before["chains"][table] and chain.startswith("NETAVARK")]
+        for rule in call("iptables", "-w", "-t", table, "-S").splitlines() if ours else []:
+            if rule.startswith("-A ") and any(" -j %s" % chain in rule + " " for chain in ours):
+                subprocess.run("iptables -w -t %s -D %s" % (table, rule[3:]), shell=True, check=True)
+        for action in ("-F", "-X"):
+            for chain in ours:
+                call("iptables", "-w", "-t", table, action, chain)
+    path.unlink()

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where the lab keeps things, and how it runs programs."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import typing as t
+import zlib
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[3]
+HERE = TOP / "tests" / "lab"
+CACHE = TOP / ".cache"
+LAB = CACHE / "lab"
+NODES = LAB / "nodes"
+SHARED = LAB / "opt"  # every node's /opt/gpufleet-lab
+BUILDING = LAB / "building"
+LABNS = HERE / "labns"
+PREFIX = "gpufleet-"
+NETWORK = "gpufleet-lab"
+
+# Each checkout has a network of its own, so that two on one machine do not meet.
+_OCTET = 16 + zlib.crc32(str(TOP).encode()) % 224
+SUBNET = os.environ.get("GPUFLEET_LAB_SUBNET", "10.89.%d" % _OCTET)
+GATEWAY = SUBNET + ".1"
+PORT = 8099
+
+
+class LabError(Exception):
+    """What the lab says before it ends."""
+
+
+def say(text: str) -> None:
+    print("==> " + text, file=sys.stderr, flush=True)
+
+
+def call(*command: t.Union[str, Path], **options: t.Any) -> str:
+    """Run a program and return what it prints; what it says on failure becomes the error."""
+    options.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run([str(part) for part in command], text=True, capture_output=True, check=False, **options)
+    if done.returncode:
+        said = (done.stderr + done.stdout).strip()
+        raise LabError("%s ended with status %d\n%s" % (" ".join(map(str, command)), done.returncode, said[-4000:]))
+    return done.stdout
+
+
+def podman(*arguments: t.Union[str, Path], **options: t.Any) -> str:
+    return call(LABNS, "podman", *arguments, **options)
+
+
+def succeeds(*command: t.Union[str, Path]) -> bool:
+    done = subprocess.run([str(part) for part in command], capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    return done.returncode == 0
+
+
+def fingerprint(*parts: t.Union[str, Path]) -> str:
+    """Of texts and of files' content, to know whether what was made of them is still right."""
+    digest = hashlib.sha256()
+    for part in parts:
+        content = part.read_bytes() if isinstance(part, Path) else part.encode()
+        digest.update(b"%d:" % len(content) + content)
+    return digest.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def alone(name: str) -> t.Iterator[None]:
+    """One at a time among all that run on this checkout."""
+    LAB.mkdir(parents=True, exist_ok=True)
+    with open(LAB / (name + ".lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What every node finds in /opt/gpufleet-lab: the simulator, and the programs that play its kernel."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tempfile
+import typing as t
+from pathlib import Path
+
+from .places import BUILDING, CACHE, HERE, SHARED, TOP, LabError, alone, call, fingerprint, say
+
+SIMULATOR = CACHE / "simulator" / "libnvidia-ml.so.1"
+SMI_VERSIONS = ("550.163.01", "535.261.03")  # of Debian's packages; the first that was fetched serves all nodes
+
+
+def real_nvidia_smi() -> t.Optional[Path]:
+    paths = [CACHE / "nvidia-smi" / version / "nvidia-smi" for version in SMI_VERSIONS]
+    return next((path for path in paths if path.exists()), None)
+
+
+def sources() -> t.Dict[str, Path]:
+    """What goes where, below the shared folder."""
+    found = {"bin/" + path.name: path for path in (HERE / "node").iterdir()}
+    found["lib/libnvidia-ml.so.1"] = SIMULATOR
+    smi = real_nvidia_smi()
+    if smi:
+        found["bin/nvidia-smi.real"] = smi
+    simulator = TOP / "tests" / "simulator"
+    files = [simulator / "nvsim", simulator / "bin" / "nvidia-smi"]
+    for folder in (simulator / "simulated", simulator / "data", simulator / "recorded"):
+        files += [path for path in folder.iterdir() if path.is_file()]
+    files += (TOP / "plugins" / "plugin_utils" / "boards").glob("*.yml")
+    found.update({str(path.relative_to(TOP)): path for path in files})
+    yaml = importlib.util.find_spec("yaml")
+    if not yaml or not yaml.origin:
+        raise LabError("PyYAML is missing: call the lab through tests/lab/lab, which uses the project's environment")
+    found.update({"python/yaml/" + path.name: path for path in Path(yaml.origin).parent.glob("*.py")})
+    return found
+
+
+def prepare() -> None:
+    """Bring the shared folder up to date. Running nodes see it change, one whole file after the other."""
+    call("make", "-s", "-C", TOP / "tests" / "simulator")
+    with alone("opt"):
+        wanted = sources()
+        stamp = SHARED / ".stamp"
+        mark = fingerprint(*(part for name, path in sorted(wanted.items()) for part in (name, path)))
+        if stamp.exists() and stamp.read_text() == mark:
+            return
+        say("putting the simulator where nodes find it")
+        for name, path in wanted.items():
+            place(path, SHARED / name)
+        libcuda(SHARED / "lib" / "libcuda.so.1")
+        link = SHARED / ".cache" / "simulator"
+        if not link.is_symlink():
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to("../lib")
+        stamp.write_text(mark)
+
+
+def place(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = target.with_name(".new-" + target.name)
+    shutil.copy(source, new)
+    os.replace(new, target)
+
+
+def libcuda(target: Path) -> None:
+    """A library of that name and nothing in it: CDI specifications list it, and no program here uses CUDA."""
+    BUILDING.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILDING) as work:
+        made = Path(work) / "libcuda.so.1"
+        call(
+            *(os.environ.get("CC", "cc"), "-shared", "-Wl,-soname,libcuda.so.1"),
+            *("-x", "c", "/dev/null", "-o", made),
+        )
+        place(made, target)
