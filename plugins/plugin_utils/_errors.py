@@ -15,6 +15,8 @@ from ansible.errors import AnsibleFilterError
 
 from ..module_utils._mig.errors import MigError
 from ._boards import BoardError
+from ._driver_error import DriverRefusal
+from ._openpgp import KeyProblem
 
 P = t.ParamSpec("P")
 R = t.TypeVar("R")
@@ -27,7 +29,7 @@ def refusing(plugin: t.Callable[P, R]) -> t.Callable[P, R]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return plugin(*args, **kwargs)
-        except (MigError, BoardError) as error:
+        except (MigError, BoardError, DriverRefusal, KeyProblem) as error:
             raise AnsibleFilterError(str(error)) from error
 
     return wrapper

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: mig_problems
+short_description: Everything that is wrong with a MIG layout, before any node is touched
+version_added: 0.1.0
+author: The gpufleet.node authors (@gpufleet)
+description:
+  - Checks a layout against the GPUs of a node, with no GPU at hand, and tells each problem that it has.
+  - The modules and the other filters stop at the first problem. This one is for checking a whole inventory at once.
+positional: _input, gpus, driver
+options:
+  _input:
+    description:
+      - The layout. See the option O(gpufleet.node.nvidia_mig#module:layout).
+    type: raw
+    required: true
+  gpus:
+    description:
+      - The GPUs of the facts, or a list of boards in order of index, each by model, alias or PCI device id.
+      - Without them, only that is checked which does not depend on the GPUs.
+    type: list
+    elements: raw
+  driver:
+    description:
+      - Version (V(580.95.05)) or branch (V(580)) of the driver that the node will have. MIG needs a later one on some boards.
+    type: str
+seealso:
+  - plugin: gpufleet.node.mig_feasible
+    plugin_type: test
+  - module: gpufleet.node.nvidia_mig
+"""
+
+EXAMPLES = r"""
+- name: Refuse a layout that the node's boards cannot hold
+  ansible.builtin.assert:
+    that: problems == []
+    fail_msg: "{{ problems | join('; ') }}"
+  vars:
+    problems: "{{ nvidia_mig_layout | gpufleet.node.mig_problems(gpus=['A100-80GB', 'A100-80GB'], driver='580') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The problems, each a sentence that names entry, GPU and remedy. Empty where there is none.
+  type: list
+  elements: str
+"""
+
+import typing as t
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems
+
+
+def mig_problems(layout: object, gpus: object = None, driver: str | int | None = None) -> list[str]:
+    return _problems.of_layout(layout, gpus, None if driver is None else str(driver))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., list[str]]]:
+        return {"mig_problems": mig_problems}
