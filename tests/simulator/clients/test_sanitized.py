@@ -67,4 +67,5 @@ def test_nothing_reads_or_writes_amiss(
         command = [str(smi.program), *view]
         said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert said.returncode in (0, 19, 255), (view, said.stderr)
-        assert said.stderr == "", view
+        # What nvidia-smi's hwloc says of a machine without /sys is not ours.
+        assert [line for line in said.stderr.splitlines() if not line.startswith("hwloc/")] == [], view
