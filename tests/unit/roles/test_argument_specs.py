@@ -19,7 +19,9 @@ def read(path):
 
 
 def options(role):
-    return read(role / "meta" / "argument_specs.yml")["argument_specs"]["main"]["options"]
+    """Of every entry point."""
+    specs = read(role / "meta" / "argument_specs.yml")["argument_specs"]
+    return {name: option for spec in specs.values() for name, option in spec.get("options", {}).items()}
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

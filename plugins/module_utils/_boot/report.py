@@ -1,0 +1,35 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What is said on the way: lines for the journal, or for whoever runs it by hand."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+ERROR, WARNING, INFO = 3, 4, 6  # as syslog numbers them
+
+
+class Report:
+    """Writes whole lines, so that threads do not mix theirs, and without a buffer that could be lost."""
+
+    def __init__(self, descriptor: int = 1, journal: t.Optional[bool] = None) -> None:
+        self._descriptor = descriptor
+        self._journal = bool(os.environ.get("JOURNAL_STREAM")) if journal is None else journal
+
+    def info(self, text: str) -> None:
+        self._write(INFO, text)
+
+    def warning(self, text: str) -> None:
+        self._write(WARNING, text)
+
+    def error(self, text: str) -> None:
+        self._write(ERROR, text)
+
+    def _write(self, level: int, text: str) -> None:
+        line = " / ".join(text.strip().splitlines())
+        os.write(self._descriptor, ("%s%s\n" % ("<%d>" % level if self._journal else "", line)).encode("utf-8"))

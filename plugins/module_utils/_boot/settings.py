@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What is to be restored at boot: the file that the role wrote on the node."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from .._driver import lock, select
+from .._mig import layout
+from .._mig.errors import LayoutError
+
+DEFAULT_PATH = "/etc/gpufleet/mig-layout.json"
+VERSION = 1
+REMEDY = "Run the role gpufleet.node.nvidia_mig for this node"
+
+
+class SettingsError(Exception):
+    """There is nothing to go by. The message names the file and the remedy."""
+
+
+class Settings(t.NamedTuple):
+    """The file's content, checked. Seconds where nothing else is said."""
+
+    layout: layout.Layout
+    reset: bool = False
+    disturb: bool = True
+    driver: str = select.AUTO
+    driver_wait: float = 60
+    lock_path: str = lock.DEFAULT_PATH
+    lock_wait: float = 120
+    time_limit: float = 300
+    access_group: str = ""  # none: access is left as it is
+    access_capabilities: t.Tuple[str, ...] = ()
+
+
+_KINDS: t.Dict[str, t.Tuple[type, ...]] = {
+    "reset": (bool,),
+    "disturb": (bool,),
+    "driver": (str,),
+    "driver_wait": (int, float),
+    "lock_path": (str,),
+    "lock_wait": (int, float),
+    "time_limit": (int, float),
+    "access_group": (str,),
+    "access_capabilities": (list,),
+}
+
+
+def read(path: str) -> Settings:
+    """Raises SettingsError."""
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return parse(json.load(handle))
+    except (OSError, ValueError, LayoutError) as error:
+        raise SettingsError("%s: %s. %s" % (path, error, REMEDY)) from error
+
+
+def parse(data: t.Any) -> Settings:
+    """Raises ValueError or LayoutError for anything that the role would not have written."""
+    if not isinstance(data, dict) or data.get("version") != VERSION:
+        raise ValueError("not a file of version %d" % VERSION)
+    fields = {key: value for key, value in data.items() if key not in ("version", "layout")}
+    for key, value in fields.items():
+        if key not in _KINDS:
+            raise ValueError("unknown key %s" % key)
+        if not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and bool not in _KINDS[key]):
+            raise ValueError("%s is %r" % (key, value))
+    if fields.get("driver", select.AUTO) not in select.NAMES:
+        raise ValueError("driver is %r, and must be one of %s" % (fields["driver"], ", ".join(select.NAMES)))
+    if "access_capabilities" in fields:
+        fields["access_capabilities"] = tuple(fields["access_capabilities"])
+    return Settings(layout.parse(data.get("layout")), **fields)

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The module nvidia_mig_engine: the engine that the module itself runs with, as plain files on the node.
+
+Ansible has brought it here already, packed into the module. What is unpacked is therefore what
+was tested with the module, and costs one task in place of one for each file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import typing as t
+
+from .._boot import restore
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "path": {"type": "path", "default": "/usr/local/lib/gpufleet"},
+        "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+    }
+}
+PACKAGE = "gpufleet_mig"
+PARTS = ("_mig", "_driver", "_boot")
+_ROOT = restore.__name__.rsplit(".", 2)[0]  # the package that holds the parts, whatever it is called here
+
+Files = t.Dict[str, bytes]
+
+
+def run(module: AnsibleModule) -> None:
+    path = os.path.join(module.params["path"], PACKAGE)
+    wanted = sources() if module.params["state"] == "present" else {}
+    try:
+        found = read(path)
+        changed = found != wanted or (not wanted and os.path.lexists(path))
+        if changed and not module.check_mode:
+            replace(path, wanted)
+    except OSError as error:
+        module.fail_json(msg="The engine cannot be put to %s: %s. Run as root (become: true)" % (path, error), changed=False)
+    module.exit_json(
+        changed=changed,
+        path=path,
+        python=sys.executable,
+        diff={"before_header": path, "after_header": path, "before": _names(found, wanted), "after": _names(wanted, found)},
+    )
+
+
+def sources() -> Files:
+    """The engine's files by their paths below the package, out of wherever Python has loaded them from."""
+    files = {}
+    for name, module in sorted(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        below = name[len(_ROOT) + 1 :] if name.startswith(_ROOT + ".") else ""
+        if below.split(".")[0] not in PARTS or spec is None or spec.submodule_search_locations is not None:
+            continue
+        text = spec.loader.get_source(name)
+        if text is None:
+            raise RuntimeError("the source of %s is not there" % name)
+        files[below.replace(".", "/") + ".py"] = text.encode("utf-8")
+    return files
+
+
+def read(path: str) -> Files:
+    """What lies below the path, without what Python has compiled of it."""
+    files = {}
+    for directory, names, leaves in os.walk(path):
+        names[:] = [name for name in names if name != "__pycache__"]
+        for leaf in leaves:
+            full = os.path.join(directory, leaf)
+            with open(full, "rb") as handle:
+                files[os.path.relpath(full, path)] = handle.read()
+    return files
+
+
+def replace(path: str, files: Files) -> None:
+    """Put the files in the place of all that is there. What an interrupted run leaves does no harm to the next."""
+    parent = os.path.dirname(path)
+    os.makedirs(parent, mode=0o755, exist_ok=True)
+    # In the same directory, so that moving it is one step, and no reader ever sees half of an engine.
+    fresh = tempfile.mkdtemp(prefix=".%s-" % PACKAGE, dir=parent)
+    try:
+        for name, content in files.items():
+            _write(os.path.join(fresh, "new", name), content)
+        if os.path.lexists(path):
+            os.rename(path, os.path.join(fresh, "old"))
+        if files:
+            os.rename(os.path.join(fresh, "new"), path)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    if not files and not os.listdir(parent):
+        os.rmdir(parent)
+
+
+def _write(path: str, content: bytes) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    with open(path, "wb") as handle:
+        os.fchmod(handle.fileno(), 0o644)
+        handle.write(content)
+
+
+def _names(here: Files, there: Files) -> str:
+    """The files that differ, one a line."""
+    return "".join(
+        "%s (%d bytes)\n" % (name, len(content)) for name, content in sorted(here.items()) if there.get(name) != content
+    )

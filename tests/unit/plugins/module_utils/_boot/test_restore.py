@@ -1,0 +1,247 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Restoring at boot, over a node in memory."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._boot import restore, settings
+from ansible_collections.gpufleet.node.plugins.module_utils._boot.report import Report
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors, select
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import H100, FakeDriver, FakeGpu
+
+LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.20gb": 1, "1g.5gb": 2}}]
+HELD = ["1g.5gb", "1g.5gb", "3g.20gb"]
+
+
+@pytest.fixture(name="boot")
+def fixture_boot(tmp_path, monkeypatch, capfd):
+    """Runs the command on GPUs; returns its exit status and what it printed."""
+    monkeypatch.setattr(restore, "_POLL_SECONDS", 0.01)
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+
+    def boot(driver, *arguments, layout=None, opening=(), **values):
+        problems = list(opening)
+
+        def open_driver(_choice):
+            if problems:
+                raise problems.pop(0)
+            driver.open()
+            return driver
+
+        monkeypatch.setattr(select, "open_driver", open_driver)
+        path = tmp_path / "mig-layout.json"
+        values.setdefault("lock_path", str(tmp_path / "lock"))
+        path.write_text(json.dumps(dict({"version": 1, "layout": layout or LAYOUT, "driver_wait": 0.1}, **values)))
+        status = restore.main(["--settings", str(path), *arguments])
+        return status, capfd.readouterr().out
+
+    return boot
+
+
+def held(gpu):
+    return sorted(what.name for what, _place, _cis in gpu.instances.values())
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_an_empty_gpu_gets_its_layout(boot, mode):
+    """After a reboot, Ampere has the mode and no instances, Hopper not even the mode."""
+    gpus = FakeGpu(mode=mode), FakeGpu(index=1, mode=mode)
+    status, said = boot(FakeDriver(*gpus))
+    assert status == 0
+    assert [held(gpu) for gpu in gpus] == [HELD, HELD]
+    lines = said.splitlines()
+    assert [line.split()[:2] for line in lines] == [["GPU", "0"], ["GPU", "1"]]
+    assert all(line.endswith("|  restored") and "|3g.20gb " in line for line in lines)
+
+
+def test_what_is_there_is_left_untouched(boot):
+    driver = FakeDriver(FakeGpu())
+    boot(driver)
+    driver.calls.clear()
+    status, said = boot(driver)
+    assert (status, driver.writes) == (0, [])
+    assert said.endswith("  as wanted already\n")
+
+
+def test_check_changes_nothing_and_tells_by_its_status(boot, tmp_path):
+    driver = FakeDriver(FakeGpu())
+    status, said = boot(driver, "--check")
+    assert (status, driver.writes) == (1, [])
+    assert "would become GPU 0 " in said
+    assert not (tmp_path / "lock").exists()
+    boot(driver)
+    status, said = boot(driver, "--check")
+    assert status == 0
+    assert said.endswith("|  as wanted\n")
+
+
+def test_gpus_that_the_layout_does_not_name_are_left_alone(boot):
+    gpus = FakeGpu(), FakeGpu(index=1)
+    status, said = boot(FakeDriver(*gpus), layout=[dict(LAYOUT[0], devices=[1])])
+    assert status == 0
+    assert [held(gpu) for gpu in gpus] == [[], HELD]
+    assert said.splitlines()[0].endswith("not in the layout, left alone")
+
+
+def test_a_gpu_in_use_keeps_what_it_has_and_the_others_get_theirs(boot):
+    busy, idle = FakeGpu(), FakeGpu(index=1)
+    busy.add("7g.40gb", 0)
+    busy.use(0, 0, 4711, "python")
+    status, said = boot(FakeDriver(busy, idle))
+    assert status == 1
+    assert [held(busy), held(idle)] == [["7g.40gb"], HELD]
+    assert "PID 4711 (python)" in said
+
+
+def test_a_gpu_that_cannot_be_read_does_not_keep_the_others_from_their_layout(boot):
+    gpus = FakeGpu(), FakeGpu(index=1)
+    driver = FakeDriver(*gpus)
+    driver.fail[("read", 0)] = errors.GPU_IS_LOST
+    status, said = boot(driver)
+    assert status == 1
+    assert [held(gpu) for gpu in gpus] == [[], HELD]
+    assert said.startswith("GPU 0 cannot be read, and is left as it is: read: GPU_IS_LOST")
+
+
+def test_a_failure_is_put_back_and_said(boot):
+    gpu = FakeGpu()
+    gpu.add("2g.10gb", 0)
+    driver = FakeDriver(gpu)
+    driver.fail[("create_gpu_instance", 1)] = errors.INSUFFICIENT_RESOURCES
+    status, said = boot(driver)
+    assert status == 1
+    assert held(gpu) == ["2g.10gb"]
+    assert "FAILED: " in said
+    assert "It is as it was before" in said
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_gpu_is_reset_only_where_that_was_allowed(boot, reset):
+    gpu = FakeGpu(mode=False, activation=errors.RESET_REQUIRED)
+    driver = FakeDriver(gpu)
+    status, said = boot(driver, reset=reset)
+    assert ("reset" in driver.writes) == reset
+    assert (status, held(gpu)) == ((0, HELD) if reset else (1, []))
+    assert ("not as wanted yet" in said) != reset
+
+
+def test_hopper_with_a_client_is_left_alone(boot):
+    gpu = FakeGpu(board=H100, mode=False)
+    gpu.use(pid=4711, name="dcgm")
+    driver = FakeDriver(gpu)
+    status, said = boot(driver, layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
+    assert (status, driver.writes) == (1, [])
+    assert "PID 4711 (dcgm)" in said
+
+
+# --- the driver
+
+
+def down(code=errors.DRIVER_NOT_LOADED):
+    return DriverError(code, "nvmlInit")
+
+
+def test_a_driver_that_comes_up_late_is_waited_for(boot):
+    gpu = FakeGpu()
+    status, said = boot(FakeDriver(gpu), opening=[down(), down()], driver_wait=60)
+    assert (status, held(gpu)) == (0, HELD)
+    assert said.count("Waiting up to 60 seconds for the NVIDIA driver: nvmlInit: DRIVER_NOT_LOADED") == 1
+
+
+def test_without_a_driver_the_node_is_left_as_it_is(boot):
+    status, said = boot(FakeDriver(), opening=[down()] * 100000)
+    assert status == 3
+    assert "The NVIDIA driver is not up, so the GPUs are left as they are: nvmlInit: DRIVER_NOT_LOADED" in said
+    assert "restart gpufleet-mig-restore.service" in said
+
+
+@pytest.mark.parametrize("code", [errors.NO_PERMISSION, errors.LIB_RM_VERSION_MISMATCH])
+def test_what_waiting_does_not_mend_is_not_waited_for(boot, code):
+    assert boot(FakeDriver(), opening=[down(code)], driver_wait=100000)[0] == 3
+
+
+def test_a_driver_without_gpus_is_not_up(boot):
+    status, said = boot(FakeDriver())
+    assert status == 3
+    assert "the driver knows no GPU" in said
+
+
+# --- the lock, the file, the limit
+
+
+def test_another_run_is_waited_for_only_so_long(boot, tmp_path):
+    driver = FakeDriver(FakeGpu())
+    with open(tmp_path / "lock", "w", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        status, said = boot(driver, lock_wait=0)
+    assert (status, driver.writes) == (1, [])
+    assert "Another run is changing the MIG layout of this node" in said
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (None, "No such file"),
+        ("{", "Expecting"),
+        ('{"version": 2, "layout": []}', "not a file of version 1"),
+        ('{"version": 1, "layout": []}', "the layout is empty"),
+        ('{"version": 1, "layout": [{"devices": "all"}]}', "has no mig_enabled"),
+        ('{"version": 1, "layout": [], "resett": true}', "unknown key resett"),
+        ('{"version": 1, "layout": [], "reset": "yes"}', "reset is 'yes'"),
+        ('{"version": 1, "layout": [], "lock_wait": true}', "lock_wait is True"),
+        ('{"version": 1, "layout": [], "driver": "dcgm"}', "must be one of auto, nvml, nvidia_smi"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named_with_the_remedy(tmp_path, capfd, content, words):
+    path = tmp_path / "settings"
+    if content is not None:
+        path.write_text(content)
+    assert restore.main(["--settings", str(path)]) == 2
+    said = capfd.readouterr().out
+    assert said.startswith("Nothing is restored: %s: " % path)
+    assert words in said
+    assert settings.REMEDY in said
+
+
+def test_an_entry_without_its_gpu_leaves_the_node_as_it_is(boot):
+    driver = FakeDriver(FakeGpu())
+    status, said = boot(driver, layout=[dict(LAYOUT[0], devices=[0]), dict(LAYOUT[0], devices=[5])])
+    assert (status, driver.writes) == (1, [])
+    assert "The GPUs are left as they are: entry 2 (devices: [5])" in said
+
+
+HANG = """
+import sys, time
+from ansible_collections.gpufleet.node.plugins.module_utils._boot import restore
+from ansible_collections.gpufleet.node.plugins.module_utils._boot.report import Report
+
+with restore._limited(0.05, Report()):
+    time.sleep(600)
+"""
+
+
+def test_when_the_time_is_up_the_process_ends():
+    started = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", HANG], stdout=subprocess.PIPE, check=False, env=dict(os.environ))
+    assert time.monotonic() - started < 300
+    assert done.returncode == restore.NOT_AS_WANTED
+    assert b"Not done after 0.05 seconds" in done.stdout
+
+
+def test_the_journal_is_told_how_bad_it_is(capfd):
+    report = Report(journal=True)
+    report.error("one\ntwo")
+    report.warning("three")
+    report.info("four")
+    assert capfd.readouterr().out == "<3>one / two\n<4>three\n<6>four\n"
