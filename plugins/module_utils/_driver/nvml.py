@@ -89,18 +89,11 @@ class NvmlDriver:
 
     def read(self, index: int) -> Gpu:
         with self._gate.passing():
-            handle = self._handle(index)
-            gpu = self._identify(index, handle)
-            if not gpu.mig_capable:
-                return gpu._replace(processes=self._processes(index, handle, ()))
-            board = self._board(gpu, handle)
-            devices = self._mig_devices(index, handle) if gpu.mode_current else ()
-            return gpu._replace(
-                board=board or gpu.board,
-                profiles_known=board is not None,
-                instances=self._instances(index, handle, board, devices) if gpu.mode_current and board else (),
-                processes=self._processes(index, handle, devices),
-            )
+            try:
+                return self._read(index)
+            except DriverError:
+                self._forget(index)  # what is remembered may be what was wrong
+                raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
         with self._gate.passing():
@@ -169,6 +162,22 @@ class NvmlDriver:
         except DriverError:
             self._library.call("nvmlInit")
         self._initialised = True
+
+    def _read(self, index: int) -> Gpu:
+        handle = self._handle(index)
+        gpu = self._identify(index, handle)
+        if not gpu.mig_capable:
+            return gpu._replace(processes=self._processes(index, handle, ()))
+        board = self._board(gpu, handle)
+        if board is None:
+            return gpu._replace(processes=self._processes(index, handle, ()))
+        devices = self._mig_devices(index, handle) if gpu.mode_current else ()
+        return gpu._replace(
+            board=board,
+            profiles_known=True,
+            instances=self._instances(index, handle, board, devices) if gpu.mode_current else (),
+            processes=self._processes(index, handle, devices),
+        )
 
     def _forget(self, index: int) -> None:
         for enabled in (False, True):
@@ -256,12 +265,12 @@ class NvmlDriver:
         where = _where(gpu.index)
         offered = list(_all(lambda constant: self._library.gpu_instance_profile(handle, constant, where)))
         profiles = [self._profile(gpu, handle, constant, info) for constant, info in offered]
-        if not all(profile.placements for profile in profiles):
+        if not profiles or not all(profile.placements for profile in profiles):
             if gpu.mode_current:
                 raise DriverError(
                     errors.NOT_SUPPORTED,
                     "nvmlDeviceGetGpuInstancePossiblePlacements",
-                    "%s has MIG mode on and tells no placements" % gpu.label,
+                    "%s has MIG mode on and tells no profiles or placements" % gpu.label,
                 )
             return None
         return board_of(gpu.name, profiles)

@@ -85,15 +85,11 @@ class SmiDriver:
         return self._gpu(index, self._log(index))
 
     def read(self, index: int) -> Gpu:
-        log = self._log(index)
-        gpu = self._gpu(index, log)._replace(processes=self._processes(log))
-        if not gpu.mig_capable:
-            return gpu
-        board = self._board(gpu)
-        if board is None:
-            return gpu
-        instances = self._instances(index, log) if gpu.mode_current else ()
-        return gpu._replace(board=board, profiles_known=True, instances=instances)
+        try:
+            return self._read(index)
+        except DriverError:
+            self._forget(index)  # what is remembered may be what was wrong
+            raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
         self._forget(index)
@@ -129,6 +125,17 @@ class SmiDriver:
     def reset(self, index: int) -> None:
         self._forget(index)
         reset(self._run, self._uuid(index))
+
+    def _read(self, index: int) -> Gpu:
+        log = self._log(index)
+        gpu = self._gpu(index, log)._replace(processes=self._processes(log))
+        if not gpu.mig_capable:
+            return gpu
+        board = self._board(gpu)
+        if board is None:
+            return gpu
+        instances = self._instances(index, log) if gpu.mode_current else ()
+        return gpu._replace(board=board, profiles_known=True, instances=instances)
 
     def _forget(self, index: int) -> None:
         for enabled in (False, True):

@@ -34,6 +34,7 @@ class Journal:
         self.attempted: t.Set[t.Tuple[Placement, int]] = set()  # placement and profile id of GPU instances
         self.entered: t.Set[Placement] = set()  # GPU instances in which compute instances were created
         self._progress = progress
+        self._profiles = {profile.id: profile for profile in gpu.board.profiles}
 
     def read(self) -> Gpu:
         self.state = self.driver.read(self.state.index)
@@ -51,6 +52,7 @@ class Journal:
         self._done(Operation(RESET))
 
     def create_gi(self, profile: Profile, placement: Placement) -> GpuInstance:
+        self._profiles[profile.id] = profile
         self.attempted.add((placement, profile.id))
         gi_id = self.driver.create_gpu_instance(self.state.index, profile.id, placement)
         created = GpuInstance(gi_id, profile.id, placement)
@@ -63,7 +65,7 @@ class Journal:
         self.driver.destroy_gpu_instance(self.state.index, instance.id)
         left = tuple(gi for gi in self.state.instances if gi.id != instance.id)
         self.state = self.state._replace(instances=left)
-        self._done(Operation(DESTROY_GI, self._profile(instance), instance.placement, instance.id))
+        self._done(Operation(DESTROY_GI, self._profiles.get(instance.profile_id), instance.placement, instance.id))
 
     def create_ci(self, instance: GpuInstance, profile: CiProfile, start: t.Optional[int]) -> None:
         self.entered.add(instance.placement)
@@ -78,13 +80,24 @@ class Journal:
         )
         self._replace(instance.id, lambda gi: gi.compute_instances + (created,))
         self._done(
-            Operation(CREATE_CI, self._profile(instance), instance.placement, instance.id, ci_id, profile.slices)
+            Operation(
+                CREATE_CI,
+                self._profiles.get(instance.profile_id),
+                instance.placement,
+                instance.id,
+                ci_id,
+                profile.slices,
+            )
         )
 
     def destroy_ci(self, instance: GpuInstance, ci_id: int, slices: int) -> None:
         self.driver.destroy_compute_instance(self.state.index, instance.id, ci_id)
         self._replace(instance.id, lambda gi: tuple(ci for ci in gi.compute_instances if ci.id != ci_id))
-        self._done(Operation(DESTROY_CI, self._profile(instance), instance.placement, instance.id, ci_id, slices))
+        self._done(
+            Operation(
+                DESTROY_CI, self._profiles.get(instance.profile_id), instance.placement, instance.id, ci_id, slices
+            )
+        )
 
     def instance(self, placement: Placement) -> GpuInstance:
         """The GPU instance that lies there now."""
@@ -92,9 +105,6 @@ class Journal:
             if gi.placement == placement:
                 return gi
         raise KeyError(placement)
-
-    def _profile(self, instance: GpuInstance) -> Profile:
-        return self.state.profile(instance.profile_id)
 
     def _replace(self, gi_id: int, inside: t.Callable[[GpuInstance], t.Tuple[ComputeInstance, ...]]) -> None:
         self.state = self.state._replace(

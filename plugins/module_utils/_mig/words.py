@@ -60,7 +60,12 @@ def doing(operation: Operation) -> str:
         return "creating " + where
     if operation.kind == DESTROY_GI:
         return "destroying " + where
-    inside = "a compute instance of %s slices" % (operation.slices if operation.slices is not None else "unknown")
+    size = (
+        "unknown size"
+        if operation.slices is None
+        else "1 slice" if operation.slices == 1 else "%d slices" % operation.slices
+    )
+    inside = "a compute instance of %s" % size
     return "%s %s in %s" % ({CREATE_CI: "creating", DESTROY_CI: "destroying"}[operation.kind], inside, where)
 
 

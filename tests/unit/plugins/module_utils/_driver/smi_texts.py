@@ -213,3 +213,7 @@ The following GPUs could not be reset:
 
 1 device is currently being used by one or more other processes (e.g., Fabric Manager, CUDA application).
 """
+RESET_TOGETHER = (
+    "GPU Reset couldn't progress because the specified devices do not meet the reset criterion (e.g. NVLink connected "
+    "GPUs must be reset together). Please append the following device indexes to the command line and retry.\n"
+)

@@ -251,6 +251,7 @@ def test_compute_profiles_of_an_instance(driver, script):
         (Result(255, texts.RESET_IN_USE, ""), errors.IN_USE),
         (Result(3, "Resetting GPU 00000001:00:00.0 is not supported.\n", ""), errors.NOT_SUPPORTED),
         (Result(4, "GPU reset unavailable: Insufficient Permissions\n", ""), errors.NO_PERMISSION),
+        (Result(255, texts.RESET_TOGETHER, ""), errors.RESET_TYPE_NOT_SUPPORTED),
         (Result(0, "All done.\n", ""), errors.UNKNOWN),
     ],
 )

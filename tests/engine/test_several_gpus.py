@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""GPUs converge side by side, each in its own thread, and do not disturb one another."""
+
+from __future__ import annotations
+
+import os
+
+from .support import OFF, gi, holds, on, run, template
+
+A100 = "A100-SXM4-40GB"
+SEVEN = on(*[gi("1g.5gb") for _number in range(7)])
+
+
+def test_eight_gpus_from_nothing_to_56_instances(templates, cases):
+    node = template(templates, (A100,) * 8, (OFF,) * 8).copy(cases / "node")
+    outcomes = run(node.nvml(), [SEVEN] * 8)
+    assert [outcome.error for outcome in outcomes] == [None] * 8
+    gpus = node.read()
+    assert all(holds(gpu, SEVEN) for gpu in gpus)
+    uuids = {ci.uuid for gpu in gpus for item in gpu.instances for ci in item.compute_instances}
+    assert len(uuids) == 56 and None not in uuids
+    assert [outcome.performed for outcome in run(node.nvml(), [SEVEN] * 8)] == [()] * 8
+
+
+def test_each_gpu_is_reset_alone_while_others_are_at_work(templates, cases):
+    """A reset needs NVML to let go of all GPUs for a moment: no other thread may be in a call then."""
+    node = template(templates, (A100,) * 4, (OFF,) * 4, activation="reset").copy(cases / "node")
+    outcomes = run(node.nvml(), [SEVEN] * 4, reset=True)
+    assert [outcome.error for outcome in outcomes] == [None] * 4
+    assert all(holds(gpu, SEVEN) for gpu in node.read())
+    assert not any(outcome.reset_required for outcome in outcomes)
+
+
+def test_a_gpu_with_a_client_waits_and_the_others_go_on(templates, cases):
+    node = template(templates, (A100,) * 3, (OFF,) * 3, activation="reset").copy(cases / "node")
+    node.attach(os.getpid(), 1, memory_mib=64)
+    outcomes = run(node.nvml(), [SEVEN] * 3, reset=True)
+    assert [outcome.reset_required for outcome in outcomes] == [False, True, False]
+    assert "PID %d" % os.getpid() in outcomes[1].notice
+    assert [client.pid for client in outcomes[1].clients] == [os.getpid()]
+    assert [holds(gpu, layout) for gpu, layout in zip(node.read(), [SEVEN] * 3)] == [True, False, True]
+    node.detach(os.getpid())
+    outcomes = run(node.nvml(), [SEVEN] * 3, reset=True)
+    assert [outcome.error for outcome in outcomes] == [None] * 3
+    assert all(holds(gpu, SEVEN) for gpu in node.read())
+
+
+def test_where_only_a_reboot_helps_it_is_asked_for(templates, cases):
+    node = template(templates, (A100,), (OFF,), activation="reboot").copy(cases / "node")
+    (outcome,) = run(node.nvml(), [SEVEN], reset=True)
+    assert outcome.reboot_required and not outcome.reset_required and outcome.error is None
+    node.reboot()
+    (outcome,) = run(node.nvml(), [SEVEN])
+    assert outcome.error is None and holds(node.read()[0], SEVEN)
