@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import sys
 import typing as t
 
 from . import images, nodes
-from .places import GATEWAY, LABNS, PREFIX, LabError, call, say
+from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, TOP, URL, LabError, call, say
 
 DEBIAN_PACKAGES = {
     "podman": "podman",
@@ -52,10 +53,28 @@ def prepare(_options: argparse.Namespace) -> None:
 
 def up(options: argparse.Namespace) -> None:
     prepare(options)
+    wishes = from_file(options.file) if options.file else from_options(options)
+    for node in nodes.up(wishes):
+        print("%-28s %-15s %s" % (node.name, node.address, node.image))
+
+
+def from_file(name: str) -> t.List[nodes.Wish]:
+    """A list of mappings with the fields of a wish."""
+    with sys.stdin if name == "-" else open(name, encoding="utf-8") as stream:
+        wanted = json.load(stream)
+    unknown = {key for each in wanted for key in each} - set(nodes.Wish._fields)
+    if unknown:
+        raise LabError("a node has no %s; it has: %s" % (", ".join(unknown), ", ".join(nodes.Wish._fields)))
+    return [nodes.Wish(**each) for each in wanted]
+
+
+def from_options(options: argparse.Namespace) -> t.List[nodes.Wish]:
+    if not options.name:
+        raise LabError("which node? Give a name, or --file")
     boards = options.board or ["A100-80GB"] * bool(options.gpus)
     if options.gpus is not None and len(boards) == 1 and ":" not in boards[0]:
         boards = ["%s:%d" % (boards[0], options.gpus)] if options.gpus else []
-    wishes = [
+    return [
         nodes.Wish(
             name=name,
             image=options.image,
@@ -68,14 +87,51 @@ def up(options: argparse.Namespace) -> None:
         )
         for name in options.name
     ]
-    for node in nodes.up(wishes):
-        print("%-28s %-15s %s" % (node.name, node.address, node.image))
+
+
+def remove(options: argparse.Namespace) -> None:
+    nodes.remove(options.name)
+
+
+def molecule(options: argparse.Namespace) -> None:
+    """Molecule with all that its scenarios need, in the place where podman works. Becomes it."""
+    prepare(options)
+    scenarios = chosen(options.arguments)
+    home = LAB / "molecule" / ("+".join(scenarios) if len(scenarios) < 4 else "several")
+    if "test" in options.arguments:
+        shutil.rmtree(home, ignore_errors=True)  # an interrupted test would be taken for one under way
+    home.mkdir(parents=True, exist_ok=True)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(CACHE / "collections"),
+        "ANSIBLE_COLLECTIONS_PATH": str(CACHE / "collections"),
+        "ANSIBLE_HOME": str(CACHE / "ansible"),
+        "MOLECULE_EPHEMERAL_DIRECTORY": str(home),
+        "MOLECULE_PROJECT_DIRECTORY": str(TOP),
+        "GPUFLEET_SCENARIOS": " ".join(scenarios),
+        "GPUFLEET_LAB_URL": URL,
+        "NO_COLOR": "1",
+        "ANSIBLE_NOCOLOR": "1",
+    }
+    os.chdir(TOP)
+    os.execve(LABNS, [str(LABNS), "molecule", *options.arguments], environment)
+
+
+def chosen(arguments: t.Sequence[str]) -> t.List[str]:
+    """The scenarios that Molecule's arguments name; without any it is the default one."""
+    known = sorted(path.parent.name for path in (TOP / "extensions" / "molecule").glob("*/molecule.yml"))
+    if "--all" in arguments:
+        return known
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("-s", "--scenario-name", action="append", default=[])
+    named = options.parse_known_args(arguments)[0].scenario_name or ["default"]
+    unknown = sorted(set(named) - set(known))
+    if unknown:
+        raise LabError("no scenario %s; there are: %s" % (", ".join(unknown), ", ".join(known)))
+    return t.cast(t.List[str], named)
 
 
 def down(options: argparse.Namespace) -> None:
-    if options.name:
-        nodes.remove(options.name)
-        return
     nodes.everything_down()
     call(LABNS, "--destroy")
 
@@ -118,7 +174,8 @@ def parser() -> argparse.ArgumentParser:
     image.add_argument("name", nargs="*", help="one of: %s" % ", ".join(images.IMAGES))
 
     start = command("up", up, "Start nodes, anew if they are there.")
-    start.add_argument("name", nargs="+", help="begins with " + PREFIX)
+    start.add_argument("name", nargs="*", help="begins with " + PREFIX)
+    start.add_argument("--file", metavar="FILE", help="in place of names and options: a list of nodes in JSON; - is stdin")
     start.add_argument("--image", default="bookworm", help="one of: %s" % ", ".join(images.IMAGES))
     start.add_argument("--board", action="append", metavar="NAME[:COUNT]", help="GPUs, as for nvsim; repeatable")
     start.add_argument("--gpus", type=int, metavar="COUNT", help="how many, where --board gives no count")
@@ -128,8 +185,12 @@ def parser() -> argparse.ArgumentParser:
     start.add_argument("--cut-off", action="store_true", help="no network but the lab's own")
     start.add_argument("--simulator", action="append", default=[], metavar="OPTION", help="more options for nvsim create")
 
-    end = command("down", down, "Remove these nodes; without a name: all, the network, and everything else of ours.")
-    end.add_argument("name", nargs="*")
+    end = command("remove", remove, "Remove these nodes.")
+    end.add_argument("name", nargs="+")
+
+    command("down", down, "Remove all nodes, the network, and everything else of ours that is not a file in .cache.")
+
+    command("molecule", molecule, "Run Molecule: lab molecule test -s SCENARIO")
 
     command("show", show, "List the nodes.")
     command("gateway", gateway, "Print the address under which nodes reach this machine.")
@@ -141,7 +202,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    options = parser().parse_args(arguments)
+    # What follows is Molecule's, options included; argparse would take those for ours.
+    own, others = (arguments[:1], arguments[1:]) if arguments[:1] == ["molecule"] else (arguments, [])
+    options = parser().parse_args(own, argparse.Namespace(arguments=others))
     try:
         return options.run(options) or 0
     except LabError as problem:

@@ -164,14 +164,25 @@ def wait_for(name: str) -> None:
 
 def remove(names: t.Sequence[str]) -> None:
     if names:
-        podman("rm", "--force", "--time", "1", "--ignore", *names)
+        podman_rm("--ignore", *names)
     for name in names:
         shutil.rmtree(NODES / checked(name), ignore_errors=True)
 
 
+def podman_rm(*which: str) -> None:
+    """podman 4 gives up on a container that ends while it is being killed; by then it can be removed."""
+    for _attempt in range(3):
+        try:
+            podman("rm", "--force", "--time", "1", *which)
+            return
+        except LabError as problem:
+            said = problem
+    raise said
+
+
 def everything_down() -> None:
     """No container, network, interface or rule of ours stays, nor what they changed on the machine."""
-    podman("rm", "--all", "--force", "--time", "1")
+    podman_rm("--all")
     shutil.rmtree(NODES, ignore_errors=True)
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
         podman("network", "rm", "--force", NETWORK)

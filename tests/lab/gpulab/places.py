@@ -32,6 +32,7 @@ _OCTET = 16 + zlib.crc32(str(TOP).encode()) % 224
 SUBNET = os.environ.get("GPUFLEET_LAB_SUBNET", "10.89.%d" % _OCTET)
 GATEWAY = SUBNET + ".1"
 PORT = 8099
+URL = "http://%s:%d" % (GATEWAY, PORT)
 
 
 class LabError(Exception):
