@@ -107,67 +107,67 @@ LOG = """\
 <?xml version="1.0" ?>
 <!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
 <nvidia_smi_log>
-	<driver_version>550.163.01</driver_version>
-	<cuda_version>12.4</cuda_version>
-	<attached_gpus>2</attached_gpus>
-	<gpu id="00000001:00:00.0">
-		<product_name>NVIDIA A100 80GB PCIe</product_name>
-		<product_architecture>Ampere</product_architecture>
-		<mig_mode>
-			<current_mig>Enabled</current_mig>
-			<pending_mig>Enabled</pending_mig>
-		</mig_mode>
-		<mig_devices>
-		<mig_device>
-			<index>0</index>
-			<gpu_instance_id>1</gpu_instance_id>
-			<compute_instance_id>0</compute_instance_id>
-			<fb_memory_usage><total>40192 MiB</total></fb_memory_usage>
-		</mig_device>
-		<mig_device>
-			<index>1</index>
-			<gpu_instance_id>1</gpu_instance_id>
-			<compute_instance_id>1</compute_instance_id>
-		</mig_device>
-		</mig_devices>
-		<serial>1323020000000</serial>
-		<uuid>GPU-aaaa</uuid>
-		<minor_number>0</minor_number>
-		<pci>
-			<pci_device_id>20B510DE</pci_device_id>
-			<pci_bus_id>00000001:00:00.0</pci_bus_id>
-			<pci_sub_system_id>153310DE</pci_sub_system_id>
-		</pci>
-		<fb_memory_usage>
-			<total>81920 MiB</total>
-		</fb_memory_usage>
-		<processes>
-		<process_info>
-			<gpu_instance_id>1</gpu_instance_id>
-			<compute_instance_id>0</compute_instance_id>
-			<pid>4711</pid>
-			<type>C</type>
-			<process_name>python</process_name>
-			<used_memory>100 MiB</used_memory>
-		</process_info>
-		<process_info>
-			<gpu_instance_id>1</gpu_instance_id>
-			<compute_instance_id>0</compute_instance_id>
-			<pid>4711</pid>
-			<type>M+C</type>
-			<process_name>python</process_name>
-			<used_memory>100 MiB</used_memory>
-		</process_info>
-		<process_info>
-			<gpu_instance_id>N/A</gpu_instance_id>
-			<compute_instance_id>N/A</compute_instance_id>
-			<pid>42</pid>
-			<type>G</type>
-			<process_name>[Insufficient Permissions]</process_name>
-			<used_memory>N/A</used_memory>
-		</process_info>
-		</processes>
-	</gpu>
+    <driver_version>550.163.01</driver_version>
+    <cuda_version>12.4</cuda_version>
+    <attached_gpus>2</attached_gpus>
+    <gpu id="00000001:00:00.0">
+        <product_name>NVIDIA A100 80GB PCIe</product_name>
+        <product_architecture>Ampere</product_architecture>
+        <mig_mode>
+            <current_mig>Enabled</current_mig>
+            <pending_mig>Enabled</pending_mig>
+        </mig_mode>
+        <mig_devices>
+        <mig_device>
+            <index>0</index>
+            <gpu_instance_id>1</gpu_instance_id>
+            <compute_instance_id>0</compute_instance_id>
+            <fb_memory_usage><total>40192 MiB</total></fb_memory_usage>
+        </mig_device>
+        <mig_device>
+            <index>1</index>
+            <gpu_instance_id>1</gpu_instance_id>
+            <compute_instance_id>1</compute_instance_id>
+        </mig_device>
+        </mig_devices>
+        <serial>1323020000000</serial>
+        <uuid>GPU-aaaa</uuid>
+        <minor_number>0</minor_number>
+        <pci>
+            <pci_device_id>20B510DE</pci_device_id>
+            <pci_bus_id>00000001:00:00.0</pci_bus_id>
+            <pci_sub_system_id>153310DE</pci_sub_system_id>
+        </pci>
+        <fb_memory_usage>
+            <total>81920 MiB</total>
+        </fb_memory_usage>
+        <processes>
+        <process_info>
+            <gpu_instance_id>1</gpu_instance_id>
+            <compute_instance_id>0</compute_instance_id>
+            <pid>4711</pid>
+            <type>C</type>
+            <process_name>python</process_name>
+            <used_memory>100 MiB</used_memory>
+        </process_info>
+        <process_info>
+            <gpu_instance_id>1</gpu_instance_id>
+            <compute_instance_id>0</compute_instance_id>
+            <pid>4711</pid>
+            <type>M+C</type>
+            <process_name>python</process_name>
+            <used_memory>100 MiB</used_memory>
+        </process_info>
+        <process_info>
+            <gpu_instance_id>N/A</gpu_instance_id>
+            <compute_instance_id>N/A</compute_instance_id>
+            <pid>42</pid>
+            <type>G</type>
+            <process_name>[Insufficient Permissions]</process_name>
+            <used_memory>N/A</used_memory>
+        </process_info>
+        </processes>
+    </gpu>
 </nvidia_smi_log>
 """
 
