@@ -18,7 +18,7 @@ MIG_PARTED = {
 }
 
 
-@pytest.mark.parametrize("module", [nvidia_mig, nvidia_driver_facts], ids=lambda module: module.__name__.split(".")[-1])
+@pytest.mark.parametrize("module", [nvidia_mig, nvidia_driver_facts], ids=lambda module: module.__name__.rpartition(".")[2])
 def test_examples(make_node, tmp_path: Path, module):
     node = make_node(
         *("--board", "A100-80GB", "--gpus", "8"),

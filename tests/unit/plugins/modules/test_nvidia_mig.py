@@ -371,6 +371,7 @@ def test_a_failure_returns_everything_and_what_was_restored(node):
 
 def test_a_gpu_that_cannot_be_put_back_counts_as_changed(node):
     driver = node(FakeGpu(mode=False))
+
     def lose(call):
         if call == "set_mode":
             driver.always["read"] = errors.GPU_IS_LOST
