@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from . import words
-from .errors import BusyError, MigError
+from .errors import BusyError, InfeasibleError, MigError
 from .plan import deferred_plan, plan
 
 if t.TYPE_CHECKING:
@@ -30,7 +30,7 @@ class NodePlan(t.NamedTuple):
 
     def replan(self, gpu: Gpu) -> Plan:
         """The plan of a GPU that told its profiles only after its MIG mode was on."""
-        return plan(gpu, self.requests[gpu.index].target(gpu.board), self.disturb)
+        return _full_plan(gpu, self.requests[gpu.index], self.disturb)
 
 
 def plan_node(driver: Driver, layout: Layout, disturb: bool) -> NodePlan:
@@ -59,9 +59,16 @@ def plan_gpu(gpu: Gpu, request: Request, disturb: bool) -> Plan:
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
         found = deferred_plan(gpu)
     else:
-        found = plan(gpu, request.target(gpu.board), disturb)
+        found = _full_plan(gpu, request, disturb)
     _refuse_clients(gpu, found)
     return found
+
+
+def _full_plan(gpu: Gpu, request: Request, disturb: bool) -> Plan:
+    try:
+        return plan(gpu, request.target(gpu.board), disturb)
+    except InfeasibleError as error:
+        raise InfeasibleError("%s, %s" % (request.where, error)) from None
 
 
 def _refuse_clients(gpu: Gpu, found: Plan) -> None:
