@@ -300,7 +300,7 @@ def test_gpus_with_the_same_trouble_share_a_line(node):
     message = refused(node(*gpus), on({"7g.40gb": 1, "1g.5gb": 1}, devices=[0, 1, 2]), on({"7g.80gb": 2}, devices=[3]))
     first, second = message.splitlines()
     assert first.startswith("entry 1 (devices: [0, 1, 2]), GPUs 0, 1, 2 (NVIDIA A100-SXM4-40GB): ")
-    assert second.startswith("GPU 3 (%s, 00000000:0A:00.0, NVIDIA H100 80GB HBM3): " % gpus[3].uuid)
+    assert second.startswith("entry 2 (devices: [3]), GPU 3 (%s, 00000000:0A:00.0, NVIDIA H100 80GB HBM3): " % gpus[3].uuid)
 
 
 def test_one_refused_gpu_keeps_all_others_from_being_written(node):
