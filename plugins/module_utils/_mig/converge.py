@@ -24,6 +24,7 @@ from .journal import Journal, Progress
 from .model import Gpu, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation, Plan
 from .restore import Restored, differences, restore
+from .verify import mismatch
 
 if t.TYPE_CHECKING:
     from .._driver.base import Driver
@@ -151,8 +152,8 @@ class _Run:
         clients = _clients(now)
         if wanted is False and now.instances and clients and not now.resetless:
             raise _Waits(
-                "MIG mode can be switched off only by a reset of the GPU, and %s uses it. Nothing was changed: stop "
-                "it and run again" % words.processes(clients),
+                "MIG mode cannot be switched off while the GPU is used by %s. Nothing was changed: stop this and run "
+                "again" % words.processes(clients),
                 clients,
             )
 
@@ -304,23 +305,6 @@ class _Run:
 
 class _Unverified(Exception):
     """All writes were made, and then the GPU could not be read."""
-
-
-def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
-    """In words, how the GPU differs from what the plan leads to; None if it does not."""
-    if plan.target is not None and plan.target.enabled != bool(gpu.mode_current):
-        return "MIG mode is %s" % _on(bool(gpu.mode_current))
-    wanted = {(kept.instance.profile_id, kept.instance.placement): kept.wanted for kept in plan.kept}
-    wanted.update({(new.wanted.profile.id, new.placement): new.wanted for new in plan.created})
-    present = {(gi.profile_id, gi.placement): gi for gi in gpu.instances}
-    for key in sorted(set(wanted) - set(present)):
-        return "%s is missing" % words.place(wanted[key].profile.name, key[1])
-    for key in sorted(set(present) - set(wanted)):
-        return "%s is there" % words.gpu_instance(gpu, present[key])
-    for key, gi in present.items():
-        if sorted(ci.slices for ci in gi.compute_instances) != sorted(wanted[key].slices):
-            return words.gpu_instance(gpu, gi)
-    return None
 
 
 def _what(error: Exception, under_way: t.Optional[Operation]) -> str:

@@ -1,0 +1,34 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Whether a GPU has become what was planned."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import words
+from .model import Gpu
+from .operations import Plan
+
+
+def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
+    """In words, how the GPU differs from what the plan leads to; None if it does not."""
+    if plan.target is not None and plan.target.enabled != bool(gpu.mode_current):
+        return "MIG mode is %s" % ("on" if gpu.mode_current else "off")
+    if gpu.mode_current != gpu.mode_pending:
+        return "a change of MIG mode is pending"
+    wanted = {(kept.instance.profile_id, kept.instance.placement): kept.wanted for kept in plan.kept}
+    wanted.update({(new.wanted.profile.id, new.placement): new.wanted for new in plan.created})
+    present = {(gi.profile_id, gi.placement): gi for gi in gpu.instances}
+    for key in sorted(set(wanted) - set(present)):
+        return "%s is missing" % words.place(wanted[key].profile.name, key[1])
+    for key in sorted(set(present) - set(wanted)):
+        return "%s is there" % words.gpu_instance(gpu, present[key])
+    for key, gi in present.items():
+        if sorted(ci.slices for ci in gi.compute_instances) != sorted(wanted[key].slices):
+            return words.gpu_instance(gpu, gi)
+    return None
