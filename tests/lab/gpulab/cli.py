@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import images, nodes
+from . import images, nodes, repositories, serve
 from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, TOP, URL, LabError, call, say
 
 DEBIAN_PACKAGES = {
@@ -89,6 +89,14 @@ def from_options(options: argparse.Namespace) -> t.List[nodes.Wish]:
     ]
 
 
+def repo(options: argparse.Namespace) -> None:
+    """Package repositories, built and served."""
+    prepare(options)
+    repositories.prepare()
+    serve.start(repositories.ROOT)
+    print(URL)
+
+
 def remove(options: argparse.Namespace) -> None:
     nodes.remove(options.name)
 
@@ -98,6 +106,7 @@ def molecule(options: argparse.Namespace) -> None:
     prepare(options)
     scenarios = chosen(options.arguments)
     home = LAB / "molecule" / ("+".join(scenarios) if len(scenarios) < 4 else "several")
+    repo(options)
     if "test" in options.arguments:
         shutil.rmtree(home, ignore_errors=True)  # an interrupted test would be taken for one under way
     home.mkdir(parents=True, exist_ok=True)
@@ -132,6 +141,7 @@ def chosen(arguments: t.Sequence[str]) -> t.List[str]:
 
 
 def down(options: argparse.Namespace) -> None:
+    serve.stop()
     nodes.everything_down()
     call(LABNS, "--destroy")
 
@@ -187,6 +197,8 @@ def parser() -> argparse.ArgumentParser:
 
     end = command("remove", remove, "Remove these nodes.")
     end.add_argument("name", nargs="+")
+
+    command("serve", repo, "Build the package repositories and serve them to the nodes, until `down`.")
 
     command("down", down, "Remove all nodes, the network, and everything else of ours that is not a file in .cache.")
 

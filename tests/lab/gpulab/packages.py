@@ -1,0 +1,192 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Debian packages of the lab: what they bring, and how they are built."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from . import shared
+from .places import BUILDING, HERE, SHARED, LabError, call
+
+DEFINITIONS = HERE / "repositories" / "packages.yml"
+FILES = HERE / "repositories" / "files"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+MAINTAINER = "gpufleet lab <lab@gpufleet.invalid>"
+Data = t.Dict[str, t.Any]
+
+DEPMOD = "if [ -x /opt/gpufleet-lab/bin/kernel ]; then /opt/gpufleet-lab/bin/kernel depmod; fi\n"
+# The words of dkms and where it puts its log, for a kernel that the module does not fit.
+BROKEN_BUILD = """\
+log=/var/lib/dkms/nvidia/{u}/build/make.log
+mkdir -p "${{log%/*}}"
+if [ ! -e /etc/gpufleet-lab-dkms-works ]; then
+    echo "nv-pci.c:237:9: error: too few arguments to function 'pci_resize_resource'" >"$log"
+    echo "make[2]: *** [Makefile:2013: modules] Error 2" >>"$log"
+    echo "Error! Bad return status for module build on kernel: $(uname -r) (x86_64)" >&2
+    echo "Consult $log for more information." >&2
+    exit 10
+fi
+"""
+
+
+class Package(t.NamedTuple):
+    name: str
+    version: str
+    driver: str  # the driver's version, without that of the package
+    depends: str = ""
+    conflicts: str = ""
+    replaces: str = ""
+    provides: str = ""
+    parts: t.Sequence[str] = ()
+    files: t.Mapping[str, Path] = {}  # where they go, and where they are
+    links: t.Mapping[str, str] = {}
+    postinst: str = ""
+    units: t.Sequence[str] = ()  # enabled and started, as debhelper's scripts do
+    conffiles: t.Sequence[str] = ()
+    description: str = "the test lab's stand-in"
+
+
+def definitions() -> Data:
+    return t.cast(Data, yaml.safe_load(DEFINITIONS.read_text()))
+
+
+def driver_packages(family: str, release: str, broken: bool = False) -> t.List[Package]:
+    """The driver's packages of a repository, in all versions. ``broken``: the kernel module does not build."""
+    known = definitions()
+    made = []
+    for driver in known["drivers"]:
+        branch = driver.split(".")[0]
+        words = {"v": driver + release, "u": driver, "b": branch}
+        for name, what in known["families"][family].items():
+            if not what.get("since", 0) <= int(branch) < what.get("before", 1000):
+                continue
+            fields = {key: value.format(**words) for key, value in what.items() if isinstance(value, str)}
+            package = Package(name.format(**words), words["v"], driver, parts=what.get("parts", ()), **fields)
+            if broken and any(part.startswith("module-") for part in package.parts):
+                package = package._replace(postinst=BROKEN_BUILD.format(**words))
+            made.append(package)
+    for name, what in known["others"].get(family, {}).items():
+        made.append(Package(name, what["version"], "", parts=what.get("parts", ())))
+    return made
+
+
+def build(package: Package, folder: Path) -> Path:
+    """One .deb in ``folder``."""
+    work = Path(tempfile.mkdtemp(prefix="deb-", dir=BUILDING))
+    try:
+        root = work / "root"
+        (root / "DEBIAN").mkdir(parents=True)
+        scripts = fill(package, root)
+        control = {
+            "Package": package.name,
+            "Version": package.version,
+            "Architecture": "amd64",
+            "Maintainer": MAINTAINER,
+            "Depends": package.depends,
+            "Conflicts": package.conflicts,
+            "Replaces": package.replaces,
+            "Provides": package.provides,
+            "Description": package.description,
+        }
+        text = "".join("%s: %s\n" % (key, " ".join(value.split())) for key, value in control.items() if value)
+        (root / "DEBIAN" / "control").write_text(text)
+        for name, body in scripts.items():
+            path = root / "DEBIAN" / name
+            path.write_text(body)
+            path.chmod(0o755 if name in ("postinst", "prerm", "postrm") else 0o644)
+        target = folder / ("%s_%s_amd64.deb" % (package.name, package.version.replace(":", "%3a")))
+        call("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", root, target)
+        return target
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def fill(package: Package, root: Path) -> t.Dict[str, str]:
+    """Put the package's files below ``root``, and return its scripts."""
+    postinst, prerm, units = package.postinst, "", list(package.units)
+
+    def put(target: str, source: Path, mode: int = 0o644) -> None:
+        path = root / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, path)
+        path.chmod(mode)
+
+    def write(target: str, text: str) -> None:
+        path = root / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def link(name: str, target: str) -> None:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+
+    def daemon(program: str, unit: str) -> None:
+        put("usr/bin/" + program, FILES / program, 0o755)
+        put("lib/systemd/system/" + unit, FILES / unit)
+        units.append(unit)
+
+    for part in package.parts:
+        if part in ("module-open", "module-proprietary"):
+            write("usr/lib/gpufleet-lab/module", "%s %s\n" % (package.driver, part.split("-")[1]))
+            postinst += DEPMOD
+        elif part == "nvml":
+            library = "%s/libnvidia-ml.so.%s" % (LIBRARIES, package.driver)
+            put(library, shared.SIMULATOR)
+            link(LIBRARIES + "/libnvidia-ml.so.1", Path(library).name)
+        elif part == "cuda":
+            library = "%s/libcuda.so.%s" % (LIBRARIES, package.driver)
+            put(library, SHARED / "lib" / "libcuda.so.1")
+            link(LIBRARIES + "/libcuda.so.1", Path(library).name)
+        elif part == "smi":
+            real = shared.real_nvidia_smi()
+            if not real:
+                raise LabError("the real nvidia-smi is missing: scripts/fetch-nvidia-smi trixie")
+            put("usr/bin/nvidia-smi", real, 0o755)
+            # Resets are the simulator's; the real program looks for a kernel driver.
+            put("usr/local/bin/nvidia-smi", HERE / "node" / "nvidia-smi", 0o755)
+        elif part == "persistenced":
+            daemon("nvidia-persistenced", "nvidia-persistenced.service")
+        elif part == "fabricmanager":
+            daemon("nv-fabricmanager", "nvidia-fabricmanager.service")
+            write("usr/share/nvidia/nvswitch/version", package.driver + "\n")
+            units.remove("nvidia-fabricmanager.service")  # the real package leaves that to its user
+        elif part == "dcgm":
+            daemon("nv-hostengine", "nvidia-dcgm.service")
+            units.remove("nvidia-dcgm.service")
+        elif part == "pinning":
+            branch = package.driver.split(".")[0]
+            pinned = "Package: *nvidia* libcuda1 libnv* cuda-drivers*\nPin: version %s.*\nPin-Priority: 1000\n" % branch
+            write("etc/apt/preferences.d/nvidia-driver-pinning-" + branch, pinned)
+        else:
+            raise LabError("%s: no part %s" % (package.name, part))
+    for target, source in package.files.items():
+        put(target, source, 0o755 if target.startswith("usr/bin/") else 0o644)
+    for name, points_to in package.links.items():
+        link(name, points_to)
+    for unit in units:
+        postinst += "if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi\n"
+        postinst += "systemctl enable --quiet %s || true\n" % unit
+        if unit.endswith(".service") or unit.endswith(".path"):
+            postinst += "if [ -d /run/systemd/system ]; then systemctl restart %s || true; fi\n" % unit
+        prerm += "if [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then systemctl disable --now --quiet %s; fi\n" % (
+            unit
+        )
+    scripts = {}
+    if postinst:
+        scripts["postinst"] = "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n" + postinst
+    if prerm:
+        scripts["prerm"] = "#!/bin/sh\nset -e\n" + prerm
+    if package.conffiles:
+        scripts["conffiles"] = "".join("/%s\n" % name for name in package.conffiles)
+    if any(part in ("nvml", "cuda") for part in package.parts):
+        scripts["triggers"] = "activate-noawait ldconfig\n"
+    return scripts

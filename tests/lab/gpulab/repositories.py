@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Signed package repositories in the vendor's layout, below one folder that nodes reach over HTTP.
+
+cuda/DISTRIBUTION/x86_64/       the driver, as the vendor's CUDA repositories
+toolkit/stable/deb/amd64/       the container toolkit
+ubuntu/jammy/, ubuntu/noble/    the driver as Ubuntu packages it, for the look-alikes
+unsigned/..., otherkey/..., rotated/..., broken/...
+                                the same again: without signature; signed with a key that is not the one beside them;
+                                after a change of keys; with kernel modules that do not build
+keys/, keys.json                public keys by name, with fingerprints and checksums
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import typing as t
+from pathlib import Path
+
+from . import keys, packages, shared, toolkit
+from .places import BUILDING, HERE, LAB, alone, call, fingerprint, say
+
+ROOT = LAB / "www"
+TOOLKIT = "toolkit/stable/deb/amd64"
+# The names that the vendor's keys have beside its repositories.
+KEY_FILES = ("3bf863cc.pub", "8793F200.pub", "gpgkey")
+
+
+class Repository(t.NamedTuple):
+    path: str
+    like: t.Optional[str] = None  # the same packages as that one
+    key: t.Optional[str] = "main"  # that signs it
+    beside: str = "main"  # that lies beside it
+
+
+def apt_repositories() -> t.List[Repository]:
+    plain = [Repository(path) for path in (*packages.definitions()["repositories"], TOOLKIT)]
+    made = list(plain)
+    for each in plain:
+        made.append(Repository("unsigned/" + each.path, each.path, key=None))
+        made.append(Repository("otherkey/" + each.path, each.path, key="other"))
+        made.append(Repository("rotated/" + each.path, each.path, key="rotated", beside="rotated"))
+        if each.path.startswith("cuda/"):
+            made.append(Repository("broken/" + each.path))
+    return made
+
+
+def prepare() -> None:
+    """Build what is missing or out of date."""
+    shared.prepare()
+    keys.make()
+    BUILDING.mkdir(parents=True, exist_ok=True)
+    recipes = [path for path in sorted((HERE / "repositories").rglob("*")) if path.is_file()]
+    sources = [HERE / "gpulab" / name for name in ("repositories.py", "packages.py", "toolkit.py", "keys.py")]
+    smi = shared.real_nvidia_smi()
+    wanted = fingerprint(
+        *recipes, *sources, shared.SIMULATOR, *([smi] if smi else []), *(keys.public(name) for name in keys.NAMES)
+    )
+    stamp = ROOT / ".stamp"
+    with alone("repositories"):
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        say("building the lab's package repositories (about a minute, the first time)")
+        new = LAB / "www.new"
+        shutil.rmtree(new, ignore_errors=True)
+        for repository in apt_repositories():
+            folder = new / repository.path
+            folder.mkdir(parents=True)
+            fill(repository, folder, new)
+            index(folder)
+            sign(repository, folder)
+        publish_keys(new)
+        (new / ".stamp").write_text(wanted)
+        # The server keeps the folder's name, so a swap is all that it sees.
+        old = LAB / "www.old"
+        shutil.rmtree(old, ignore_errors=True)
+        if ROOT.exists():
+            os.rename(ROOT, old)
+        os.rename(new, ROOT)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def fill(repository: Repository, folder: Path, root: Path) -> None:
+    if repository.like:
+        for path in (root / repository.like).glob("*.deb"):
+            os.link(path, folder / path.name)
+        return
+    if repository.path == TOOLKIT:
+        for package in toolkit.packages():
+            packages.build(package, folder)
+        return
+    broken = repository.path.startswith("broken/")
+    original = repository.path.split("/", 1)[1] if broken else repository.path
+    what = packages.definitions()["repositories"][original]
+    # Distributions of one family have the same packages: built once, and linked.
+    twin = next((each for each in twins(original) if not broken and (root / each / "Release").exists()), None)
+    for package in packages.driver_packages(what["family"], what["release"], broken):
+        made = "%s_%s_amd64.deb" % (package.name, package.version.replace(":", "%3a"))
+        source = root / (twin or original) / made
+        same = not any(part.startswith("module-") for part in package.parts) if broken else bool(twin)
+        if same and source.exists():
+            os.link(source, folder / made)
+        else:
+            packages.build(package, folder)
+
+
+def twins(path: str) -> t.List[str]:
+    known = packages.definitions()["repositories"]
+    return [other for other in known if other != path and known[other] == known[path]]
+
+
+def index(folder: Path) -> None:
+    """The flat form: packages and their list in one folder."""
+    listed = call("apt-ftparchive", "packages", ".", cwd=folder)
+    (folder / "Packages").write_text(listed)
+    call("gzip", "-9kf", "Packages", cwd=folder)
+    fields = {"Origin": "gpufleet lab", "Label": "gpufleet lab", "Architectures": "amd64", "Suite": "stable"}
+    options = [part for key, value in fields.items() for part in ("-o", "APT::FTPArchive::Release::%s=%s" % (key, value))]
+    (folder / "Release").write_text(call("apt-ftparchive", *options, "release", ".", cwd=folder))
+
+
+def sign(repository: Repository, folder: Path) -> None:
+    for name in KEY_FILES:
+        shutil.copyfile(keys.public(repository.beside), folder / name)
+    if not repository.key:
+        return
+    with keys.keyring(keys.secret(repository.key)) as environment:
+        for name, how in (("InRelease", "--clearsign"), ("Release.gpg", "--detach-sign")):
+            call(
+                *("gpg", "--batch", "--yes", "--quiet", "--armor", how, "--output", folder / name, folder / "Release"),
+                env=environment,
+            )
+
+
+def publish_keys(root: Path) -> None:
+    folder = root / "keys"
+    folder.mkdir()
+    for name in keys.NAMES:
+        shutil.copyfile(keys.public(name), folder / (name + ".asc"))
+    (root / "keys.json").write_text(json.dumps({name: keys.told(name) for name in keys.NAMES}, indent=2) + "\n")
+    shutil.copyfile(keys.public("main"), root / "toolkit" / "gpgkey")
