@@ -1,0 +1,202 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""playbooks/site.yml, verify.yml and undo.yml: what can be seen without a machine that they may change."""
+
+from __future__ import annotations
+
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, TOP, Fleet, ansible_playbook
+
+SITE = PLAYBOOKS / "site.yml"
+VERIFY = PLAYBOOKS / "verify.yml"
+LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
+HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
+TOO_MUCH = [{"devices": "all", "mig_enabled": True, "mig_devices": {"4g.40gb": 1, "1g.10gb": 4}}]
+
+
+@pytest.mark.parametrize("playbook", [*sorted(PLAYBOOKS.glob("*.yml")), TOP / "site.yml"], ids=lambda path: path.name)
+def test_syntax(fleet: Fleet, playbook: Path) -> None:
+    fleet.host("nowhere")
+    fleet.play(playbook, "--syntax-check")
+
+
+def test_the_same_by_name_and_from_the_top(fleet: Fleet) -> None:
+    fleet.host("nowhere")
+    lists = {
+        fleet.play(playbook, "--list-tasks").output.partition("play #1")[2]
+        for playbook in (SITE, TOP / "site.yml", "gpufleet.node.site")
+    }
+    assert len(lists) == 1
+
+
+# --- Every node is checked before any is touched ----------------------------------------------------------------------
+
+
+def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet: Fleet) -> None:
+    fleet.node("good", "--board", "A100-80GB")
+    fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
+    fleet.host("misspelt", nvidia_mig_layuot=[], nvidia_mig_reset="perhaps")
+    fleet.host("template", nvidia_mig_layout="{{ layouts.nightly }}")
+    fleet.host(
+        "gone", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1, ansible_ssh_common_args="-F none"
+    )
+    run = fleet.play(
+        SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT, gpu_node_boards=["A100-80GB"], nvidia_mig_reset=True
+    )
+    message = run.output[run.output.index("No node was touched. Problems: 5") :]
+    assert '- full: entry 1 (devices: "all"), GPU 0' in message
+    assert "8 compute slices are needed and the GPU has 7; nearest that fits: 4g.40gb: 1, 1g.10gb: 3" in message
+    assert "- misspelt: nvidia_mig_layuot is no variable of this collection: did you mean nvidia_mig_layout?" in message
+    assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
+    assert "- template: " in message and "'layouts' is undefined" in message
+    assert "- gone: it cannot be reached: " in message
+    assert "- good: " not in message
+    assert "Provision the nodes" not in run.output
+    assert fleet.held("good") == [[]]
+
+
+@pytest.mark.parametrize(
+    "variables, words",
+    [
+        ({"gpu_node_boards": ["A100-80G"]}, "no board is called 'A100-80G'"),
+        ({"gpu_node_boards": ["A100-40GB"]}, "has no profile 3g.40gb"),
+        ({"nvidia_mig_layout": [{"devices": [1], "mig_enabled": False}]}, "index 1 matches no GPU"),
+        ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
+        ({"nvidia_mig_driver": "dcgm"}, "value of nvidia_mig_driver must be one of: auto, nvml, nvidia_smi"),
+        ({"gpu_node_hosts_entries": [{"address": "192.0.2.1"}]}, "missing required arguments: names"),
+    ],
+)
+def test_what_is_refused(fleet: Fleet, variables: t.Dict[str, t.Any], words: str) -> None:
+    fleet.host("here", **{"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], **variables})
+    run = fleet.play(SITE, "--tags", "mig", fails=True)
+    assert words in run.output
+    assert "Provision the nodes" not in run.output
+
+
+def test_without_boards_the_gpus_are_asked(fleet: Fleet) -> None:
+    fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
+    run = fleet.play(SITE, "--tags", "mig", fails=True)
+    assert "8 compute slices are needed" in run.output
+    assert "Provision the nodes" not in run.output
+
+
+# --- Tags that work alone ---------------------------------------------------------------------------------------------
+
+
+def test_mig_and_verify_twice(fleet: Fleet) -> None:
+    fleet.node("first", "--board", "A100-80GB", "--gpus", "2", gpu_node_boards=["A100-80GB"] * 2)
+    fleet.node("second", "--board", "A100-80GB", gpu_node_boards=["A100-80GB"])
+
+    checked = fleet.play(SITE, "--tags", "mig", "--check", "--diff", nvidia_mig_layout=LAYOUT)
+    assert "|1g.10gb|1g.10gb|1g.10gb|.......|3g.40gb " in checked.output
+    assert fleet.held("first") == [[], []]
+
+    once = fleet.play(SITE, "--tags", "mig,verify", nvidia_mig_layout=LAYOUT)
+    assert [once.count(host, "changed") for host in ("first", "second")] == [1, 1]
+    assert fleet.held("first") == [HELD, HELD]
+    assert fleet.held("second") == [HELD]
+
+    again = fleet.play(SITE, "--tags", "mig,verify", nvidia_mig_layout=LAYOUT)
+    assert [again.count(host, "changed") for host in ("first", "second")] == [0, 0]
+    assert fleet.held("first") == [HELD, HELD]
+
+
+def test_names(fleet: Fleet) -> None:
+    hosts = fleet.work / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    fleet.host(
+        "here",
+        gpu_node_hosts_path=str(hosts),
+        gpu_node_hosts_entries=[{"address": "192.0.2.7", "names": ["gpu7.example.com", "gpu7"]}],
+        nvidia_mig_layout=LAYOUT,
+    )
+    assert fleet.play(SITE, "--tags", "name", "--check").count("here", "changed") == 1
+    assert fleet.play(SITE, "--tags", "name").count("here", "changed") == 1
+    assert fleet.play(SITE, "--tags", "name").count("here", "changed") == 0
+    assert hosts.read_text().splitlines()[0] == "127.0.0.1 localhost"
+    assert "192.0.2.7 gpu7.example.com gpu7\n" in hosts.read_text()
+    fleet.play(PLAYBOOKS / "undo.yml", "--tags", "name", gpu_node_undo_confirmed=True)
+    assert hosts.read_text() == "127.0.0.1 localhost\n"
+
+
+# --- Batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_canary_that_fails_is_the_last(fleet: Fleet) -> None:
+    fleet.node("canary", "--board", "A100-80GB", "--activation", "reset")
+    fleet.node("other", "--board", "A100-80GB")
+    run = fleet.play(SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT)
+    assert "Set nvidia_mig_reset to true" in run.output
+    assert run.count("canary", "failed") == 1
+    assert fleet.held("other") == [[]]
+
+
+def test_batches_are_a_variable(fleet: Fleet) -> None:
+    fleet.node("first", "--board", "A100-80GB")
+    fleet.node("second", "--board", "A100-80GB")
+    run = fleet.play(
+        SITE, "--tags", "mig", "-e", "gpu_node_batches=2", "-e", "gpu_node_target=first:second", nvidia_mig_layout=LAYOUT
+    )
+    assert run.output.count("PLAY [Provision the nodes") == 1
+    assert fleet.play(SITE, "--tags", "mig", nvidia_mig_layout=LAYOUT).output.count("PLAY [Provision the nodes") == 2
+
+
+# --- verify.yml -------------------------------------------------------------------------------------------------------
+
+
+def test_verify_tells_host_gpu_and_remedy(fleet: Fleet) -> None:
+    fleet.node("whole", "--board", "A100-80GB")
+    fleet.node("reset", "--board", "A100-80GB", "--gpus", "2", "--uuid", "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60")
+    fleet.play(SITE, "--tags", "mig", nvidia_mig_layout=LAYOUT)
+    assert fleet.play(VERIFY, nvidia_mig_layout=LAYOUT).count("reset", "changed") == 0
+
+    fleet.nvsim("reset", "reset", "--gpu", "0")
+    run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
+    assert run.count("whole", "failed") == 0
+    assert run.count("reset", "failed") == 1
+    assert "reset is not as it should be:" in run.output
+    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. See what differs with --check --diff" in run.output
+    assert fleet.held("reset") == [[], HELD]
+
+
+def test_verify_counts_the_gpus(fleet: Fleet) -> None:
+    fleet.node("small", "--board", "A100-80GB", gpu_node_boards=["A100-80GB"] * 2)
+    run = fleet.play(VERIFY, "--tags", "driver", fails=True, nvidia_mig_layout=LAYOUT)
+    assert "the driver shows 1 GPUs, and gpu_node_boards names 2" in run.output
+
+
+def test_verify_tells_that_no_driver_answers(fleet: Fleet) -> None:
+    fleet.host("bare")
+    run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
+    assert "no driver answers" in run.output and "modprobe nvidia" in run.output
+
+
+# --- undo.yml, inventory ----------------------------------------------------------------------------------------------
+
+
+def test_undo_wants_a_clear_yes(fleet: Fleet) -> None:
+    fleet.host("first")
+    fleet.host("second")
+    run = fleet.play(PLAYBOOKS / "undo.yml", fails=True)
+    assert "installed on first, second" in run.output
+    assert "-e gpu_node_undo_confirmed=true" in run.output
+    assert "Take back" not in run.output
+
+
+def test_the_example_inventory_passes_the_checks(tmp_path: Path) -> None:
+    run = ansible_playbook(
+        tmp_path,
+        *("-i", TOP / "inventory", "-e", "ansible_connection=local", "-e", "ansible_become=false"),
+        *("-e", "ansible_python_interpreter=" + sys.executable),
+        *("--tags", "always", "-v", SITE),
+    )
+    assert run.status == 0, run.output
+    for host in ("gpu-a100-01", "gpu-a100-02", "dgx-01", "hgx-01", "hgx-02"):
+        assert run.count(host, "ok") >= 4
