@@ -15,7 +15,7 @@ description:
 positional: _input
 options:
   _input:
-    description: The file's content in base64, as M(ansible.builtin.slurp) returns it.
+    description: The file's content in base64, as the module C(ansible.builtin.slurp) returns it.
     type: str
     required: true
 """

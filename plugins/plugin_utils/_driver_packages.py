@@ -126,7 +126,7 @@ def choose(
     ``independent`` are packages of the driver whose version is their own. Without a version asked for, one that is
     installed and of the branch stays, unless ``upgrade``.
     """
-    now = status(packages, plan)
+    now = status(packages, plan, independent)
     have: t.Optional[str] = now["version"]
     in_branch = bool(have) and str(have).split(".")[0] == plan["branch"]
     if plan["version"]:
@@ -138,7 +138,7 @@ def choose(
         if have and in_branch and numbers(version) < numbers(have):
             version = have  # an upgrade never goes back
     check_minimum(plan["minimum_version"], plan["minimum_board"], version)
-    if version == have and not now["missing"] and not now["broken"]:
+    if version == have and not (now["missing"] or now["broken"] or now["mixed"]):
         return Choice(version, [], False)
 
     _refuse_holds(packages, version, own_holds)

@@ -24,6 +24,7 @@ _UNSUFFIXED = 590  # from here on the vendor's packages carry no branch in their
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 # The kernels whose modules Ubuntu builds and signs.
 _UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-(generic|lowlatency|aws|azure|gcp|oracle|nvidia|ibm|gke)$")
+_EL_KERNEL = re.compile(r"\.el\d+(_\d+)?\.")
 _DEBIAN_KERNEL = re.compile(r"-(cloud-|rt-)?(amd64|arm64)$")
 # HGX boards whose NVSwitches are not on the PCI bus.
 _HIDDEN_SWITCHES = ("B200-180GB", "B300")
@@ -46,6 +47,11 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
             "set nvidia_driver_server to true" % table["title"]
         )
     words = _words(table, node, branch, modules, wanted)
+    if build == "dkms" and not words["headers"]:
+        notices.append(
+            "Kernel %s is not one of %s's: its headers, which DKMS needs, have to be there already."
+            % (node["kernel"], table["title"])
+        )
     packages = wanted["packages"] or [
         *source["packages"][wanted["flavour"]][build],
         *(source["persistenced"] if wanted["persistenced"] else ()),
@@ -241,15 +247,15 @@ def _words(table: Data, node: Data, branch: Data, modules: str, wanted: Data) ->
 
 
 def _headers(table: Data, node: Data) -> str:
+    """The package with the headers of the kernel that runs; of a kernel that is not the system's own, none."""
     kernel: str = node["kernel"]
     if table["family"] == "ubuntu":
-        return "linux-headers-" + (kernel if _UBUNTU_KERNEL.search(kernel) else "generic")
+        return "linux-headers-" + kernel if _UBUNTU_KERNEL.search(kernel) else ""
     if table["family"] == "debian":
         match = _DEBIAN_KERNEL.search(kernel)
-        architecture = table["architectures"].get(node["architecture"], {}).get("package", "amd64")
-        return "linux-headers-" + (match.group(0)[1:] if match else architecture)
+        return "linux-headers-" + match.group(0)[1:] if match else ""
     # Named by the kernel that runs: without a version, dnf brings the headers of the newest one.
-    return "kernel-devel-" + kernel
+    return "kernel-devel-" + kernel if _EL_KERNEL.search(kernel) else ""
 
 
 def _kernel_meta(table: Data, node: Data) -> str:
@@ -304,4 +310,4 @@ def _fill(name: str, words: t.Mapping[str, str]) -> str:
 
 
 def _unique(names: t.Sequence[str]) -> t.List[str]:
-    return list(dict.fromkeys(names))
+    return [name for name in dict.fromkeys(names) if name]

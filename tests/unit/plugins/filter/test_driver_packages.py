@@ -148,6 +148,13 @@ def test_what_is_missing_comes_in_the_version_that_is_there() -> None:
     assert (found["version"], found["install"]) == ("535.261.03", ["nvidia-smi=" + OLD, "libcuda1=" + OLD])
 
 
+def test_a_package_of_another_version_is_brought_into_line() -> None:
+    text = installed(NEW) + dpkg(("ii ", "nvidia-fabricmanager-535", "535.261.03-1"))
+    offers = OFFERS + madison(nvidia_fabricmanager_535=["535.309.01-1", "535.261.03-1"])
+    found = choose(text, offers, plan("nvidia-smi", "nvidia-fabricmanager-535"))
+    assert (found["version"], found["install"][-1]) == ("535.309.01", "nvidia-fabricmanager-535=535.309.01-1")
+
+
 def test_an_upgrade_is_asked_for() -> None:
     found = choose(installed(OLD, "hi "), upgrade=True, own_holds=["nvidia-smi", "libnvidia-ml1", "nvidia-alternative"])
     assert (found["version"], found["downgrade"]) == ("535.309.01", False)

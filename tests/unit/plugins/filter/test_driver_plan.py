@@ -124,7 +124,10 @@ def test_ubuntu_s_modules_follow_the_kernel(kernel: str, package: str) -> None:
 
 def test_a_kernel_that_nobody_builds_for_gets_dkms() -> None:
     found = plan("ubuntu_22.04", around={"kernel": "6.18.44-own"}, source="distribution")
-    assert (found["build"], found["packages"][0]) == ("dkms", "linux-headers-generic")
+    assert (found["build"], found["packages"][0]) == ("dkms", "nvidia-headless-580-server-open")
+    assert found["notices"] == [
+        "Kernel 6.18.44-own is not one of Ubuntu 22.04's: its headers, which DKMS needs, have to be there already."
+    ]
     assert "nvidia_driver_module_build" in refusal(
         "ubuntu_22.04", source="distribution", around={"kernel": "6.18.44-own"}, module_build="prebuilt"
     )
