@@ -15,7 +15,7 @@ import sys
 import typing as t
 
 from . import images, nodes, repositories, serve
-from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, TOP, URL, LabError, call, say
+from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, call, say
 
 DEBIAN_PACKAGES = {
     "podman": "podman",
@@ -24,6 +24,9 @@ DEBIAN_PACKAGES = {
     "apt-ftparchive": "apt-utils",
     "dpkg-deb": "dpkg",
     "gpg": "gnupg",
+    "ssh": "openssh-client",
+    "make": "make",
+    "cc": "gcc",
     "iptables": "iptables",
     "nsenter": "util-linux",
 }
@@ -119,9 +122,11 @@ def molecule(options: argparse.Namespace) -> None:
         "MOLECULE_PROJECT_DIRECTORY": str(TOP),
         "GPUFLEET_SCENARIOS": " ".join(scenarios),
         "GPUFLEET_LAB_URL": URL,
+        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(SOCKETS),
         "NO_COLOR": "1",
         "ANSIBLE_NOCOLOR": "1",
     }
+    SOCKETS.mkdir(mode=0o700, exist_ok=True)
     os.chdir(TOP)
     os.execve(LABNS, [str(LABNS), "molecule", *options.arguments], environment)
 

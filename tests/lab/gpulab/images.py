@@ -35,6 +35,14 @@ class Image(t.NamedTuple):
 IMAGES: t.Mapping[str, Image] = {
     "bookworm": Image(suite="bookworm"),
     "trixie": Image(suite="trixie"),
+    "ubuntu2204": Image(base="bookworm", recipe=["ubuntu.sh", "22.04", "jammy", "Jammy Jellyfish"]),
+    "ubuntu2404": Image(base="trixie", recipe=["ubuntu.sh", "24.04", "noble", "Noble Numbat"]),
+    # Debian with dnf and rpm: what the Rocky look-alike is made of, and what builds the rpm repositories.
+    "rpm": Image(
+        suite="bookworm",
+        packages=["dnf", "dnf-plugins-core", "python3-dnf", "rpm", "createrepo-c", "python3-selinux", "python3-rpm"],
+    ),
+    "rocky9": Image(base="rpm", recipe=["rocky.sh", "9.6", "Blue Onyx"]),
 }
 
 
@@ -45,10 +53,9 @@ def reference(name: str) -> str:
 def needs(name: str) -> str:
     """A fingerprint of everything that an image is made of."""
     image = IMAGES[name]
-    parts: t.List[t.Union[str, Path]] = [repr(image), *sorted(RECIPES.iterdir())]
     if image.base:
-        parts.append(needs(image.base))
-    return fingerprint(" ".join(PACKAGES), *parts)
+        return fingerprint(repr(image), RECIPES / image.recipe[0], needs(image.base))
+    return fingerprint(repr(image), " ".join(PACKAGES), RECIPES / "debian.sh", RECIPES / "gpufleet-lab.service")
 
 
 def build(name: str) -> str:

@@ -14,7 +14,21 @@ import typing as t
 from pathlib import Path
 
 from . import images, shared
-from .places import GATEWAY, HERE, LABNS, LAB, NETWORK, NODES, PREFIX, SUBNET, LabError, alone, call, podman, succeeds
+from .places import (
+    GATEWAY,
+    LAB,
+    LABNS,
+    NETWORK,
+    NODES,
+    PREFIX,
+    SOCKETS,
+    SUBNET,
+    LabError,
+    alone,
+    call,
+    podman,
+    succeeds,
+)
 
 FIRST, LAST = 11, 250  # addresses for nodes
 STORES = ("containerd", "docker")  # /var/lib/...: an overlay cannot lie on an overlay
@@ -104,6 +118,7 @@ def up(wishes: t.Sequence[Wish]) -> t.List[Node]:
             made.append(start(wish, references[wish.image], free_address()))
     for node in made:
         wait_for(node.name)
+        (NODES / node.name / "address").write_text(node.address)
     return made
 
 
@@ -166,7 +181,12 @@ def remove(names: t.Sequence[str]) -> None:
     if names:
         podman_rm("--ignore", *names)
     for name in names:
-        shutil.rmtree(NODES / checked(name), ignore_errors=True)
+        address = NODES / checked(name) / "address"
+        if address.exists():
+            # The next node with this address must not be spoken to through a connection to this one.
+            for path in SOCKETS.glob(address.read_text() + "-*"):
+                path.unlink()
+        shutil.rmtree(NODES / name, ignore_errors=True)
 
 
 def podman_rm(*which: str) -> None:
@@ -184,6 +204,7 @@ def everything_down() -> None:
     """No container, network, interface or rule of ours stays, nor what they changed on the machine."""
     podman_rm("--all")
     shutil.rmtree(NODES, ignore_errors=True)
+    shutil.rmtree(SOCKETS, ignore_errors=True)
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
         podman("network", "rm", "--force", NETWORK)
     put_the_machine_back()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Debian packages of the lab: what they bring, and how they are built."""
+"""The lab's packages: what they bring, and how Debian's are built."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def build(package: Package, folder: Path) -> Path:
     try:
         root = work / "root"
         (root / "DEBIAN").mkdir(parents=True)
-        scripts = fill(package, root)
+        scripts = debian_scripts(package, fill(package, root))
         control = {
             "Package": package.name,
             "Version": package.version,
@@ -101,7 +101,7 @@ def build(package: Package, folder: Path) -> Path:
         for name, body in scripts.items():
             path = root / "DEBIAN" / name
             path.write_text(body)
-            path.chmod(0o755 if name in ("postinst", "prerm", "postrm") else 0o644)
+            path.chmod(0o755 if name in ("postinst", "prerm") else 0o644)
         target = folder / ("%s_%s_amd64.deb" % (package.name, package.version.replace(":", "%3a")))
         call("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", root, target)
         return target
@@ -109,9 +109,14 @@ def build(package: Package, folder: Path) -> Path:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def fill(package: Package, root: Path) -> t.Dict[str, str]:
-    """Put the package's files below ``root``, and return its scripts."""
-    postinst, prerm, units = package.postinst, "", list(package.units)
+class Scripts(t.NamedTuple):
+    installed: str  # what is run after the package was installed
+    removed: str  # and before it is removed
+
+
+def fill(package: Package, root: Path) -> Scripts:
+    """Put the package's files below ``root``."""
+    postinst, stop, units = package.postinst, "", list(package.units)
 
     def put(target: str, source: Path, mode: int = 0o644) -> None:
         path = root / target
@@ -131,7 +136,7 @@ def fill(package: Package, root: Path) -> t.Dict[str, str]:
 
     def daemon(program: str, unit: str) -> None:
         put("usr/bin/" + program, FILES / program, 0o755)
-        put("lib/systemd/system/" + unit, FILES / unit)
+        put("usr/lib/systemd/system/" + unit, FILES / unit)
         units.append(unit)
 
     for part in package.parts:
@@ -175,18 +180,24 @@ def fill(package: Package, root: Path) -> t.Dict[str, str]:
     for unit in units:
         postinst += "if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi\n"
         postinst += "systemctl enable --quiet %s || true\n" % unit
-        if unit.endswith(".service") or unit.endswith(".path"):
-            postinst += "if [ -d /run/systemd/system ]; then systemctl restart %s || true; fi\n" % unit
-        prerm += "if [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then systemctl disable --now --quiet %s; fi\n" % (
-            unit
-        )
-    scripts = {}
-    if postinst:
-        scripts["postinst"] = "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n" + postinst
-    if prerm:
-        scripts["prerm"] = "#!/bin/sh\nset -e\n" + prerm
+        postinst += "if [ -d /run/systemd/system ]; then systemctl restart %s || true; fi\n" % unit
+        stop += "if [ -d /run/systemd/system ]; then systemctl disable --now --quiet %s; fi\n" % unit
+    return Scripts(postinst, stop)
+
+
+def debian_scripts(package: Package, scripts: Scripts) -> t.Dict[str, str]:
+    """The files of a package's control folder beside ``control``."""
+    found = {}
+    if scripts.installed:
+        found["postinst"] = "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n" + scripts.installed
+    if scripts.removed:
+        found["prerm"] = "#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n" + scripts.removed
     if package.conffiles:
-        scripts["conffiles"] = "".join("/%s\n" % name for name in package.conffiles)
-    if any(part in ("nvml", "cuda") for part in package.parts):
-        scripts["triggers"] = "activate-noawait ldconfig\n"
-    return scripts
+        found["conffiles"] = "".join("/%s\n" % name for name in package.conffiles)
+    if has_libraries(package):
+        found["triggers"] = "activate-noawait ldconfig\n"
+    return found
+
+
+def has_libraries(package: Package) -> bool:
+    return any(part in ("nvml", "cuda") for part in package.parts)

@@ -24,6 +24,7 @@ NODES = LAB / "nodes"
 SHARED = LAB / "opt"  # every node's /opt/gpufleet-lab
 BUILDING = LAB / "building"
 LABNS = HERE / "labns"
+SSH_KEY = LAB / "keys" / "ssh"
 PREFIX = "gpufleet-"
 NETWORK = "gpufleet-lab"
 
@@ -32,6 +33,7 @@ _OCTET = 16 + zlib.crc32(str(TOP).encode()) % 224
 SUBNET = os.environ.get("GPUFLEET_LAB_SUBNET", "10.89.%d" % _OCTET)
 GATEWAY = SUBNET + ".1"
 PORT = 8099
+SOCKETS = Path("/run/gpufleet-lab-ssh-%d" % _OCTET)  # of ssh's shared connections; such a path must be short
 URL = "http://%s:%d" % (GATEWAY, PORT)
 
 

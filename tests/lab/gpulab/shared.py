@@ -13,7 +13,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from .places import BUILDING, CACHE, HERE, SHARED, TOP, LabError, alone, call, fingerprint, say
+from .places import BUILDING, CACHE, HERE, SHARED, SSH_KEY, TOP, LabError, alone, call, fingerprint, say
 
 SIMULATOR = CACHE / "simulator" / "libnvidia-ml.so.1"
 SMI_VERSIONS = ("550.163.01", "535.261.03")  # of Debian's packages; the first that was fetched serves all nodes
@@ -28,6 +28,7 @@ def sources() -> t.Dict[str, Path]:
     """What goes where, below the shared folder."""
     found = {"bin/" + path.name: path for path in (HERE / "node").iterdir()}
     found["lib/libnvidia-ml.so.1"] = SIMULATOR
+    found["ssh.pub"] = SSH_KEY.with_suffix(".pub")
     smi = real_nvidia_smi()
     if smi:
         found["bin/nvidia-smi.real"] = smi
@@ -48,6 +49,9 @@ def prepare() -> None:
     """Bring the shared folder up to date. Running nodes see it change, one whole file after the other."""
     call("make", "-s", "-C", TOP / "tests" / "simulator")
     with alone("opt"):
+        if not SSH_KEY.exists():
+            SSH_KEY.parent.mkdir(parents=True, exist_ok=True)
+            call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpufleet-lab", "-f", SSH_KEY)
         wanted = sources()
         stamp = SHARED / ".stamp"
         mark = fingerprint(*(part for name, path in sorted(wanted.items()) for part in (name, path)))

@@ -73,13 +73,13 @@ def packages() -> t.Iterator[Package]:
         base_files = {"usr/bin/" + name: built / name for name in PROGRAMS[:3]}
         base_files["etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"] = systemd / "nvidia-cdi-refresh.env"
         for name in ("nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path"):
-            base_files["lib/systemd/system/" + name] = systemd / name
+            base_files["usr/lib/systemd/system/" + name] = systemd / name
         drop_in = systemd / "10-container-engines.conf"
         if drop_in.exists():
-            base_files["lib/systemd/system/nvidia-cdi-refresh.service.d/10-container-engines.conf"] = drop_in
+            base_files["usr/lib/systemd/system/nvidia-cdi-refresh.service.d/10-container-engines.conf"] = drop_in
         rules = built / "deployments" / "udev" / "99-nvidia-cdi-refresh.rules"
         if rules.exists():
-            base_files["lib/udev/rules.d/99-nvidia-cdi-refresh.rules"] = rules
+            base_files["usr/lib/udev/rules.d/99-nvidia-cdi-refresh.rules"] = rules
         yield Package(
             "nvidia-container-toolkit-base",
             full,
