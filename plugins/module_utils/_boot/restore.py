@@ -152,6 +152,8 @@ def _with_gpus(driver: Driver) -> Driver:
 def _bring(driver: Driver, wanted: Settings, check: bool, report: Report) -> bool:
     """Plan and converge all GPUs that can be; whether all of them are as wanted then."""
     gpus, good = _read(driver, report)
+    if not gpus:
+        return False
     requests = wanted.layout.resolve(gpus)
     plans = []
     for gpu in gpus:

@@ -1,0 +1,201 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a node runs at boot, on simulated nodes: the files that the role installs, started as its unit starts them."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import jinja2
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._module import engine
+
+TOP = Path(__file__).resolve().parents[2]
+NVSIM = TOP / "tests" / "simulator" / "nvsim"
+TEMPLATE = TOP / "roles" / "nvidia_mig" / "templates" / "gpufleet-mig-restore.j2"
+
+LAYOUT = [
+    {"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 2}},
+    {"devices": 1, "mig_enabled": True, "mig_devices": [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"]}]},
+]
+HELD = [["1g.10gb", "1g.10gb", "3g.40gb"], ["3g.40gb"]]
+DRIVERS = ["nvml", "nvidia_smi"]
+
+
+class Node:
+    """A simulated node and the files of the role on it."""
+
+    def __init__(self, work: Path, *arguments: str) -> None:
+        self.path = work / "node"
+        self.lock = work / "lock"
+        self.settings = work / "mig-layout.json"
+        self.command = work / "gpufleet-mig-restore"
+        self.nvsim("create", "--driver", "550.163.01", *arguments)
+        engine.replace(str(work / "lib" / engine.PACKAGE), engine.sources())
+        values = {
+            "__nvidia_mig_engine_put": {"python": sys.executable},
+            "__nvidia_mig_engine": work / "lib",
+            "__nvidia_mig_settings": self.settings,
+            "ansible_managed": "Managed",
+        }
+        self.command.write_text(jinja2.Template(TEMPLATE.read_text()).render(values))
+
+    def nvsim(self, verb: str, *arguments: str) -> str:
+        return subprocess.run(
+            [NVSIM, verb, self.path, *arguments], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+
+    def gpus(self) -> t.Any:
+        return json.loads(self.nvsim("show", "--json"))["gpus"]
+
+    def held(self) -> t.List[t.List[str]]:
+        return [sorted(gi["profile"] for gi in gpu["gpu_instances"]) for gpu in self.gpus()]
+
+    def modes(self) -> t.List[bool]:
+        return [bool(gpu["mode_current"]) for gpu in self.gpus()]
+
+    def uuids(self) -> t.List[str]:
+        return [ci["uuid"] for gpu in self.gpus() for gi in gpu["gpu_instances"] for ci in gi["compute_instances"]]
+
+    def boot(self, *python: str, user: bool = False, **settings: t.Any) -> t.Tuple[int, str]:
+        """What the unit does: its exit status, and what it says. ``python`` are options of the interpreter."""
+        content = {"version": 1, "layout": LAYOUT, "driver_wait": 0, "lock_path": str(self.lock), "lock_wait": 0}
+        self.settings.write_text(json.dumps(dict(content, **settings)))
+        done = subprocess.run(
+            [NVSIM, "run", *(["--user"] if user else []), self.path, "--", sys.executable, *python, self.command]
+            + ["--settings", self.settings],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+
+@pytest.fixture(name="make_node")
+def fixture_make_node(tmp_path: Path) -> t.Callable[..., Node]:
+    return lambda *arguments: Node(tmp_path, *arguments)
+
+
+@pytest.fixture(name="workload")
+def fixture_workload() -> t.Iterator[str]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        yield str(process.pid)
+        process.kill()
+
+
+def need(driver: str) -> None:
+    if driver == "nvidia_smi" and not list((TOP / ".cache" / "nvidia-smi").glob("*/nvidia-smi")):
+        pytest.skip("nvidia-smi is not here: run scripts/fetch-nvidia-smi")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize(("board", "keeps_mode"), [("A100-80GB", True), ("H100-80GB", False)])
+def test_the_layout_comes_back_after_a_reboot(make_node, board, keeps_mode, driver):
+    need(driver)
+    node = make_node("--board", board, "--gpus", "2")
+    assert node.boot(driver=driver)[0] == 0
+    before = node.uuids()
+
+    node.nvsim("reboot")
+    assert (node.held(), node.modes()) == ([[], []], [keeps_mode, keeps_mode])
+    status, said = node.boot(driver=driver)
+    assert (status, node.held()) == (0, HELD)
+    assert node.uuids() == before
+    assert len(re.findall(r"^GPU [01] GPU-\w{4}\.\.\. .*\|3g\.40gb.*\|  restored$", said, re.MULTILINE)) == 2
+
+    status, said = node.boot(driver=driver)
+    assert (status, said.count("as wanted already\n"), len(said.splitlines())) == (0, 2, 2)
+
+
+def test_without_pynvml_nvidia_smi_does_it(make_node):
+    need("nvidia_smi")
+    node = make_node("--board", "H100-80GB", "--gpus", "2")
+    assert node.boot("-S")[0] == 0  # no site-packages
+    assert node.held() == HELD
+
+
+def test_a_node_killed_in_the_middle_comes_back(make_node):
+    node = make_node("--board", "A100-80GB", "--gpus", "2")
+    node.nvsim("fault", "--write", "5", "--kill", "after")
+    assert node.boot()[0] < 0 or node.held() != HELD
+    assert node.held() != HELD
+    node.nvsim("fault", "--clear")
+    node.nvsim("reboot")
+    assert node.boot()[0] == 0
+    assert node.held() == HELD
+
+
+def test_without_the_kernel_module_the_node_is_left_as_it_is(make_node):
+    node = make_node("--board", "A100-80GB", "--gpus", "2")
+    for function in ("nvmlInit_v2", "nvmlInitWithFlags"):
+        node.nvsim("fault", function, "--always", "--code", "DRIVER_NOT_LOADED")
+    status, said = node.boot(driver="nvml")
+    assert status == 3
+    assert "The NVIDIA driver is not up, so the GPUs are left as they are: " in said
+    assert "DRIVER_NOT_LOADED" in said
+    assert (node.held(), node.modes()) == ([[], []], [False, False])
+
+
+def test_a_kernel_module_that_is_loaded_late_is_waited_for(make_node):
+    node = make_node("--board", "A100-80GB", "--gpus", "2")
+    for number in ("1", "2"):
+        node.nvsim("fault", "nvmlInitWithFlags", "--nth", number, "--code", "DRIVER_NOT_LOADED")
+    status, said = node.boot(driver="nvml", driver_wait=300)
+    assert (status, node.held()) == (0, HELD)
+    assert said.startswith("Waiting up to 300 seconds for the NVIDIA driver: ")
+
+
+def test_work_that_is_there_already_is_not_disturbed(make_node, workload):
+    node = make_node("--board", "A100-80GB", "--gpus", "2")
+    node.boot(layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
+    node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", workload, "--name", "training")
+    status, said = node.boot()
+    assert (status, node.held()) == (1, [["7g.80gb"], HELD[1]])
+    assert "PID %s (training)" % workload in said
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_gpu_is_reset_only_where_that_was_allowed(make_node, reset):
+    need("nvidia_smi")
+    node = make_node("--board", "A100-80GB", "--gpus", "2", "--activation", "reset")
+    status, said = node.boot(reset=reset)
+    assert (status, node.held()) == ((0, HELD) if reset else (1, [[], []]))
+    assert ("not as wanted yet: " in said) != reset
+
+
+def test_another_run_has_the_lock(make_node):
+    node = make_node("--board", "A100-80GB", "--gpus", "2")
+    with open(node.lock, "w", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        status, said = node.boot()
+    assert (status, node.held()) == (1, [[], []])
+    assert "Another run is changing the MIG layout of this node" in said
+
+
+def test_a_driver_that_does_not_answer_does_not_hold_up_the_boot(make_node):
+    node = make_node("--board", "A100-80GB", "--gpus", "2")
+    node.nvsim("latency", "--write", "--ms", "600000")
+    status, said = node.boot(driver="nvml", time_limit=1)
+    assert status == 1
+    assert "Not done after 1 seconds: the driver or a GPU does not answer" in said
+    node.nvsim("latency", "--clear")
+    assert node.boot()[0] == 0
+    assert node.held() == HELD
+
+
+def test_only_root_can(make_node):
+    node = make_node("--board", "A100-80GB", "--gpus", "2")
+    status, said = node.boot(user=True)
+    assert status == 1
+    assert "GPU 0 cannot be read, and is left as it is: " in said
+    assert "NO_PERMISSION" in said
