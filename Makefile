@@ -4,14 +4,15 @@
 
 # Everything is made in .cache/; `make clean` leaves nothing behind.
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test test-fast lint bench clean
 
 help:
-	@echo 'make demo    partition a simulated eight-GPU node through the real module, pynvml and nvidia-smi'
-	@echo 'make test    every test and linter'
-	@echo 'make lint    the linters alone'
-	@echo 'make bench   measure our planner and modules against the alternatives'
-	@echo 'make clean   remove everything that was made'
+	@echo 'make demo       partition a simulated eight-GPU node through the real module, pynvml and nvidia-smi'
+	@echo 'make test       every test and linter'
+	@echo 'make test-fast  what fails most often, in a few minutes'
+	@echo 'make lint       the linters alone'
+	@echo 'make bench      measure our planner and modules against the alternatives'
+	@echo 'make clean      remove everything that was made'
 
 demo:
 	@demo/run
@@ -19,6 +20,10 @@ demo:
 test:
 	@scripts/bootstrap test
 	@.cache/venv/bin/python scripts/test.py
+
+test-fast:
+	@scripts/bootstrap test
+	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain ansible-lint mypy docs changelog shell
 
 lint:
 	@scripts/bootstrap test

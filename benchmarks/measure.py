@@ -16,6 +16,7 @@ from pathlib import Path
 import module_cost
 import parallel
 import planner_speed
+import site_runs
 import transitions
 
 OUTPUT = Path(__file__).resolve().parent.parent / ".cache" / "benchmarks.md"
@@ -24,6 +25,7 @@ PARTS = {
     "planner": planner_speed.measure,
     "parallel": parallel.measure,
     "module": module_cost.measure,
+    "site": site_runs.measure,
 }
 
 

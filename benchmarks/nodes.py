@@ -45,3 +45,15 @@ def on_node(path: Path, script: str, arguments: Sequence[str] = ()) -> str:
         check=True,
     )
     return done.stdout
+
+
+def interpreter(path: Path) -> Path:
+    """A Python interpreter that runs on the node, for Ansible, which can reach several nodes at once with it."""
+    found = path / "python"
+    if not found.exists():
+        command = [sys.executable, NVSIM, "run", path, "--"]
+        command += ["sh", "-c", "export -p | grep -E ' (NVSIM_[A-Z]+|LD_LIBRARY_PATH|PATH)='"]
+        exports = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        found.write_text('#!/bin/sh\n%sexec "%s" "$@"\n' % (exports, sys.executable))
+        found.chmod(0o755)
+    return found

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -64,6 +65,11 @@ def pytest(*arguments: str) -> t.Sequence[str]:
 
 PYTEST_CLOSING = r"^(=+ )?\d+ passed.* in "
 
+
+def scenario(name: str, title: str) -> Part:
+    return Part("scenario-" + name, "On nodes of the lab: " + title, ["scripts/scenario", name], r"^\S+ +: ok=", 4)
+
+
 SIMULATOR = ["make", "-s", "-C", "tests/simulator", "test"]
 ANTSIBULL_DOCS = [
     *("antsibull-docs", "lint-collection-docs", "--plugin-docs"),
@@ -80,6 +86,7 @@ PARTS: t.Sequence[Part] = (
     Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
+    Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
     Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
@@ -87,6 +94,17 @@ PARTS: t.Sequence[Part] = (
     Part("docs", "Documentation of modules, plugins and roles", ANTSIBULL_DOCS),
     Part("changelog", "Changelog fragments", ["antsibull-changelog", "lint"]),
     Part("shell", "Shell scripts", ["bash", "-c", SHELLCHECK]),
+)
+
+# Shorter forms of the long ones, for `make test-fast`.
+SHORT: t.Sequence[Part] = (
+    Part(
+        "integration-main",
+        "Modules and role, the main path",
+        ["tests/integration/run", "tests/integration/test_playbook.py"],
+        PYTEST_CLOSING,
+    ),
+    Part("simulator-plain", "The simulator, as built", [*SIMULATOR[:-1], "test-plain"], PYTEST_CLOSING),
 )
 
 
@@ -132,6 +150,12 @@ def run(part: Part) -> Result:
     return Result(part, status, time.monotonic() - started, path.read_text(errors="replace"))
 
 
+def clear_lab(parts: t.Sequence[Part]) -> None:
+    """Nothing of the lab is left behind, nor found by the next run, where an earlier one was interrupted."""
+    if os.geteuid() == 0 and shutil.which("podman") and any(part.name.startswith("scenario-") for part in parts):
+        subprocess.run([TOP / "tests/lab/lab", "down"], cwd=TOP, env=environment(), stdin=subprocess.DEVNULL, check=False)
+
+
 def show(result: Result) -> None:
     lines = [line for line in result.output.splitlines() if line.strip()]
     print("\n--- %s: %s, %.0f s" % (result.part.title, result.verdict, result.seconds))
@@ -150,7 +174,7 @@ def stop(number: int, _frame: t.Any) -> t.NoReturn:
 
 
 def main(names: t.Sequence[str]) -> int:
-    known = {part.name: part for part in PARTS}
+    known = {part.name: part for part in [*PARTS, *SHORT]}
     unknown = [name for name in names if name not in known]
     if unknown:
         print("no part %s; there are: %s" % (", ".join(unknown), ", ".join(known)), file=sys.stderr)
@@ -162,12 +186,15 @@ def main(names: t.Sequence[str]) -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     print("==> %d parts, %d at a time: %s" % (len(parts), AT_ONCE, ", ".join(part.name for part in parts)), flush=True)
     started = time.monotonic()
+    clear_lab(parts)
     results: dict[str, Result] = {}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for future in as_completed([pool.submit(run, part) for part in parts]):
             result = future.result()
             results[result.part.name] = result
             show(result)
+
+    clear_lab(parts)
 
     print("\n==> Summary, %.0f s in all; full output in .cache/test/" % (time.monotonic() - started))
     for part in parts:
