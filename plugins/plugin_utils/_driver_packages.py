@@ -212,11 +212,14 @@ def _spelt(name: str, version: str, manager: str) -> str:
 
 # The first that matches is the cause; those that another one brings with it come later.
 _CAUSES = (
-    (r"No space left on device|enough free space", "The node has no space left: free some in /var, /usr, /boot, and retry."),
-    (r"Held packages were changed|held broken packages.*\bheld\b", "Held packages stand in the way: apt-mark showhold."),
+    (
+        r"No space left on device|enough free space",
+        "The node has no space left: free some in /var, /usr or /boot, and run this again.",
+    ),
+    (r"Held packages were changed", "Packages that somebody holds stand in the way: see apt-mark showhold."),
     (
         r"Could not get lock|Unable to acquire the dpkg frontend lock|waiting for lock",
-        "Another package manager is at work on the node: wait for it to end, and retry.",
+        "Another package manager is at work on the node: wait for it to end, and run this again.",
     ),
     (
         r"is not signed|NO_PUBKEY|EXPKEYSIG|BADSIG|GPG error|GPG check FAILED|repomd\.xml.*signature|Missing key",
@@ -224,7 +227,16 @@ _CAUSES = (
         "nvidia_driver_repository_key.",
     ),
     (
-        r"Bad return status for module build|Error! Build of|make.*Error \d|dkms.*(failed|Consult)",
+        r"has unexpected size|Hash Sum mismatch|checksum doesn't match",
+        "A package source changed while it was read: run this again.",
+    ),
+    (
+        r"Could not resolve|Connection (refused|timed out|failed)|Cannot initiate|404 +Not Found|Failed to fetch"
+        r"|Cannot download",
+        "A package source cannot be reached, or lacks what it lists.",
+    ),
+    (
+        r"Bad return status for module build|Error! Build of|make(\[\d+\])?: \*\*\* ",
         "The kernel module could not be built for a kernel of the node; the end of the build's log tells why. Another "
         "branch, another kernel, or nvidia_driver_kernel_modules may build. The next run finishes what is half done.",
     ),
@@ -232,8 +244,6 @@ _CAUSES = (
         r"unmet dependencies|but it is not (going to be installed|installable)|nothing provides|conflicting requests",
         "The packages offered do not fit together.",
     ),
-    (r"Could not resolve|Connection (refused|timed out|failed)|Cannot initiate|404 +Not Found|Failed to fetch|Cannot download",
-     "A package source cannot be reached."),
 )
 
 

@@ -244,7 +244,7 @@ def test_a_broken_package_is_installed_again() -> None:
     [
         ("E: You don't have enough free space in /var/cache/apt/archives/.", "no space"),
         ("dpkg: error: failed to write: No space left on device", "no space"),
-        ("E: Held packages were changed and -y was used without --allow-change-held-packages.", "Held packages"),
+        ("E: Held packages were changed and -y was used without --allow-change-held-packages.", "somebody holds"),
         ("E: Could not get lock /var/lib/dpkg/lock-frontend.", "Another package manager"),
         ("E: The repository 'http://x ./ Release' is not signed.", "not signed"),
         ("GPG error: http://x InRelease: NO_PUBKEY 0123456789ABCDEF", "not signed"),
@@ -253,6 +253,8 @@ def test_a_broken_package_is_installed_again() -> None:
         ("The following packages have unmet dependencies:", "do not fit together"),
         ("Problem: nothing provides dkms needed by kmod-nvidia-open-dkms", "do not fit together"),
         ("E: Failed to fetch http://x/y.deb 404 Not Found", "cannot be reached"),
+        ("'apt-get install nvidia-kernel-dkms' failed: E: Failed to fetch http://x/y.deb", "cannot be reached"),
+        ("E: Failed to fetch http://x/y.deb  File has unexpected size (916 != 918).", "run this again"),
         ("dpkg: something new", "own words"),
     ],
 )
