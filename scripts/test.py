@@ -86,6 +86,7 @@ PARTS: t.Sequence[Part] = (
     Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
+    Part("boot", "What a node runs at boot, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
