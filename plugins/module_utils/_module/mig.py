@@ -17,9 +17,9 @@ import typing as t
 from .._driver import lock, select
 from .._driver.errors import DriverError
 from .._mig import layout
-from .._mig.converge import converge
 from .._mig.errors import BusyError, MigError
 from .._mig.planning import plan_node
+from .._mig.stages import bring
 from . import config, results
 
 if t.TYPE_CHECKING:
@@ -88,4 +88,4 @@ def _bring(driver: Driver, wanted: Layout, disturb: bool, reset: bool, check_mod
     node = plan_node(driver, wanted, disturb)
     if check_mode:
         return [results.of_plan(plan) for plan in node.plans]
-    return [results.of_outcome(outcome) for outcome in converge(driver, node.plans, node.replan, reset)]
+    return [results.of_outcome(outcome) for outcome in bring(driver, node, reset)]

@@ -248,6 +248,43 @@ def test_instances_are_not_given_up_for_a_mode_change_that_a_client_blocks(node)
         assert result["diff"]["before"] == result["diff"]["after"]
 
 
+def test_a_refusal_that_shows_only_with_mig_on_leaves_the_whole_node_as_it_was(node):
+    silent, other = FakeGpu(mode=False, tells_profiles=False), FakeGpu(index=1, mode=False, tells_profiles=False)
+    plain = FakeGpu(index=2)
+    plain.add("1g.5gb", 0)
+    driver = node(silent, other, plain)
+    result = driver.run(
+        on(MIXED, devices=[0]), on({"4g.20gb": 1, "1g.5gb": 4}, devices=[1]), on(MIXED, devices=[2])
+    )
+    assert result["failed"] is True
+    assert result["changed"] is False
+    assert "entry 2 (devices: [1]), GPU 1" in result["msg"]
+    assert "is off again" in result["msg"]
+    assert [gpu.current for gpu in (silent, other)] == [False, False]
+    assert set(driver.writes) == {"set_mode"}
+
+
+def test_a_mode_that_cannot_be_switched_back_after_a_refusal_is_said(node):
+    gpu = FakeGpu(mode=False, tells_profiles=False)
+    driver = node(gpu)
+    driver.fail[("set_mode", 1)] = errors.UNKNOWN
+    result = driver.run(on({"4g.20gb": 1, "1g.5gb": 4}))
+    assert result["failed"] is True
+    assert result["changed"] is True
+    assert "MIG mode was switched on" in result["msg"]
+    assert "stays on" in result["msg"]
+
+
+def test_a_failure_behind_a_deferred_plan_gives_the_mode_back_too(node):
+    gpu = FakeGpu(mode=False, tells_profiles=False)
+    driver = node(gpu)
+    driver.always["create_compute_instance"] = errors.UNKNOWN
+    result = driver.run(on(MIXED))
+    assert result["failed"] is True
+    assert result["changed"] is False
+    assert (gpu.current, gpu.instances) == (False, {})
+
+
 def test_what_a_driver_tells_only_with_mig_on_is_planned_then(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
