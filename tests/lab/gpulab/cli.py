@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import images, nodes, repositories, serve
+from . import images, nodes, repositories, rpm, serve
 from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, call, say
 
 DEBIAN_PACKAGES = {
@@ -96,6 +96,8 @@ def repo(options: argparse.Namespace) -> None:
     """Package repositories, built and served."""
     prepare(options)
     repositories.prepare()
+    if getattr(options, "rpm", False):
+        rpm.prepare()
     serve.start(repositories.ROOT)
     print(URL)
 
@@ -203,7 +205,8 @@ def parser() -> argparse.ArgumentParser:
     end = command("remove", remove, "Remove these nodes.")
     end.add_argument("name", nargs="+")
 
-    command("serve", repo, "Build the package repositories and serve them to the nodes, until `down`.")
+    served = command("serve", repo, "Build the package repositories and serve them to the nodes, until `down`.")
+    served.add_argument("--rpm", action="store_true", help="those for dnf too")
 
     command("down", down, "Remove all nodes, the network, and everything else of ours that is not a file in .cache.")
 

@@ -13,7 +13,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from . import images, shared
+from . import images, keys, repositories, rpm, serve, shared
 from .places import (
     GATEWAY,
     LAB,
@@ -23,6 +23,7 @@ from .places import (
     PREFIX,
     SOCKETS,
     SUBNET,
+    URL,
     LabError,
     alone,
     call,
@@ -110,6 +111,9 @@ def up(wishes: t.Sequence[Wish]) -> t.List[Node]:
     """Start nodes, in place of any that have their names, and wait until systemd says that all is well."""
     references = {image: images.build(image) for image in {wish.image for wish in wishes}}
     shared.prepare()
+    if any(image.startswith("rocky") for image in references):
+        rpm.prepare()
+    serve.start(repositories.ROOT)
     remove([checked(wish.name) for wish in wishes])
     made = []
     with alone("nodes"):
@@ -118,6 +122,8 @@ def up(wishes: t.Sequence[Wish]) -> t.List[Node]:
             made.append(start(wish, references[wish.image], free_address()))
     for node in made:
         wait_for(node.name)
+        if "ubuntu" in node.image:
+            ubuntu_archive(node)
         (NODES / node.name / "address").write_text(node.address)
     return made
 
@@ -144,9 +150,31 @@ def start(wish: Wish, reference: str, address: str) -> Node:
         *(part for volume in volumes for part in ("--volume", volume)),
         reference,
     )
+    write_on(wish.name, "/etc/apt/apt.conf.d/90gpufleet-lab", 'Acquire::http::Proxy "%s";\n' % URL)
     if not wish.network:
         cut_off(wish.name)
     return Node(wish.name, address, reference, True)
+
+
+def ubuntu_archive(node: Node) -> None:
+    """The driver as Ubuntu's own archive has it."""
+    keys.make()
+    release = {"ubuntu2204": "jammy", "ubuntu2404": "noble"}[node.image.rpartition(":")[2]]
+    source = "Types: deb\nURIs: %s/ubuntu/%s/\nSuites: /\nSigned-By: %s\n" % (
+        URL,
+        release,
+        "/usr/share/keyrings/lab-archive.asc",
+    )
+    for path, text in (
+        ("/usr/share/keyrings/lab-archive.asc", keys.public("main").read_text()),
+        ("/etc/apt/sources.list.d/ubuntu.sources", source),
+    ):
+        write_on(node.name, path, text)
+
+
+def write_on(name: str, path: str, text: str) -> None:
+    script = 'mkdir -p "${1%/*}"; cat >"$1"'
+    podman("exec", "--interactive", name, "sh", "-c", script, "sh", path, stdin=None, input=text)
 
 
 def cut_off(name: str) -> None:

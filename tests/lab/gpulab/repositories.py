@@ -10,6 +10,7 @@ ubuntu/jammy/, ubuntu/noble/    the driver as Ubuntu packages it, for the look-a
 unsigned/..., otherkey/..., rotated/..., broken/...
                                 the same again: without signature; signed with a key that is not the one beside them;
                                 after a change of keys; with kernel modules that do not build
+rpm/...                         what rpm.py makes, where it was asked for
 keys/, keys.json                public keys by name, with fingerprints and checksums
 """
 
@@ -74,6 +75,7 @@ def prepare() -> None:
             index(folder)
             sign(repository, folder)
         publish_keys(new)
+        (new / "rpm").symlink_to("../rpm")
         (new / ".stamp").write_text(wanted)
         # The server keeps the folder's name, so a swap is all that it sees.
         old = LAB / "www.old"

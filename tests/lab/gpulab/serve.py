@@ -2,21 +2,35 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The web server of the lab's repositories: bound to the nodes' gateway, and to nothing that the world can see."""
+"""The lab's web server: bound to the nodes' gateway, and to nothing that the world can see.
+
+It serves the lab's repositories, and is the nodes' proxy for other package archives. What it fetched once, it keeps: a
+second run needs the network for the archives' lists only, and a node without a way out has a mirror.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import http.server
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import typing as t
+import urllib.error
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
-from .places import GATEWAY, LAB, PORT, LabError, alone
+from .places import GATEWAY, LAB, PORT, LabError, alone, fingerprint
+
+ARCHIVE = LAB / "archive"
+FOR_EVER = (".deb", ".rpm")  # files that never change under their name
 
 PID = LAB / "serve.pid"
 LOG = LAB / "serve.log"
@@ -24,37 +38,97 @@ IP_FREEBIND = 15  # Linux: the address may come later, with the first node
 
 
 class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
     def server_bind(self) -> None:
         self.socket.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
         super().server_bind()
 
 
+class Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def do_GET(self) -> None:
+        address = urllib.parse.urlsplit(self.path)
+        if not address.scheme:
+            super().do_GET()
+        elif address.netloc.partition(":")[0] == GATEWAY:  # ours, asked for as through a proxy
+            self.path = address.path
+            super().do_GET()
+        else:
+            self.pass_on()
+
+    def pass_on(self) -> None:
+        kept = ARCHIVE / hashlib.sha256(self.path.encode()).hexdigest()
+        lasting = self.path.endswith(FOR_EVER) or "/by-hash/" in self.path
+        if lasting and kept.exists():
+            with kept.open("rb") as stream:
+                self.answer(stream, kept.stat().st_size)
+            return
+        try:
+            with urllib.request.urlopen(self.path, timeout=60) as upstream, tempfile.TemporaryFile() as whole:
+                shutil.copyfileobj(upstream, whole)
+                size = whole.tell()
+                if lasting:
+                    whole.seek(0)
+                    self.keep(whole, kept)
+                whole.seek(0)
+                self.answer(whole, size, upstream.headers.get("Last-Modified"))
+        except urllib.error.HTTPError as problem:
+            self.send_error(problem.code)
+        except OSError as problem:
+            self.send_error(502, str(problem)[:100].replace("\n", " "))
+
+    def keep(self, source: t.BinaryIO, kept: Path) -> None:
+        ARCHIVE.mkdir(exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=ARCHIVE, delete=False) as new:
+            shutil.copyfileobj(source, new)
+        os.replace(new.name, kept)
+
+    def answer(self, stream: t.BinaryIO, size: int, modified: t.Optional[str] = None) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(size))
+        if modified:
+            self.send_header("Last-Modified", modified)
+        self.end_headers()
+        shutil.copyfileobj(stream, self.wfile)
+
+
 def run(root: str) -> None:
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=root)
+    handler = functools.partial(Handler, directory=root)
     Server((GATEWAY, PORT), handler).serve_forever()
 
 
-def ours(pid: int) -> bool:
-    """Whether this process is our server, and not another that got its number."""
+def command_line(root: Path) -> t.List[str]:
+    """With a mark of what the server is, so that one of an earlier checkout is known."""
+    return [sys.executable, "-m", "gpulab.serve", str(root), fingerprint(Path(__file__))]
+
+
+def said_of(pid: int) -> t.List[str]:
+    """The command line of a process, if it is a server of the lab, and not another that got its number."""
     try:
-        return b"gpulab.serve" in Path("/proc/%d/cmdline" % pid).read_bytes()
+        words = Path("/proc/%d/cmdline" % pid).read_bytes().decode().split("\0")[:-1]
     except OSError:
-        return False
+        return []
+    return words if "gpulab.serve" in words else []
 
 
 def running() -> int:
     """The server's process id, or 0."""
     pid = int(PID.read_text()) if PID.exists() else 0
-    return pid if pid and ours(pid) else 0
+    return pid if pid and said_of(pid) else 0
 
 
 def start(root: Path) -> None:
     with alone("serve"):
-        if running():
+        if running() and said_of(running()) == command_line(root):
             return
+        stop()
         with LOG.open("a") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "gpulab.serve", str(root)],
+                command_line(root),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -78,6 +152,8 @@ def stop() -> None:
     pid = running()
     if pid:
         os.kill(pid, signal.SIGTERM)
+        while said_of(pid):
+            time.sleep(0.02)
     PID.unlink(missing_ok=True)
 
 

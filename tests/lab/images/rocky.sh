@@ -25,6 +25,8 @@ Summary: Release files of the look-alike
 License: MIT
 BuildArch: noarch
 Provides: system-release(releasever) = $major
+# Of what Debian has, the lab's packages ask for this.
+Provides: /bin/sh
 %description
 Release files of the look-alike.
 %install

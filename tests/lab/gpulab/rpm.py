@@ -1,0 +1,228 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Signed rpm repositories for the Rocky look-alike, with module streams as the vendor's have them.
+
+cuda/rhel9/x86_64/              the driver
+toolkit/stable/rpm/x86_64/      the container toolkit
+unsigned/..., otherkey/...      the same again: nothing signed; all signed with a key that is not the one beside it
+
+They are built in a container, since rpm's tools are the other distribution's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from . import images, keys, packages, repositories, shared, toolkit
+from .places import BUILDING, HERE, LAB, alone, call, fingerprint, podman, say
+
+ROOT = LAB / "rpm"
+TOOLKIT = "toolkit/stable/rpm/x86_64"
+CONTAINER = "gpufleet-image-rpms"
+
+SPEC = """\
+%define _build_id_links none
+%define _binary_payload w1.gzdio
+%global debug_package %{{nil}}
+%global __os_install_post %{{nil}}
+Name: {name}
+Version: {version}
+Release: {release}
+Summary: {description}
+License: MIT
+AutoReqProv: no
+{fields}%description
+{description}
+%install
+cp -a /work/{folder}/root/. %{{buildroot}}/
+%post
+{post}%preun
+if [ "$1" = 0 ]; then :
+{preun}fi
+%files
+{files}
+"""
+
+# In the container: every .spec below /work built into /work/out, and then signed with /work/key, if there is one.
+BUILD = r"""
+export HOME=/tmp/home GNUPGHOME=/tmp/home/gnupg
+install -d -m 700 /tmp/home "$GNUPGHOME"
+for spec in /work/*/package.spec; do
+    rpmbuild --quiet -bb --target x86_64 --define '_topdir /tmp/build' --define '_rpmdir /work/out' \
+        --define '_rpmfilename %{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm' "$spec"
+done
+for key in /work/keys/*.sec; do
+    name=$(basename "$key" .sec)
+    gpg --batch --quiet --import "$key"
+    mkdir "/work/$name"
+    cp /work/out/*.rpm "/work/$name/"
+    rpmsign --define '__gpg /usr/bin/gpg' --define "_gpg_name $name@gpufleet.invalid" --addsign "/work/$name"/*.rpm \
+        >/tmp/sign.log 2>&1 || { cat /tmp/sign.log >&2; exit 1; }
+done
+gpgconf --kill all
+"""
+
+
+class Built(t.NamedTuple):
+    package: packages.Package
+    name: str  # of the file
+
+
+def prepare() -> None:
+    """Build what is missing or out of date."""
+    shared.prepare()
+    keys.make()
+    image = images.build("rpm")
+    sources = [HERE / "gpulab" / name for name in ("rpm.py", "packages.py", "toolkit.py", "keys.py")]
+    recipes = [path for path in sorted((HERE / "repositories").rglob("*")) if path.is_file()]
+    smi = shared.real_nvidia_smi()
+    wanted = fingerprint(
+        *recipes, *sources, shared.SIMULATOR, *([smi] if smi else []), *(keys.public(name) for name in keys.NAMES)
+    )
+    stamp = ROOT / ".stamp"
+    with alone("rpm"):
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        say("building the lab's rpm repositories (about half a minute)")
+        new = LAB / "rpm.new"
+        shutil.rmtree(new, ignore_errors=True)
+        known = packages.definitions()["rpm_repositories"]
+        for path, what in known.items():
+            made = packages.driver_packages(what["family"], "-" + what["release"])
+            repository(image, path, made, new, modular=True)
+        repository(image, TOOLKIT, [dependencies_of_rpm(each) for each in toolkit.packages()], new)
+        (new / ".stamp").write_text(wanted)
+        shutil.rmtree(ROOT, ignore_errors=True)
+        os.rename(new, ROOT)
+
+
+def dependencies_of_rpm(package: packages.Package) -> packages.Package:
+    return package._replace(depends=package.depends.replace("(", "").replace(")", ""), conffiles=())
+
+
+def repository(
+    image: str, path: str, wanted: t.Sequence[packages.Package], root: Path, modular: bool = False
+) -> None:
+    """A repository and its two bad twins. ``modular``: with a stream for every branch and flavour."""
+    BUILDING.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix="rpm-", dir=BUILDING))
+    try:
+        for number, package in enumerate(wanted):
+            specify(package, work / ("%03d" % number))
+        (work / "out").mkdir()
+        (work / "keys").mkdir()
+        for name in ("main", "other"):
+            shutil.copyfile(keys.secret(name), work / "keys" / (name + ".sec"))
+        inside(image, work, BUILD)
+        for prefix, files, signer in (("", "main", "main"), ("otherkey/", "other", "other"), ("unsigned/", "out", None)):
+            folder = root / (prefix + path)
+            shutil.copytree(work / files, folder)
+            if modular:
+                (folder / "modules.yaml").write_text(streams(sorted(each.name for each in folder.glob("*.rpm"))))
+            index(image, folder)
+            sign(folder, signer)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def inside(image: str, work: Path, script: str) -> None:
+    podman("rm", "--force", "--time", "1", "--ignore", CONTAINER)
+    podman(
+        *("run", "--rm", "--name", CONTAINER, "--privileged", "--network", "none", "--volume", "%s:/work" % work),
+        *(image, "bash", "-euo", "pipefail", "-c", script),
+    )
+
+
+def specify(package: packages.Package, folder: Path) -> None:
+    """A package's files, and the specification that takes them."""
+    root = folder / "root"
+    root.mkdir(parents=True)
+    scripts = packages.fill(package, root)
+    epoch, _colon, full = package.version.rpartition(":")
+    version, release = full.rsplit("-", 1)
+    fields = {
+        "Epoch": epoch,
+        "Requires": rpm_words(package.depends),
+        "Conflicts": rpm_words(package.conflicts),
+        "Provides": rpm_words(package.provides),
+    }
+    found = sorted("/" + str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir() or path.is_symlink())
+    text = SPEC.format(
+        name=package.name,
+        version=version,
+        release=release,
+        description=package.description,
+        fields="".join("%s: %s\n" % (key, value) for key, value in fields.items() if value),
+        folder=folder.name,
+        post=scripts.installed + ("ldconfig\n" if packages.has_libraries(package) else ""),
+        preun=scripts.removed,
+        files="\n".join(found),
+    )
+    (folder / "package.spec").write_text(text)
+
+
+def rpm_words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def streams(files: t.Sequence[str]) -> str:
+    """The vendor's streams: a branch with the open or the proprietary modules."""
+    documents = []
+    for branch in sorted({driver.split(".")[0] for driver in packages.definitions()["drivers"]}):
+        for flavour, foreign in (("open", "kmod-nvidia-latest-dkms"), ("dkms", "kmod-nvidia-open-dkms")):
+            mine = [name for name in files if re.search(r"-%s\.\d+\." % branch, name) and not name.startswith(foreign)]
+            documents.append(
+                {
+                    "document": "modulemd",
+                    "version": 2,
+                    "data": {
+                        "name": "nvidia-driver",
+                        "stream": "%s-%s" % (branch, flavour),
+                        "version": 20260101,
+                        "context": "0123abcd",
+                        "arch": "x86_64",
+                        "summary": "NVIDIA driver of branch %s" % branch,
+                        "description": "NVIDIA driver of branch %s" % branch,
+                        "license": {"module": ["MIT"]},
+                        "artifacts": {"rpms": [nevra(name) for name in mine]},
+                    },
+                }
+            )
+    return yaml.safe_dump_all(documents, explicit_start=True, sort_keys=False)
+
+
+def nevra(name: str) -> str:
+    """A package's full name with its epoch, from its file's name."""
+    match = re.fullmatch(r"(.+)-([^-]+-[^-]+)\.rpm", name)
+    return "%s-0:%s" % (match.group(1), match.group(2)) if match else name
+
+
+def index(image: str, folder: Path) -> None:
+    script = "createrepo_c --quiet --no-database /work\n"
+    if (folder / "modules.yaml").exists():
+        script += "modifyrepo_c --mdtype=modules /work/modules.yaml /work/repodata >/dev/null\n"
+    inside(image, folder, script)
+    (folder / "modules.yaml").unlink(missing_ok=True)
+
+
+def sign(folder: Path, signer: t.Optional[str]) -> None:
+    for name in (*repositories.KEY_FILES, "D42D0685.pub"):
+        shutil.copyfile(keys.public("main"), folder / name)
+    if signer:
+        listed = folder / "repodata" / "repomd.xml"
+        with keys.keyring(keys.secret(signer)) as environment:
+            call(
+                *("gpg", "--batch", "--yes", "--quiet", "--armor", "--detach-sign"),
+                *("--output", str(listed) + ".asc", listed),
+                env=environment,
+            )
+        shutil.copyfile(keys.public(signer), folder / "repodata" / "repomd.xml.key")
