@@ -33,6 +33,10 @@ from .places import (
 
 FIRST, LAST = 11, 250  # addresses for nodes
 STORES = ("containerd", "docker")  # /var/lib/...: an overlay cannot lie on an overlay
+FORWARDING = "/proc/sys/net/ipv4/ip_forward"
+# Every node's systemd takes some of these, and all nodes are the machine's root; its 128 do for ten nodes.
+INOTIFY = "/proc/sys/fs/inotify/max_user_instances"
+INSTANCES = 4096
 READY = 60  # seconds; a node needs one or two
 
 
@@ -61,18 +65,21 @@ def checked(name: str) -> str:
 
 
 def network() -> None:
+    remember_the_machine()
+    instances = Path(INOTIFY)
+    if int(instances.read_text()) < INSTANCES:
+        instances.write_text(str(INSTANCES))
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
         return
-    remember_the_machine()
     podman("network", "create", "--subnet", SUBNET + ".0/24", "--gateway", GATEWAY, NETWORK)
 
 
 def remember_the_machine() -> None:
-    """The settings that a network of containers changes for the whole machine, to set them back afterwards."""
+    """The settings that nodes change for the whole machine, to set them back afterwards."""
     path = LAB / "machine.json"
     if not path.exists():
-        forwarding = Path("/proc/sys/net/ipv4/ip_forward").read_text().strip()
-        path.write_text(json.dumps({"ip_forward": forwarding, "chains": chains()}))
+        settings = {name: Path(name).read_text().strip() for name in (FORWARDING, INOTIFY)}
+        path.write_text(json.dumps({"settings": settings, "chains": chains()}))
 
 
 def chains() -> t.Dict[str, t.List[str]]:
@@ -243,7 +250,8 @@ def put_the_machine_back() -> None:
     if not path.exists():
         return
     before = json.loads(path.read_text())
-    Path("/proc/sys/net/ipv4/ip_forward").write_text(before["ip_forward"])
+    for name, value in before["settings"].items():
+        Path(name).write_text(value)
     for table, now in chains().items():
         ours = [chain for chain in now if chain not in before["chains"][table] and chain.startswith("NETAVARK")]
         for rule in call("iptables", "-w", "-t", table, "-S").splitlines() if ours else []:
