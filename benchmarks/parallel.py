@@ -19,7 +19,7 @@ def measure() -> str:
     for way in ("parallel", "sequential"):
         with nodes.node("--gpus", "8", "--board", "A100-80GB") as path:
             nodes.on_node(path, "parallel.py", ["mode"])
-            nodes.nvsim("latency", path, "--write", "100")
+            nodes.nvsim("latency", path, "--write", "--ms", "100")
             seconds[way] = json.loads(nodes.on_node(path, "parallel.py", [way]))
     return tables.table(
         "Eight GPUs, seven instances each, 100 ms a write",

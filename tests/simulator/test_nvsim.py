@@ -169,6 +169,23 @@ def test_attach_detach(nvsim: Shell) -> None:
     assert "no such process" in nvsim("attach", "--pid", "2147483647", "--gpu", "0", expect=1)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fault", "nvmlNope"], "no function of NVML"),
+        (["fault", "nvmlInit_v2", "--nth", "0"], "counted from 1"),
+        (["fault", "--write", "-1"], "counted from 1"),
+        (["latency", "nvmlNope"], "no function of NVML"),
+        (["latency", "--write", "--ms", "nan"], "a delay is between"),
+        (["latency", "--write", "--ms", "-5"], "a delay is between"),
+    ],
+)
+def test_what_would_never_fire_is_refused(nvsim: Shell, arguments: t.List[str], words: str) -> None:
+    nvsim("create")
+    assert words in nvsim(*arguments, expect=1)
+    assert nvsim("fault") == nvsim("latency") == ""
+
+
 def test_fault_latency_trace(nvsim: Shell) -> None:
     nvsim("create")
     nvsim("fault", "nvmlDeviceGetUUID", "--nth", "2", "--code", "IN_USE", "--always")

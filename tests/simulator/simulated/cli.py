@@ -132,7 +132,19 @@ def selection(options: argparse.Namespace) -> t.Tuple[t.Optional[str], int]:
     chosen = [(name, nth) for name, nth in given if name and nth is not None]
     if len(chosen) > 1:
         raise NodeError("give a function, --write or --call, not several of them")
-    return chosen[0] if chosen else (None, 1)
+    if not chosen:
+        return None, 1
+    name, nth = chosen[0]
+    if name not in (*known_calls(), "write", "*", "gpuReset"):
+        raise NodeError("%s is no function of NVML: a fault or delay of it would never show" % name)
+    if nth < 1:
+        raise NodeError("calls are counted from 1, so there is no call %d" % nth)
+    return name, nth
+
+
+def known_calls() -> t.List[str]:
+    lines = (REPOSITORY / "tests/simulator/names.list").read_text(encoding="utf-8").splitlines()
+    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
 
 
 def run_create(options: argparse.Namespace) -> int:
@@ -290,6 +302,8 @@ def run_latency(options: argparse.Namespace) -> int:
     if options.clear:
         node.latency("", 0)
     if function:
+        if not 0 <= options.ms <= 600_000:
+            raise NodeError("a delay is between 0 and 600000 ms, not %g" % options.ms)
         node.latency(function, options.ms)
     elif not options.clear:
         for latency in node.show()["latencies"]:
