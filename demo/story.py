@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,30 +73,35 @@ class Node:
         }
 
     def nvsim(self, verb: str, *arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, NVSIM, verb, self.folder / "node", *arguments],
-            capture_output=True,
-            check=False,
-            text=True,
-            env=self.environment,
-        )
-        if done.returncode:
-            raise DemoError("nvsim %s failed: %s" % (verb, done.stderr.strip() or done.stdout.strip()))
-        return done.stdout
+        status, output = self._call([sys.executable, NVSIM, verb, self.folder / "node", *arguments])
+        if status:
+            raise DemoError("nvsim %s failed: %s" % (verb, output.strip()))
+        return output
 
     def run(self, command: Sequence[str], expect: int = 0) -> str:
         """What a program prints on the node, warnings included."""
-        done = subprocess.run(
-            [sys.executable, NVSIM, "run", self.folder / "node", "--", *command],
+        status, output = self._call([sys.executable, NVSIM, "run", self.folder / "node", "--", *command])
+        if (status != 0) != (expect != 0):
+            raise DemoError("%s ended with %d:\n%s" % (" ".join(command), status, output))
+        return output
+
+    def _call(self, command: Sequence[str | Path]) -> tuple[int, str]:
+        """Runs a program in a process group of its own: if the demo is stopped, all that it started goes with it."""
+        process = subprocess.Popen(
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            check=False,
             text=True,
             env=self.environment,
+            process_group=0,
         )
-        if (done.returncode != 0) != (expect != 0):
-            raise DemoError("%s ended with %d:\n%s" % (" ".join(command), done.returncode, done.stdout))
-        return done.stdout
+        try:
+            output, _nothing = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        return process.returncode, output
 
     def playbook(self, layout: str, *options: str, expect: int = 0) -> str:
         command = ["ansible-playbook", "playbooks/mig.yml", "-e", "@demo/layouts/%s.yml" % layout, *options]
@@ -201,17 +207,19 @@ def tell(node: Node) -> None:
 
     say(
         """That is the whole idea: say what a node should look like, see what that would do, and get it with the least
-        possible disturbance, or a clear no. Next: README.md for your own inventory; `make test` proves the rest."""
+        possible disturbance, or a clear no. The commands are shown as you would type them with the collection installed
+        and your own inventory: README.md says how. To play on a simulated node: tests/simulator/README.md.
+        `make test` proves the rest."""
     )
 
 
 def work(node: Node, pid: int) -> None:
     """The chapter in which an instance is in use."""
     before = uuids(node, 0)
-    busy = max(before)  # the id of a GPU instance names its place; the highest is one of the small ones
+    busy = max(before)  # the id of a GPU instance names its place; the highest is the last 1g.10gb of the map
     node.nvsim("attach", "--gpu", "0", "--gi", str(busy), "--pid", str(pid), "--name", "training")
     say(
-        """A training job runs on one small instance of GPU 0 (GPU instance %d). In the evening GPU 0 should trade its
+        """A training job runs on a small instance of GPU 0, the second 1g.10gb of its map (GPU instance %d). In the evening GPU 0 should trade its
         2g.20gb for two more small ones, and GPU 4 two small ones for a 2g.20gb. The usual tools would destroy every
         instance on both GPUs for that, or fail because of the job. Here the plan keeps whatever already matches, and an
         instance in use always."""
@@ -230,7 +238,14 @@ def work(node: Node, pid: int) -> None:
     )
 
 
+def stop(number: int, _frame: object) -> None:
+    """A signal ends the demo as an error does: what it started and made goes."""
+    raise SystemExit(128 + number)
+
+
 def main() -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
     with tempfile.TemporaryDirectory(prefix="gpufleet-demo-") as folder:
         try:
             tell(Node(Path(folder)))
