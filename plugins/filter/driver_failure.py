@@ -14,8 +14,8 @@ description:
 positional: _input, build_log
 options:
   _input:
-    description: What the package manager said.
-    type: str
+    description: What the package manager said, as one text or several. A line that comes again is kept once.
+    type: raw
     required: true
   build_log:
     description: The log of the kernel module's build, where there is one.
@@ -44,7 +44,8 @@ import typing as t
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages
 
 
-def driver_failure(text: str, build_log: str = "", lines: int = 20) -> dict[str, t.Any]:
+def driver_failure(said: str | t.Sequence[str], build_log: str = "", lines: int = 20) -> dict[str, t.Any]:
+    text = said if isinstance(said, str) else "\n".join(said)
     return {
         "cause": _driver_packages.cause(text),
         "output": _driver_packages.tail(text, lines),

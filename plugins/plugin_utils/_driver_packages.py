@@ -255,4 +255,5 @@ def cause(text: str) -> str:
 
 
 def tail(text: str, lines: int = 20) -> t.List[str]:
-    return [line.rstrip() for line in text.splitlines() if line.strip()][-lines:]
+    """The last lines, each once: package managers say the same in several places."""
+    return list(dict.fromkeys(line.rstrip() for line in text.splitlines() if line.strip()))[-lines:]

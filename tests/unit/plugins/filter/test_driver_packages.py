@@ -266,3 +266,8 @@ def test_the_last_lines_are_kept() -> None:
     found = driver_failure("\n".join(map(str, range(30))), "make\n\nerror: too few arguments\n", lines=2)
     assert found["output"] == ["28", "29"]
     assert found["build_log"] == ["make", "error: too few arguments"]
+
+
+def test_several_texts_are_one() -> None:
+    found = driver_failure(["Reading", "E: it broke", "Reading\nE: it broke\n"])
+    assert found["output"] == ["Reading", "E: it broke"]
