@@ -148,6 +148,32 @@ def test_batches_are_a_variable(fleet: Fleet) -> None:
     assert fleet.play(SITE, "--tags", "mig", nvidia_mig_layout=LAYOUT).output.count("PLAY [Provision the nodes") == 2
 
 
+LOST = """
+- hosts: gpu_nodes
+  gather_facts: false
+  serial: 2
+  any_errors_fatal: true
+  pre_tasks:
+    - ansible.builtin.import_role: {name: gpufleet.node.gpu_node, tasks_from: batch}
+  tasks:
+    - ansible.builtin.set_fact: {ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: 1}
+      when: inventory_hostname == 'a'
+    - ansible.builtin.ping:
+"""
+
+
+def test_a_node_lost_in_mid_batch_stops_the_batches_after_it(fleet: Fleet) -> None:
+    """Ansible alone would go on, because to it a batch is lost only if each of its nodes is."""
+    for name in "abc":
+        fleet.host(name)
+    playbook = fleet.work / "lost.yml"
+    playbook.write_text(LOST)
+    run = fleet.play(playbook, fails=True)
+    assert run.count("a", "unreachable") == 1
+    assert (run.count("c", "ok"), run.count("c", "failed")) == (0, 1)
+    assert "c and all after it were not touched, because of a, b." in run.output
+
+
 # --- verify.yml -------------------------------------------------------------------------------------------------------
 
 
