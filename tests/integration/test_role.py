@@ -1,0 +1,130 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The role nvidia_mig on simulated nodes, as far as it needs no services. The Molecule scenarios have the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+PLAYBOOK = """
+- hosts: gpu_nodes
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role:
+        name: gpufleet.node.nvidia_mig
+        tasks_from: "{{ part }}"
+"""
+SMALL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 2}}]
+LARGE = [{"devices": "all", "mig_enabled": True, "mig_devices": {"4g.40gb": 1, "1g.10gb": 1}}]
+OFF = [{"devices": "all", "mig_enabled": False}]
+# Ends a process when a trace shows the second initialisation of NVML.
+ENDER = """
+import os, signal, sys, time
+while not os.path.exists(sys.argv[1]) or open(sys.argv[1]).read().count('"nvmlInit') < 2:
+    time.sleep(0.1)
+os.kill(int(sys.argv[2]), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(name="role")
+def fixture_role(tmp_path):
+    """Runs a part of the role on a node; returns the number of changed tasks, and what was printed."""
+    playbook = tmp_path / "role.yml"
+    playbook.write_text(PLAYBOOK)
+
+    def role(node, layout=None, *arguments, part="main", fails=False, **variables):
+        given = dict(variables, part=part, nvidia_mig_lock_path=str(tmp_path / "lock"))
+        if layout is not None:
+            given["nvidia_mig_layout"] = layout
+        output = node.play(playbook, given, *arguments, fails=fails)
+        return int(re.search(r"changed=(\d+)", output).group(1)), output
+
+    return role
+
+
+def test_twelve_steps(make_node, role):
+    """Make, change, take away; each told first, then done, then told and done once more without a change."""
+    node = make_node("--board", "A100-80GB:1", "--board", "H100-80GB:1")
+    before = [[], []]
+    for layout, after in (
+        (SMALL, ["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]),
+        (LARGE, ["1g.10gb at 4", "4g.40gb at 0"]),
+        (OFF, []),
+    ):
+        assert role(node, layout, "--check")[0] == 1
+        assert node.held() == before
+        assert role(node, layout)[0] == 1
+        held = node.held()
+        assert [[place.split(" at ")[0] for place in gpu] for gpu in held] == [
+            [place.split(" at ")[0] for place in after]
+        ] * 2
+        assert role(node, layout, "--check")[0] == 0
+        assert role(node, layout)[0] == 0
+        assert node.held() == held
+        before = held
+
+
+def test_a_busy_instance_is_refused_without_stopping_anything(make_node, role, workload):
+    node = make_node("--board", "A100-80GB")
+    role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
+    node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", str(workload), "--name", "training")
+    for arguments in ([], ["--check"]):
+        _changed, output = role(node, SMALL, *arguments, fails=True)
+        assert "PID %d (training)" % workload in output
+        assert "Restore at boot" not in output
+    assert node.held() == [["7g.80gb at 0"]]
+
+
+def test_work_that_ends_is_waited_for(make_node, role):
+    node = make_node("--board", "A100-80GB")
+    role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
+    with subprocess.Popen(["sleep", "600"]) as brief:
+        node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", str(brief.pid), "--name", "brief")
+        # It ends when the role has begun to wait for it: at the second plan.
+        ender = subprocess.Popen([sys.executable, "-c", ENDER, str(node.path / "state.trace"), str(brief.pid)])
+        node.nvsim("trace", "--on")
+        assert role(node, SMALL, nvidia_mig_busy_wait=600)[0] == 1
+        ender.wait()
+    assert node.held() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
+
+
+def test_an_exported_layout_is_the_one_that_is_there(make_node, role, tmp_path):
+    node = make_node("--board", "A100-80GB:1", "--board", "H100-80GB:2", "--board", "T4:1")
+    placed = [
+        {"devices": 0, "mig_enabled": True, "mig_devices": [{"profile": "1g.10gb", "start": 5}]},
+        {
+            "devices": 1,
+            "mig_enabled": True,
+            "mig_devices": [{"profile": "3g.40gb", "start": 4, "compute_instances": ["1c.3g.40gb", "2c.3g.40gb"]}],
+        },
+        {"devices": 2, "mig_enabled": True, "mig_devices": {}},
+    ]
+    role(node, placed)
+    before = json.loads(node.nvsim("show", "--json"))["gpus"]
+    path = tmp_path / "host_vars" / "node" / "nvidia_mig.yml"
+    role(node, part="export", nvidia_mig_export_path=str(path))
+    exported = yaml.safe_load(path.read_text())["nvidia_mig_layout"]
+    assert [entry["devices"] for entry in exported] == [gpu["uuid"] for gpu in before[:3]]
+    assert role(node, part="export", nvidia_mig_export_path=str(path))[0] == 0
+
+    assert role(node, exported)[0] == 0
+    role(node, [dict(entry, mig_enabled=False, mig_devices=[]) for entry in exported])
+    assert role(node, exported)[0] == 1
+    assert [gpu["gpu_instances"] for gpu in json.loads(node.nvsim("show", "--json"))["gpus"]] == [
+        gpu["gpu_instances"] for gpu in before
+    ]
+
+
+def test_a_node_without_mig_has_no_layout_to_export(make_node, role, tmp_path):
+    node = make_node("--board", "T4")
+    _changed, output = role(node, part="export", nvidia_mig_export_path=str(tmp_path / "x.yml"), fails=True)
+    assert "node has no layout to export: none of its GPUs knows MIG" in output
