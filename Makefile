@@ -33,4 +33,5 @@ bench:
 	@benchmarks/run
 
 clean:
+	@if [ -d .cache/lab/podman ]; then tests/lab/lab down; fi
 	rm -rf .cache .hypothesis .ansible

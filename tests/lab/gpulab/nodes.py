@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -249,15 +251,19 @@ def put_the_machine_back() -> None:
     path = LAB / "machine.json"
     if not path.exists():
         return
-    before = json.loads(path.read_text())
+    before, now = json.loads(path.read_text()), chains()
+    # Another network of containers, be it another checkout's lab or the machine's own, still needs all this.
+    if any(re.fullmatch(r"NETAVARK-[0-9A-F]{8,}", chain) for names in now.values() for chain in names):
+        return
     for name, value in before["settings"].items():
         Path(name).write_text(value)
-    for table, now in chains().items():
-        ours = [chain for chain in now if chain not in before["chains"][table] and chain.startswith("NETAVARK")]
-        for rule in call("iptables", "-w", "-t", table, "-S").splitlines() if ours else []:
-            if rule.startswith("-A ") and any(" -j %s" % chain in rule + " " for chain in ours):
-                subprocess.run("iptables -w -t %s -D %s" % (table, rule[3:]), shell=True, check=True)
+    for table, names in now.items():
+        made = [name for name in names if name.startswith("NETAVARK") and name not in before["chains"][table]]
+        for rule in call("iptables", "-w", "-t", table, "-S").splitlines() if made else []:
+            words = shlex.split(rule)
+            if words[0] == "-A" and "-j" in words and words[words.index("-j") + 1] in made:
+                call("iptables", "-w", "-t", table, "-D", *words[1:])
         for action in ("-F", "-X"):
-            for chain in ours:
-                call("iptables", "-w", "-t", table, action, chain)
+            for name in made:
+                call("iptables", "-w", "-t", table, action, name)
     path.unlink()
