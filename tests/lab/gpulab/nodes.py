@@ -23,6 +23,7 @@ from .places import (
     NETWORK,
     NODES,
     PREFIX,
+    SHARED,
     SOCKETS,
     SUBNET,
     URL,
@@ -150,7 +151,7 @@ def start(wish: Wish, reference: str, address: str) -> Node:
         "flavour": "open" if wish.open_module else "proprietary",
     }
     (home / "nvsim" / "hardware.json").write_text(json.dumps(hardware, indent=2) + "\n")
-    volumes = ["%s:/opt/gpufleet-lab:ro" % shared.SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
+    volumes = ["%s:/opt/gpufleet-lab:ro" % SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
     volumes += ["%s:/var/lib/%s" % (home / store, store) for store in STORES]
     podman(
         *("run", "--detach", "--privileged", "--systemd=always", "--restart=always"),

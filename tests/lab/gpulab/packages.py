@@ -68,7 +68,7 @@ def driver_packages(family: str, release: str, broken: bool = False) -> t.List[P
         for name, what in known["families"][family].items():
             if not what.get("since", 0) <= int(branch) < what.get("before", 1000):
                 continue
-            fields = {key: value.format(**words) for key, value in what.items() if isinstance(value, str)}
+            fields: Data = {key: value.format(**words) for key, value in what.items() if isinstance(value, str)}
             package = Package(name.format(**words), words["v"], driver, parts=what.get("parts", ()), **fields)
             if broken and any(part.startswith("module-") for part in package.parts):
                 package = package._replace(postinst=BROKEN_BUILD.format(**words))

@@ -52,7 +52,7 @@ def call(*command: t.Union[str, Path], **options: t.Any) -> str:
     if done.returncode:
         said = (done.stderr + done.stdout).strip()
         raise LabError("%s ended with status %d\n%s" % (" ".join(map(str, command)), done.returncode, said[-4000:]))
-    return done.stdout
+    return t.cast(str, done.stdout)
 
 
 def podman(*arguments: t.Union[str, Path], **options: t.Any) -> str:
