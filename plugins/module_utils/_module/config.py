@@ -58,7 +58,7 @@ def _yaml(path: str, text: str) -> t.Any:
             "\"{{ (lookup('ansible.builtin.file', PATH) | from_yaml)['mig-configs'][NAME] }}\"" % path
         ) from None
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # its base is known only where PyYAML is
+    class Loader(yaml.SafeLoader):
         """A loader to which a key that stands twice is an error; merged keys (<<) may be overridden."""
 
         def construct_mapping(self, node: t.Any, deep: bool = False) -> t.Dict[t.Any, t.Any]:
