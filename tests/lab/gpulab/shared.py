@@ -33,7 +33,7 @@ def sources() -> t.Dict[str, Path]:
     if smi:
         found["bin/nvidia-smi.real"] = smi
     simulator = TOP / "tests" / "simulator"
-    files = [simulator / "nvsim", simulator / "bin" / "nvidia-smi"]
+    files = [simulator / "nvsim", simulator / "names.list", simulator / "bin" / "nvidia-smi"]
     for folder in (simulator / "simulated", simulator / "data", simulator / "recorded"):
         files += [path for path in folder.iterdir() if path.is_file()]
     files += (TOP / "plugins" / "plugin_utils" / "boards").glob("*.yml")
