@@ -14,6 +14,8 @@ description:
   - Brings MIG mode, GPU instances and compute instances of all GPUs of a node to a layout, in one call.
   - The layout of every GPU is checked and planned before anything is written to any of them. A layout that cannot be
     reached is refused, and nothing has changed then.
+  - Where a driver tells a GPU's profiles only while MIG mode is on, as V(nvidia_smi) and branch 535 do, the mode is switched
+    on first and everything is planned then. If the layout is refused, the mode is switched off again.
   - A plan destroys the fewest GPU instances that any placement of the layout allows. What matches is kept, together
     with its MIG UUIDs and the work that runs on it.
   - An instance with processes is never destroyed. Where a layout cannot be reached without that, the module fails before

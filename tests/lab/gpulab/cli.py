@@ -177,10 +177,14 @@ def gateway(_options: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="lab", description="The test lab: nodes with simulated GPUs, and what they need.")
+    top = argparse.ArgumentParser(
+        prog="lab", description="The test lab: nodes with simulated GPUs, and what they need."
+    )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, run: t.Callable[[argparse.Namespace], t.Optional[int]], text: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, run: t.Callable[[argparse.Namespace], t.Optional[int]], text: str
+    ) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
         made.set_defaults(run=run)
         return made
@@ -192,7 +196,9 @@ def parser() -> argparse.ArgumentParser:
 
     start = command("up", up, "Start nodes, anew if they are there.")
     start.add_argument("name", nargs="*", help="begins with " + PREFIX)
-    start.add_argument("--file", metavar="FILE", help="in place of names and options: a list of nodes in JSON; - is stdin")
+    start.add_argument(
+        "--file", metavar="FILE", help="in place of names and options: a list of nodes in JSON; - is stdin"
+    )
     start.add_argument("--image", default="bookworm", help="one of: %s" % ", ".join(images.IMAGES))
     start.add_argument("--board", action="append", metavar="NAME[:COUNT]", help="GPUs, as for nvsim; repeatable")
     start.add_argument("--gpus", type=int, metavar="COUNT", help="how many, where --board gives no count")
@@ -200,7 +206,9 @@ def parser() -> argparse.ArgumentParser:
     start.add_argument("--open", action="store_true", help="its kernel modules are the open ones")
     start.add_argument("--nvswitch", dest="nvswitches", action="append", default=[], metavar="DEVICE", help="as 22a3")
     start.add_argument("--cut-off", action="store_true", help="no network but the lab's own")
-    start.add_argument("--simulator", action="append", default=[], metavar="OPTION", help="more options for nvsim create")
+    start.add_argument(
+        "--simulator", action="append", default=[], metavar="OPTION", help="more options for nvsim create"
+    )
 
     end = command("remove", remove, "Remove these nodes.")
     end.add_argument("name", nargs="+")

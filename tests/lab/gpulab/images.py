@@ -93,7 +93,7 @@ def bootstrap(name: str, image: Image, wanted: str) -> None:
             *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists"),
             "--components=" + COMPONENTS,
             "--include=" + ",".join([*PACKAGES, *image.packages]),
-            "--customize-hook=sh %s/debian.sh \"$1\"" % RECIPES,
+            '--customize-hook=sh %s/debian.sh "$1"' % RECIPES,
             *(t.cast(str, image.suite), archive),
             *filter(None, [os.environ.get("GPUFLEET_DEBIAN_MIRROR")]),
         )

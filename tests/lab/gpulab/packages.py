@@ -189,9 +189,9 @@ def debian_scripts(package: Package, scripts: Scripts) -> t.Dict[str, str]:
     """The files of a package's control folder beside ``control``."""
     found = {}
     if scripts.installed:
-        found["postinst"] = "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n" + scripts.installed
+        found["postinst"] = '#!/bin/sh\nset -e\n[ "$1" = configure ] || exit 0\n' + scripts.installed
     if scripts.removed:
-        found["prerm"] = "#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n" + scripts.removed
+        found["prerm"] = '#!/bin/sh\nset -e\n[ "$1" = remove ] || exit 0\n' + scripts.removed
     if package.conffiles:
         found["conffiles"] = "".join("/%s\n" % name for name in package.conffiles)
     if has_libraries(package):

@@ -121,7 +121,9 @@ def index(folder: Path) -> None:
     (folder / "Packages").write_text(listed)
     call("gzip", "-9kf", "Packages", cwd=folder)
     fields = {"Origin": "gpufleet lab", "Label": "gpufleet lab", "Architectures": "amd64", "Suite": "stable"}
-    options = [part for key, value in fields.items() for part in ("-o", "APT::FTPArchive::Release::%s=%s" % (key, value))]
+    options = [
+        part for key, value in fields.items() for part in ("-o", "APT::FTPArchive::Release::%s=%s" % (key, value))
+    ]
     (folder / "Release").write_text(call("apt-ftparchive", *options, "release", ".", cwd=folder))
 
 

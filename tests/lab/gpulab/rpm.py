@@ -109,9 +109,7 @@ def dependencies_of_rpm(package: packages.Package) -> packages.Package:
     return package._replace(depends=package.depends.replace("(", "").replace(")", ""), conffiles=())
 
 
-def repository(
-    image: str, path: str, wanted: t.Sequence[packages.Package], root: Path, modular: bool = False
-) -> None:
+def repository(image: str, path: str, wanted: t.Sequence[packages.Package], root: Path, modular: bool = False) -> None:
     """A repository and its two bad twins. ``modular``: with a stream for every branch and flavour."""
     BUILDING.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="rpm-", dir=BUILDING))
@@ -123,7 +121,11 @@ def repository(
         for name in ("main", "other"):
             shutil.copyfile(keys.secret(name), work / "keys" / (name + ".sec"))
         inside(image, work, BUILD)
-        for prefix, files, signer in (("", "main", "main"), ("otherkey/", "other", "other"), ("unsigned/", "out", None)):
+        for prefix, files, signer in (
+            ("", "main", "main"),
+            ("otherkey/", "other", "other"),
+            ("unsigned/", "out", None),
+        ):
             folder = root / (prefix + path)
             shutil.copytree(work / files, folder)
             if modular:
@@ -155,7 +157,9 @@ def specify(package: packages.Package, folder: Path) -> None:
         "Conflicts": rpm_words(package.conflicts),
         "Provides": rpm_words(package.provides),
     }
-    found = sorted("/" + str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir() or path.is_symlink())
+    found = sorted(
+        "/" + str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir() or path.is_symlink()
+    )
     text = SPEC.format(
         name=package.name,
         version=version,

