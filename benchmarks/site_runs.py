@@ -35,7 +35,7 @@ SHARES = {"facts": "gpufleet.node.nvidia_driver_facts", "nvidia_mig": "gpufleet.
 def measure() -> str:
     rows = []
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder, ExitStack() as stack:
-        fleet = [stack.enter_context(nodes.node("--gpus", "8", "--board", "A100-80GB")) for _ in range(max(COUNTS))]
+        fleet = [stack.enter_context(nodes.node("--gpus", "8", "--board", "A100-80GB")) for _n in range(max(COUNTS))]
         work = Path(folder)
         play(work, fleet, True, PLAYBOOK, *TAGS)  # the first run, which does the work
         for count in COUNTS:

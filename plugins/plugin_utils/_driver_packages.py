@@ -128,7 +128,7 @@ def choose(
     """
     now = status(packages, plan, independent)
     have: t.Optional[str] = now["version"]
-    in_branch = bool(have) and str(have).split(".")[0] == plan["branch"]
+    in_branch = bool(have) and str(have).split(".", maxsplit=1)[0] == plan["branch"]
     if plan["version"]:
         version: str = plan["version"]
     elif have and in_branch and not upgrade:

@@ -294,7 +294,7 @@ def _minimum(node: Data, boards: t.Sequence[Data]) -> t.Tuple[t.Optional[str], t
     needed = [(numbers(minimum), minimum, model) for model, minimum in known if minimum]
     if not needed:
         return None, None
-    _, minimum, model = max(needed)
+    _numbers, minimum, model = max(needed)
     return minimum, model
 
 

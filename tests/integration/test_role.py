@@ -10,7 +10,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -64,8 +63,8 @@ def test_twelve_steps(make_node, role):
         assert node.held() == before
         assert role(node, layout)[0] == 1
         held = node.held()
-        assert [[place.split(" at ")[0] for place in gpu] for gpu in held] == [
-            [place.split(" at ")[0] for place in after]
+        assert [[place.split(" at ", maxsplit=1)[0] for place in gpu] for gpu in held] == [
+            [place.split(" at ", maxsplit=1)[0] for place in after]
         ] * 2
         assert role(node, layout, "--check")[0] == 0
         assert role(node, layout)[0] == 0

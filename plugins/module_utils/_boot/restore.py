@@ -166,10 +166,12 @@ def _bring(driver: Driver, wanted: Settings, check: bool, report: Report) -> boo
             _tell(report.error, gpu, "left as it is: %s" % error)
             good = False
     if check:
-        return all([_checked(plan, report) for plan in plans]) and good
+        checked = [_checked(plan, report) for plan in plans]  # all are told, whatever the first one is
+        return all(checked) and good
     node = NodePlan(tuple(plans), requests, wanted.disturb)
     outcomes = converge(driver, node.plans, node.replan, wanted.reset)
-    return all([_done(outcome, report) for outcome in outcomes]) and good
+    done = [_done(outcome, report) for outcome in outcomes]
+    return all(done) and good
 
 
 def _read(driver: Driver, report: Report) -> t.Tuple[t.List[Gpu], bool]:
