@@ -75,7 +75,8 @@ PACKAGES = [
                    "persistenced": False},
      ["linux-headers-cloud-amd64", "nvidia-open-kernel-dkms", "nvidia-driver", "nvidia-smi", "firmware-nvidia-gsp"]),
     ("debian_12", {},
-     ["linux-headers-amd64", "nvidia-kernel-open-dkms", "nvidia-driver-cuda", "nvidia-persistenced"]),
+     ["linux-headers-amd64", "nvidia-kernel-open-dkms", "nvidia-modprobe", "nvidia-driver-cuda",
+      "nvidia-persistenced"]),
     ("debian_13", {"flavour": "desktop", "kernel_modules": "proprietary", "persistenced": False},
      ["linux-headers-cloud-amd64", "cuda-drivers"]),
     ("ubuntu_22.04", {"source": "distribution"},
@@ -92,11 +93,11 @@ PACKAGES = [
     ("ubuntu_26.04", {"branch": "595"},
      ["linux-headers-7.0.0-43-generic", "nvidia-dkms-open", "libnvidia-compute", "nvidia-compute-utils",
       "nvidia-utils"]),
-    ("el_9", {}, ["kernel-devel-5.14.0-503.el9.x86_64", "kmod-nvidia-open-dkms", "nvidia-driver-cuda",
-                  "nvidia-persistenced"]),
+    ("el_9", {}, ["kernel-devel-5.14.0-503.el9.x86_64", "kmod-nvidia-open-dkms", "nvidia-modprobe",
+                  "nvidia-driver-cuda", "nvidia-persistenced"]),
     ("el_8", {"branch": "535", "flavour": "desktop"},
-     ["kernel-devel-4.18.0-553.el8_10.x86_64", "kmod-nvidia-latest-dkms", "nvidia-driver", "nvidia-driver-cuda",
-      "nvidia-persistenced"]),
+     ["kernel-devel-4.18.0-553.el8_10.x86_64", "kmod-nvidia-latest-dkms", "nvidia-modprobe", "nvidia-driver",
+      "nvidia-driver-cuda", "nvidia-persistenced"]),
 ]  # fmt: skip
 
 
