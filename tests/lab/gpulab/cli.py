@@ -15,7 +15,7 @@ import sys
 import typing as t
 
 from . import images, nodes, repositories, rpm, serve, vm
-from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, call, say
+from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, alone, call, say
 
 DEBIAN_PACKAGES = {
     "podman": "podman",
@@ -40,22 +40,34 @@ HELPERS = {  # not on PATH
 VM_PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "debugfs": "e2fsprogs"}
 
 
+def missing(virtual: bool) -> t.List[str]:
+    """Debian packages that this machine lacks, for nodes or for a virtual machine too."""
+    wanted = {**DEBIAN_PACKAGES, **(VM_PACKAGES if virtual else {})}
+    return [
+        *(package for program, package in wanted.items() if not shutil.which(program)),
+        *(package for path, package in HELPERS.items() if not os.path.exists(path)),
+    ]
+
+
 def prepare(options: argparse.Namespace) -> None:
     """Debian packages, only where something is missing."""
-    wanted = {**DEBIAN_PACKAGES, **(VM_PACKAGES if getattr(options, "vm", False) else {})}
-    missing = [package for program, package in wanted.items() if not shutil.which(program)]
-    missing += [package for path, package in HELPERS.items() if not os.path.exists(path)]
-    if not missing:
+    virtual = getattr(options, "vm", False)
+    if not missing(virtual):
         return
-    if os.geteuid() or not shutil.which("apt-get"):
-        raise LabError(
-            "this machine lacks: %s (Debian's names). Install them, for example with\n"
-            "  sudo apt-get install --no-install-recommends %s" % (", ".join(missing), " ".join(missing))
-        )
-    say("installing Debian packages: " + ", ".join(missing))
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    call("apt-get", "-qq", "update", env=environment)
-    call("apt-get", "-qq", "install", "-y", "--no-install-recommends", *missing, env=environment)
+    with alone("prepare"):  # two scenarios may begin at once
+        packages = missing(virtual)
+        if not packages:
+            return
+        if os.geteuid() or not shutil.which("apt-get"):
+            raise LabError(
+                "this machine lacks: %s (Debian's names). Install them, for example with\n"
+                "  sudo apt-get install --no-install-recommends %s" % (", ".join(packages), " ".join(packages))
+            )
+        say("installing Debian packages: " + ", ".join(packages))
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        waiting = ("-o", "DPkg::Lock::Timeout=300")
+        call("apt-get", "-qq", "update", env=environment)
+        call("apt-get", "-qq", *waiting, "install", "-y", "--no-install-recommends", *packages, env=environment)
 
 
 def up(options: argparse.Namespace) -> None:
