@@ -222,7 +222,8 @@ _CAUSES = (
         "Another package manager is at work on the node: wait for it to end, and run this again.",
     ),
     (
-        r"is not signed|NO_PUBKEY|EXPKEYSIG|BADSIG|GPG error|GPG check FAILED|repomd\.xml.*signature|Missing key",
+        r"is not signed|NO_PUBKEY|EXPKEYSIG|BADSIG|GPG error|GPG check FAILED|repomd\.xml.*signature|Missing key"
+        r"|validate GPG signature|Public key for .* is not installed",
         "A package source is not signed with the key that was given: check nvidia_driver_repository_url and "
         "nvidia_driver_repository_key.",
     ),

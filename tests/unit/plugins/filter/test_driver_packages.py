@@ -245,6 +245,7 @@ def test_a_broken_package_is_installed_again() -> None:
         ("E: You don't have enough free space in /var/cache/apt/archives/.", "no space"),
         ("dpkg: error: failed to write: No space left on device", "no space"),
         ("E: Held packages were changed and -y was used without --allow-change-held-packages.", "somebody holds"),
+        ("Failed to validate GPG signature for a-1.rpm: Public key for a-1.rpm is not installed", "not signed with the key"),
         ("E: Could not get lock /var/lib/dpkg/lock-frontend.", "Another package manager"),
         ("E: The repository 'http://x ./ Release' is not signed.", "not signed"),
         ("GPG error: http://x InRelease: NO_PUBKEY 0123456789ABCDEF", "not signed"),
