@@ -14,16 +14,18 @@ chroot "$root" systemctl enable --quiet gpufleet-lab.service
 chroot "$root" systemctl mask --quiet systemd-timesyncd.service console-getty.service getty@tty1.service \
     systemd-networkd-wait-online.service
 
-# Every node has keys and a machine id of its own.
+# Every node has a key and a machine id of its own. It is not an RSA key, which takes seconds to make.
+key=/etc/ssh/ssh_host_ed25519_key
 rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/hostname"
 : >"$root/etc/machine-id"
 mkdir -p "$root/etc/systemd/system/ssh.service.d"
-cat >"$root/etc/systemd/system/ssh.service.d/keys.conf" <<'UNIT'
+cat >"$root/etc/systemd/system/ssh.service.d/keys.conf" <<UNIT
 [Service]
 ExecStartPre=
-ExecStartPre=/usr/bin/ssh-keygen -A
+ExecStartPre=/bin/sh -c '[ -e $key ] || exec ssh-keygen -q -t ed25519 -N "" -f $key'
 ExecStartPre=/usr/sbin/sshd -t
 UNIT
+echo "HostKey $key" >"$root/etc/ssh/sshd_config.d/gpufleet-lab.conf"
 
 # The kernel of a container loads no modules. The lab's does, and for all others modprobe fails as it does there.
 cat >"$root/usr/lib/modprobe.d/gpufleet-lab.conf" <<'CONF'
