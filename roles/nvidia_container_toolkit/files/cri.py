@@ -1,0 +1,147 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Ask the container runtime behind a socket what the kubelet asks of it: whether it is ready, and for its runtimes.
+
+    cri.py /run/containerd/containerd.sock
+
+Prints the runtimes' programs in JSON: {"runc": "", "nvidia": "/usr/bin/nvidia-container-runtime"}. Ends with status 1,
+and says why, where there is no runtime that is ready. Distributions bring no client for this, so that the one call,
+Status of version 1 of the Container Runtime Interface, is made by hand: gRPC is messages of Protocol Buffers on a
+stream of HTTP/2.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import sys
+import typing as t
+
+SECONDS = 10
+WINDOW = 1 << 24  # bytes that we take without asking for more; an answer has some thousands
+DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+END_OF_STREAM, END_OF_HEADERS, ACKNOWLEDGED = 1, 4, 1
+ASKED = {
+    ":method": "POST",
+    ":scheme": "http",
+    ":path": "/runtime.v1.RuntimeService/Status",
+    ":authority": "localhost",
+    "content-type": "application/grpc",
+    "te": "trailers",
+}
+VERBOSE = b"\x08\x01"  # field 1 of the request: true
+
+
+class NotReady(Exception):
+    """What the other side said instead."""
+
+
+def frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+    return struct.pack(">I", len(content))[1:] + struct.pack(">BBI", kind, flags, stream) + content
+
+
+def literal(text: str) -> bytes:
+    return bytes([len(text)]) + text.encode()
+
+
+def question() -> bytes:
+    """All that is sent at first: the greeting, how much we take, and the call."""
+    headers = b"".join(b"\x00" + literal(name) + literal(value) for name, value in ASKED.items())
+    message = b"\x00" + struct.pack(">I", len(VERBOSE)) + VERBOSE
+    return (
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, WINDOW))
+        + frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", WINDOW))
+        + frame(HEADERS, END_OF_HEADERS, 1, headers)
+        + frame(DATA, END_OF_STREAM, 1, message)
+    )
+
+
+def exactly(stream: t.BinaryIO, size: int) -> bytes:
+    content = stream.read(size)
+    if len(content) < size:
+        raise NotReady("the connection was closed")
+    return content
+
+
+def answer(path: str) -> bytes:
+    """The message that comes back."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(SECONDS)
+        connection.connect(path)
+        connection.sendall(question())
+        received = b""
+        with connection.makefile("rb") as stream:
+            while True:
+                head = exactly(stream, 9)
+                kind, flags = head[3], head[4]
+                content = exactly(stream, int.from_bytes(head[:3], "big"))
+                if kind in (SETTINGS, PING) and not flags & ACKNOWLEDGED:
+                    connection.sendall(frame(kind, ACKNOWLEDGED, 0, content if kind == PING else b""))
+                elif kind in (RESET, GOAWAY):
+                    raise NotReady("it refused the call: %r" % content)
+                elif kind == DATA:
+                    received += content
+                if kind in (DATA, HEADERS) and flags & END_OF_STREAM:
+                    break
+    if len(received) < 5:
+        raise NotReady("its CRI plugin is not loaded, or not well")
+    return received[5:]
+
+
+def fields(message: bytes) -> t.Iterator[t.Tuple[int, t.Any]]:
+    """Numbers and values of a message's fields."""
+    place = 0
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while place < len(message):
+        key = number()
+        value: t.Union[int, bytes] = number()
+        if key & 7 == 2:  # so many bytes
+            size = t.cast(int, value)
+            value, place = message[place : place + size], place + size
+        yield key >> 3, value
+
+
+def runtimes(message: bytes) -> t.Dict[str, str]:
+    """The programs of the runtimes that the answer names; containerd's own way to runc needs none."""
+    conditions: t.Dict[bytes, t.Dict[int, t.Any]] = {}
+    told: t.Dict[bytes, bytes] = {}
+    for name, content in fields(message):
+        if name == 1:  # the status
+            for _name, condition in fields(content):
+                known = dict(fields(condition))
+                conditions[known.get(1, b"")] = known
+        elif name == 2:  # the rest, each with a name
+            entry = dict(fields(content))
+            told[entry.get(1, b"")] = entry.get(2, b"")
+    condition = conditions.get(b"RuntimeReady", {})
+    if not condition.get(2):
+        raise NotReady("the runtime is not ready: " + condition.get(4, b"it does not say why").decode())
+    config = json.loads(told.get(b"config", b"{}").decode())
+    found = (config.get("containerd") or {}).get("runtimes") or {}
+    return {name: (each.get("options") or {}).get("BinaryName", "") for name, each in found.items()}
+
+
+def main() -> None:
+    try:
+        print(json.dumps(runtimes(answer(sys.argv[1]))))
+    except (NotReady, OSError) as problem:
+        sys.exit("%s: %s" % (sys.argv[1], problem))
+
+
+if __name__ == "__main__":
+    main()
