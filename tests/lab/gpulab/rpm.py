@@ -6,7 +6,8 @@
 
 cuda/rhel9/x86_64/              the driver
 toolkit/stable/rpm/x86_64/      the container toolkit
-unsigned/..., otherkey/...      the same again: nothing signed; all signed with a key that is not the one beside it
+docker/9/x86_64/stable/         containerd.io
+unsigned/..., otherkey/...      the first two again: nothing signed; all signed with a key that is not the one beside it
 
 They are built in a container, since rpm's tools are the other distribution's.
 """
@@ -22,11 +23,12 @@ from pathlib import Path
 
 import yaml
 
-from . import images, keys, packages, repositories, shared, toolkit
+from . import containerd, images, keys, packages, repositories, shared, toolkit
 from .places import BUILDING, HERE, LAB, alone, call, fingerprint, podman, say
 
 ROOT = LAB / "rpm"
 TOOLKIT = "toolkit/stable/rpm/x86_64"
+DOCKER = "docker/9/x86_64/stable"
 CONTAINER = "gpufleet-image-rpms"
 
 SPEC = """\
@@ -82,7 +84,7 @@ def prepare() -> None:
     shared.prepare()
     keys.make()
     image = images.build("rpm")
-    sources = [HERE / "gpulab" / name for name in ("rpm.py", "packages.py", "toolkit.py", "keys.py")]
+    sources = [HERE / "gpulab" / name for name in ("rpm.py", "packages.py", "toolkit.py", "containerd.py", "keys.py")]
     recipes = [path for path in sorted((HERE / "repositories").rglob("*")) if path.is_file()]
     smi = shared.real_nvidia_smi()
     wanted = fingerprint(
@@ -100,16 +102,24 @@ def prepare() -> None:
             made = packages.driver_packages(what["family"], "-" + what["release"])
             repository(image, path, made, new, modular=True)
         repository(image, TOOLKIT, [dependencies_of_rpm(each) for each in toolkit.packages()], new)
+        repository(image, DOCKER, [containerd.package()], new, twins=False)
         (new / ".stamp").write_text(wanted)
         shutil.rmtree(ROOT, ignore_errors=True)
         os.rename(new, ROOT)
 
 
 def dependencies_of_rpm(package: packages.Package) -> packages.Package:
-    return package._replace(depends=package.depends.replace("(", "").replace(")", ""), conffiles=())
+    return package._replace(depends=package.depends.replace("(", "").replace(")", ""))
 
 
-def repository(image: str, path: str, wanted: t.Sequence[packages.Package], root: Path, modular: bool = False) -> None:
+def repository(
+    image: str,
+    path: str,
+    wanted: t.Sequence[packages.Package],
+    root: Path,
+    modular: bool = False,
+    twins: bool = True,
+) -> None:
     """A repository and its two bad twins. ``modular``: with a stream for every branch and flavour."""
     BUILDING.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="rpm-", dir=BUILDING))
@@ -118,14 +128,14 @@ def repository(image: str, path: str, wanted: t.Sequence[packages.Package], root
             specify(package, work / ("%03d" % number))
         (work / "out").mkdir()
         (work / "keys").mkdir()
-        for name in ("main", "other"):
+        for name in ("main", "other") if twins else ("main",):
             shutil.copyfile(keys.secret(name), work / "keys" / (name + ".sec"))
         inside(image, work, BUILD)
         for prefix, files, signer in (
             ("", "main", "main"),
             ("otherkey/", "other", "other"),
             ("unsigned/", "out", None),
-        ):
+        )[: None if twins else 1]:
             folder = root / (prefix + path)
             shutil.copytree(work / files, folder)
             if modular:
@@ -169,7 +179,7 @@ def specify(package: packages.Package, folder: Path) -> None:
         folder=folder.name,
         post=scripts.installed + ("ldconfig\n" if packages.has_libraries(package) else ""),
         preun=scripts.removed,
-        files="\n".join(found),
+        files="\n".join("%config(noreplace) " * (name[1:] in package.conffiles) + name for name in found),
     )
     (folder / "package.spec").write_text(text)
 
