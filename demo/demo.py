@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tells one of the two stories, and leaves nothing but the log of it."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import node_here
+import node_lab
+import programs
+import story_engine
+import story_site
+from telling import Chapters, DemoError, say
+
+
+def whole_machine(folder: Path) -> None:
+    chapters = Chapters()
+    story_site.introduce(chapters)
+    with node_lab.fresh(folder) as node:
+        story_site.tell(node, chapters)
+
+
+def engine(folder: Path) -> None:
+    story_engine.tell(node_here.NodeHere(folder), Chapters())
+
+
+STORIES = {"site": whole_machine, "engine": engine}
+
+
+def stop(number: int, _frame: object) -> None:
+    """A signal ends the demo as an error does: what it started and made goes."""
+    raise SystemExit(128 + number)
+
+
+def main(story: str) -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    programs.LOG.parent.mkdir(parents=True, exist_ok=True)
+    with programs.LOG.with_name("lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("error: another demo of this checkout is under way", file=sys.stderr)
+            return 1
+        programs.LOG.write_text("")
+        with tempfile.TemporaryDirectory(prefix="gpufleet-demo-") as folder:
+            return tell(story, Path(folder))
+
+
+def tell(story: str, folder: Path) -> int:
+    started = time.monotonic()
+    try:
+        STORIES[story](folder)
+    except DemoError as error:
+        print("\nThe demo failed: %s\nAll output is in %s" % (error, programs.LOG), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted; what the demo made is gone.", file=sys.stderr)
+        return 130
+    say(
+        """That is the whole idea: say what a node should look like, see what that would do, and get it with the
+        least possible disturbance, or a clear no. The commands are shown as you would type them with the collection
+        installed and your own inventory: README.md says how. To play on a simulated node: tests/simulator/README.md,
+        and on whole machines: tests/lab/README.md. `make test` proves the rest."""
+    )
+    print("%.0f seconds. All that was printed: %s" % (time.monotonic() - started, programs.LOG))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

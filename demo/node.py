@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What every story needs of a node."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Sequence
+
+import playbooks
+import programs
+import telling
+
+
+class Node(ABC):
+    """A node with simulated GPUs."""
+
+    has_nvidia_smi = True
+
+    @abstractmethod
+    def here(self, command: Sequence[str]) -> Sequence[str | Path]:
+        """The command that runs a command on the node."""
+
+    @abstractmethod
+    def nvsim(self, verb: str, *arguments: str) -> str:
+        """What the simulator's own command says."""
+
+    @abstractmethod
+    def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+        """Run a playbook for the node."""
+
+    @abstractmethod
+    def job(self) -> AbstractContextManager[int]:
+        """Something that runs on the node, to stand for work on a GPU; its process id there."""
+
+    def run(self, command: Sequence[str], shown: str = "") -> str:
+        """What a program prints on the node; it is shown if there is something to show it as."""
+        said = programs.checked(self.here(command))
+        if shown:
+            telling.command(shown)
+            telling.output(said)
+        return said
+
+    def playbook(self, words: str, expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+        telling.command("ansible-playbook " + words)
+        return self.play(["ansible-playbook", *shlex.split(words)], expect, part)
+
+    def nvidia_smi(self, gpus: Sequence[int]) -> None:
+        """The real nvidia-smi's listing of some GPUs, if the program could be fetched."""
+        if not self.has_nvidia_smi:
+            return
+        blocks = re.split(r"^(?=GPU )", self.run(["nvidia-smi", "-L"]), flags=re.MULTILINE)[1:]
+        chosen = [block if index in gpus else None for index, block in enumerate(blocks)]
+        lines = [block or "..." for block, last in zip(chosen, [*[""], *chosen]) if block or last]
+        telling.command("nvidia-smi -L")
+        telling.output("\n".join(line.rstrip() for line in lines))
+
+    def gpus(self) -> list[dict[str, Any]]:
+        """The GPUs as they are, from the simulator itself."""
+        found: list[dict[str, Any]] = json.loads(self.nvsim("show", "--json"))["gpus"]
+        return found
+
+    def uuids(self, gpu: int) -> dict[int, str]:
+        """MIG UUIDs of a GPU, by GPU instance id."""
+        instances = self.gpus()[gpu]["gpu_instances"]
+        return {instance["id"]: instance["compute_instances"][0]["uuid"] for instance in instances}

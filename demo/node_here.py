@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A simulated node that is this machine with a folder of its own: needs no root."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Sequence
+
+import playbooks
+import programs
+from node import Node
+
+NVSIM = programs.TOP / "tests/simulator/nvsim"
+
+
+class NodeHere(Node):
+    """The folder holds a state file, and programs that run on the node find the simulated driver's library."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._environment = playbooks.environment(folder, programs.TOP / "demo/inventory/here.yml")
+        self._environment["ANSIBLE_REMOTE_TEMP"] = str(folder / "ansible")
+        fetched = list(programs.CACHE.glob("nvidia-smi/*/nvidia-smi"))
+        self.has_nvidia_smi = bool(fetched or shutil.which("nvidia-smi"))
+
+    def here(self, command: Sequence[str]) -> Sequence[str | Path]:
+        return [sys.executable, NVSIM, "run", self._folder / "node", "--", *command]
+
+    def nvsim(self, verb: str, *arguments: str) -> str:
+        return programs.checked([sys.executable, NVSIM, verb, self._folder / "node", *arguments])
+
+    def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+        local = ["-e", "nvidia_mig_lock_path=%s" % (self._folder / "lock")]
+        return playbooks.run([*words, *local], self._environment, part=part, expect=expect, before=self.here([]))
+
+    @contextmanager
+    def job(self) -> Iterator[int]:
+        process = subprocess.Popen(["sleep", "600"])
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+            process.wait()

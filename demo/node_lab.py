@@ -1,0 +1,141 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A whole machine of the test lab: systemd, ssh, packages, and GPUs on its bus. Needs root and podman."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Sequence
+
+import playbooks
+import programs
+import telling
+from node import Node
+
+NAME = "gpufleet-demo"
+LAB = programs.TOP / "tests/lab/lab"
+LABNS = programs.TOP / "tests/lab/labns"
+STATE = programs.CACHE / "lab"
+OURS = programs.LOG.with_name("lab-is-ours")  # there while the lab runs for nobody but the demo
+HARDWARE = ("--board", "A100-80GB:8", "--simulator=--activation", "--simulator=reset")
+NVSIM = "/opt/gpufleet-lab/bin/nvsim"
+# A node is a container itself, and two things are in the way of containers on it. What becomes one is a program that
+# the node has, with its libraries.
+RUNC = programs.TOP / "extensions/molecule/nvidia_container_toolkit/files/runc"
+CONTAINERS = """
+mkdir -p /etc/nvidia-container-toolkit /srv/container/etc /srv/container/proc
+echo NVIDIA_CTK_CDI_GENERATE_DISABLED_HOOKS=disable-device-node-modification \
+  >/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env
+for file in /usr/bin/find $(ldd /usr/bin/find | grep -o '/[^ ]*'); do
+  cp --parents --dereference "$file" /srv/container
+done
+"""
+
+
+class NodeOfLab(Node):
+    def __init__(self, folder: Path) -> None:
+        self._environment = playbooks.environment(folder, programs.TOP / "demo/inventory/fresh")
+        self._environment["DEMO_ADDRESS"] = (STATE / "nodes" / NAME / "address").read_text()
+        self._environment["DEMO_REPOSITORIES"] = programs.checked([LAB, "serve"]).splitlines()[-1]
+        self.has_nvidia_smi = bool(list(programs.CACHE.glob("nvidia-smi/*/nvidia-smi")))
+
+    def here(self, command: Sequence[str]) -> Sequence[str | Path]:
+        return [LABNS, "podman", "exec", NAME, *command]
+
+    def nvsim(self, verb: str, *arguments: str) -> str:
+        return self.run([NVSIM, verb, "/var/lib/nvsim", *arguments])
+
+    def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+        return playbooks.run(words, self._environment, part=part, expect=expect)
+
+    def reboot(self) -> None:
+        telling.command("ansible gpu_nodes -m ansible.builtin.reboot")
+        with telling.waiting() as wait:
+            words = ["ansible", "gpu_nodes", "-m", "ansible.builtin.reboot", "-a", "reboot_timeout=120"]
+            programs.checked(words, {**self._environment, "DEMO_EVENTS": os.devnull}, lambda: wait.at("rebooting"))
+            programs.call(self.here(["systemctl", "is-system-running", "--wait"]), idle=lambda: wait.at("starting"))
+            wait.done("it is up again")
+
+    @contextmanager
+    def job(self) -> Iterator[int]:
+        pid = int(self.run(["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]))
+        try:
+            yield pid
+        finally:
+            programs.call(self.here(["kill", str(pid)]))
+
+    def let_containers_run(self) -> None:
+        programs.checked([LABNS, "podman", "cp", RUNC, NAME + ":/usr/local/sbin/runc"])
+        self.run(["chmod", "0755", "/usr/local/sbin/runc"])
+        self.run(["sh", "-ec", CONTAINERS])
+
+
+@contextmanager
+def fresh(folder: Path) -> Iterator[NodeOfLab]:
+    """A node that was never touched; it goes in any case, and the lab with it, if nobody else is there."""
+    try:
+        with telling.waiting() as wait:
+            call_lab(wait, "prepare")
+            if not others():
+                OURS.touch()
+            call_lab(wait, "serve")
+            call_lab(wait, "up", NAME, "--image", "bookworm", *HARDWARE)
+            wait.done("the node is up")
+        node = NodeOfLab(folder)
+        node.let_containers_run()
+        yield node
+    finally:
+        clear(folder)
+
+
+def call_lab(wait: telling.Waiting, *words: str) -> None:
+    """The lab says what it builds; that is shown as it comes."""
+    start = programs.LOG.stat().st_size
+    told: set[str] = set()
+
+    def idle() -> None:
+        with programs.LOG.open("rb") as log:
+            log.seek(start)
+            steps = [line[4:] for line in log.read().decode(errors="replace").splitlines() if line.startswith("==> ")]
+        for step in steps:
+            if step not in told:
+                told.add(step)
+                wait.done(step)
+        wait.at((["preparing", *steps])[-1])
+
+    programs.checked([LAB, *words], idle=idle)
+
+
+def others() -> bool:
+    """Whether somebody else uses the lab: there are nodes, or its web server runs, that a demo did not begin with."""
+    nodes = {path.name for path in (STATE / "nodes").glob("*")} - {NAME}
+    return bool(nodes) or (not OURS.exists() and serving())
+
+
+def serving() -> bool:
+    try:
+        words = Path("/proc/%d/cmdline" % int((STATE / "serve.pid").read_text())).read_bytes()
+    except (OSError, ValueError):
+        return False
+    return b"gpulab.serve" in words
+
+
+def clear(folder: Path) -> None:
+    """Nothing stops this, or there would be something left."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    for path in (folder / "ssh").glob("*"):  # connections that ssh keeps for a while
+        subprocess.run(["ssh", "-O", "exit", "-o", "ControlPath=%s" % path, "-"], capture_output=True, check=False)
+    if not shutil.which("podman"):
+        return
+    whole = OURS.exists() and not others()
+    programs.checked([LAB, "down"] if whole else [LAB, "remove", NAME])
+    if whole:
+        OURS.unlink()

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Running programs so that nothing of them outlives the demo, with all that they print in its log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Callable, Mapping, Sequence
+
+from telling import DemoError
+
+TOP = Path(__file__).resolve().parent.parent
+CACHE = TOP / ".cache"
+LOG = CACHE / "demo" / "demo.log"
+GRACE = 20  # seconds for a program that was interrupted to clear up
+END_SHOWN = 40  # lines
+
+Idle = Callable[[], None]
+
+
+def log(text: str) -> None:
+    with LOG.open("a", encoding="utf-8") as out:
+        out.write(text.rstrip("\n") + "\n")
+
+
+def call(
+    command: Sequence[str | Path], environment: Mapping[str, str] | None = None, idle: Idle = lambda: None
+) -> tuple[int, str]:
+    """Status and output of a program. Meanwhile, idle is called a few times a second."""
+    words = [str(part) for part in command]
+    log("\n$ " + " ".join(words))
+    with LOG.open("ab") as out:
+        start = out.tell()
+        # In a process group of its own: what it started goes with it.
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, cwd=TOP, process_group=0
+        )
+        try:
+            while True:
+                try:
+                    status = process.wait(0.2)
+                    break
+                except subprocess.TimeoutExpired:
+                    idle()
+        except BaseException:
+            end(process)
+            raise
+    idle()
+    with LOG.open("rb") as written:
+        written.seek(start)
+        return status, written.read().decode(errors="replace")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Lets a program clear up after itself, and then makes an end."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(GRACE)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+
+
+def checked(
+    command: Sequence[str | Path], environment: Mapping[str, str] | None = None, idle: Idle = lambda: None
+) -> str:
+    """Output of a program that has to succeed."""
+    status, output = call(command, environment, idle)
+    if status:
+        raise failure(" ".join(map(str, command)), status, output)
+    return output
+
+
+def failure(command: str, status: int, output: str) -> DemoError:
+    end_of_it = "\n".join(output.rstrip().splitlines()[-END_SHOWN:])
+    return DemoError("%s ended with status %d. The end of what it said:\n\n%s\n" % (command, status, end_of_it))

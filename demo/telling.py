@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the demo speaks."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+from contextlib import contextmanager
+from typing import Iterator
+
+WIDTH = 100
+TICK = 15  # seconds between signs of life, where the output is no terminal
+
+
+class DemoError(Exception):
+    """The demo did not go as it is told."""
+
+
+class Chapters:
+    """Numbers the chapters of whichever story is told."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def begin(self, title: str) -> None:
+        self._number += 1
+        print()
+        print(("-- %d. %s " % (self._number, title)).ljust(WIDTH, "-"), flush=True)
+
+
+def say(text: str) -> None:
+    """A paragraph of the story."""
+    print()
+    print(textwrap.fill(" ".join(text.split()), WIDTH))
+    print(flush=True)
+
+
+def command(line: str) -> None:
+    """A command as a reader would type it."""
+    print("  $ " + line, flush=True)
+
+
+def output(text: str) -> None:
+    """What a command printed."""
+    if text.strip():
+        print(textwrap.indent(text.rstrip(), "  "), flush=True)
+
+
+def wrapped(text: str) -> str:
+    """A long message, in lines."""
+    return "\n".join(textwrap.fill(line, WIDTH - 4, subsequent_indent="  ") for line in text.splitlines())
+
+
+class Waiting:
+    """Tells that something takes its time: how long so far and, in a terminal, what it is at."""
+
+    def __init__(self) -> None:
+        self._began = self._told = time.monotonic()
+        self._terminal = sys.stdout.isatty()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def at(self, what: str) -> None:
+        """Called often."""
+        if self._terminal:
+            print("\r\033[K  %4.0f s  %s ..." % (self.seconds, what[: WIDTH - 16]), end="", flush=True)
+        elif time.monotonic() - self._told >= TICK:
+            self.done(what[: WIDTH - 16] + " ...")
+
+    def done(self, what: str) -> None:
+        """A part that is over."""
+        self.clear()
+        print("  %4.0f s  %s" % (self.seconds, what), flush=True)
+        self._told = time.monotonic()
+
+    def clear(self) -> None:
+        if self._terminal:
+            print("\r\033[K", end="", flush=True)
+
+
+@contextmanager
+def waiting() -> Iterator[Waiting]:
+    wait = Waiting()
+    try:
+        yield wait
+    finally:
+        wait.clear()
