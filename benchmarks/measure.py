@@ -36,9 +36,11 @@ def main() -> int:
     unknown = sorted(set(parts) - set(PARTS))
     if unknown:
         parser.error("there is no part %s; there are %s" % (", ".join(unknown), ", ".join(PARTS)))
-    texts = ["Measured %s on %d cores, Python %s, Linux %s. Only ratios within one table mean anything: machines differ." % (
-        time.strftime("%Y-%m-%d"), os.cpu_count() or 0, platform.python_version(), platform.release().split("-")[0]
-    )]
+    where = (os.cpu_count() or 0, platform.python_version(), platform.release().split("-")[0])
+    texts = [
+        "Measured %s on %d cores, Python %s, Linux %s. Only ratios within one table mean anything: machines differ."
+        % (time.strftime("%Y-%m-%d"), *where)
+    ]
     print(texts[0], flush=True)
     for part in parts:
         started = time.monotonic()

@@ -35,7 +35,8 @@ def measure() -> str:
                 path, work, "gpufleet.node.nvidia_mig", {"layout": LAYOUT, "lock_path": str(work / "lock")}
             ),
         }
-        results = json.loads(nodes.on_node(path, "module_cost.py", [json.dumps({k: str(v) for k, v in modules.items()})]))
+        paths = json.dumps({name: str(module) for name, module in modules.items()})
+        results = json.loads(nodes.on_node(path, "module_cost.py", [paths]))
         parted = mig_parted(path, work)
     base = results["ansible.builtin.ping"]["seconds"]
     rows = [

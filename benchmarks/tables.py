@@ -14,8 +14,8 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]], n
     widths = [max(len(line[column]) for line in texts) for column in range(len(header))]
 
     def draw(line: Sequence[str]) -> str:
-        first, *others = [cell.ljust(width) if n == 0 else cell.rjust(width) for n, (cell, width) in enumerate(zip(line, widths))]
-        return "| " + " | ".join([first, *others]) + " |"
+        cells = [cell.rjust(width) for cell, width in zip(line, widths)]
+        return "| " + " | ".join([line[0].ljust(widths[0]), *cells[1:]]) + " |"
 
     rule = "|" + "|".join("-" * (width + 1) + ("-" if n == 0 else ":") for n, width in enumerate(widths)) + "|"
     parts = ["## " + title, "", draw(texts[0]), rule, *map(draw, texts[1:])]

@@ -32,13 +32,19 @@ def measure() -> str:
         counted = json.loads(nodes.on_node(path, "transitions.py"))
     pairs = counted["pairs"]
     rows = [
-        [way, result["destroyed"], "%.2f" % (result["destroyed"] / pairs), result["writes"], "%.2f" % (result["writes"] / pairs),
-         "%.2fx" % (result["writes"] / counted["ways"]["planned"]["writes"]), result["failed"]]
+        [
+            *(way, result["destroyed"], "%.2f" % (result["destroyed"] / pairs)),
+            *(result["writes"], "%.2f" % (result["writes"] / pairs)),
+            *("%.2fx" % (result["writes"] / counted["ways"]["planned"]["writes"]), result["failed"]),
+        ]
         for way, result in counted["ways"].items()
     ]
     return tables.table(
         "%s: all %d transitions between its %d layouts" % (BOARD, pairs, counted["layouts"]),
-        ["way", "GPU instances destroyed", "a transition", "NVML writes", "a transition", "writes, relative", "not reached"],
+        [
+            *("way", "GPU instances destroyed", "a transition"),
+            *("NVML writes", "a transition", "writes, relative", "not reached"),
+        ],
         rows,
         "Writes are calls that create or destroy a GPU or compute instance, refused ones included.",
     )

@@ -33,7 +33,9 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         self._end()
-        self.tasks.append({"name": task.get_name(), "action": task.resolved_action or task.action, "hosts": 0, "changed": 0})
+        file = os.path.basename((task.get_path() or "").rpartition(":")[0])
+        action = task.resolved_action or task.action
+        self.tasks.append({"name": task.get_name(), "action": action, "file": file, "hosts": 0, "changed": 0})
         self.started = time.perf_counter()
 
     def v2_runner_on_ok(self, result: t.Any) -> None:

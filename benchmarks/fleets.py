@@ -1,0 +1,110 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Several simulated nodes at once, for site_runs.py: machines of the test lab, or folders where that cannot be."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Iterator, NamedTuple
+
+import nodes
+
+BOARDS = ["A100-80GB"] * 8
+LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 4}}]
+LAB = nodes.TOP / "tests" / "lab" / "lab"
+STATE = nodes.TOP / ".cache" / "lab"
+PROGRAMS = ("podman", "apt-get")
+
+
+class Fleet(NamedTuple):
+    """Hosts with their variables, variables of all, and the options with which site.yml runs on them."""
+
+    what: str
+    hosts: dict[str, dict[str, Any]]
+    variables: dict[str, Any]
+    options: list[str]
+
+    def inventory(self, count: int) -> dict[str, Any]:
+        hosts = dict(list(self.hosts.items())[:count])
+        common = {"gpu_node_boards": BOARDS, "nvidia_mig_layout": LAYOUT, "nvidia_mig_reset": True}
+        return {"gpu_nodes": {"hosts": hosts, "vars": {**common, **self.variables}}}
+
+
+@contextmanager
+def of(count: int) -> Iterator[Fleet]:
+    """So many nodes, gone afterwards."""
+    lab = os.geteuid() == 0 and all(map(shutil.which, PROGRAMS))
+    with (of_machines if lab else of_folders)(count) as fleet:
+        yield fleet
+
+
+@contextmanager
+def of_folders(count: int) -> Iterator[Fleet]:
+    """All of them are this machine, so that only that is run which changes no machine."""
+    with ExitStack() as stack:
+        paths = [stack.enter_context(nodes.node("--gpus", "8", "--board", BOARDS[0])) for _number in range(count)]
+        hosts = {
+            "node%d" % number: {
+                "ansible_python_interpreter": str(nodes.interpreter(path)),
+                "nvidia_mig_lock_path": str(path / "lock"),
+            }
+            for number, path in enumerate(paths)
+        }
+        variables = {"ansible_connection": "local", "ansible_become": False, "nvidia_mig_boot": False}
+        what = "simulated drivers on this machine: tags mig and verify alone, no root or podman"
+        yield Fleet(what, hosts, variables, ["--tags", "mig,verify"])
+
+
+@contextmanager
+def of_machines(count: int) -> Iterator[Fleet]:
+    """Machines with systemd, ssh and packages, on which all of site.yml runs."""
+    used = serving() or there()
+    names = ["gpufleet-bench-%d" % number for number in range(1, count + 1)]
+    try:
+        url = lab("serve").splitlines()[-1]
+        lab("up", *names, "--image", "bookworm", "--board", "%s:%d" % (BOARDS[0], len(BOARDS)))
+        hosts = {name: {"ansible_host": (STATE / "nodes" / name / "address").read_text()} for name in names}
+        key = json.loads((STATE / "www" / "keys.json").read_text())["main"]["checksum"]
+        variables = {
+            "ansible_user": "root",
+            "ansible_ssh_private_key_file": str(STATE / "keys" / "ssh"),
+            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "nvidia_driver_repository_url": url + "/cuda/debian12/x86_64",
+            "nvidia_driver_repository_key_checksum": key,
+            "nvidia_container_toolkit_repository_url": url + "/toolkit/stable",
+            "nvidia_container_toolkit_repository_key": url + "/toolkit/gpgkey",
+            "nvidia_container_toolkit_repository_key_checksum": key,
+            "nvidia_container_toolkit_install_containerd": True,
+        }
+        yield Fleet("machines of the test lab, by ssh", hosts, variables, [])
+    finally:
+        lab("remove", *names)
+        if not used and not there():
+            lab("down")
+
+
+def lab(*words: str) -> str:
+    """The lab says on stderr what it builds."""
+    done = subprocess.run([LAB, *words], stdout=subprocess.PIPE, stderr=sys.stderr, text=True, check=True)
+    return done.stdout
+
+
+def there() -> bool:
+    return any((STATE / "nodes").glob("*"))
+
+
+def serving() -> bool:
+    try:
+        words = Path("/proc/%d/cmdline" % int((STATE / "serve.pid").read_text())).read_bytes()
+    except (OSError, ValueError):
+        return False
+    return b"gpulab.serve" in words
