@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import images, nodes, repositories, rpm, serve, vm
+from . import images, nodes, repositories, rpm, serve
 from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, alone, call, say
 
 DEBIAN_PACKAGES = {
@@ -37,25 +37,20 @@ HELPERS = {  # not on PATH
 }
 
 
-VM_PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "debugfs": "e2fsprogs"}
-
-
-def missing(virtual: bool) -> t.List[str]:
-    """Debian packages that this machine lacks, for nodes or for a virtual machine too."""
-    wanted = {**DEBIAN_PACKAGES, **(VM_PACKAGES if virtual else {})}
+def missing() -> t.List[str]:
+    """Debian packages that this machine lacks."""
     return [
-        *(package for program, package in wanted.items() if not shutil.which(program)),
+        *(package for program, package in DEBIAN_PACKAGES.items() if not shutil.which(program)),
         *(package for path, package in HELPERS.items() if not os.path.exists(path)),
     ]
 
 
-def prepare(options: argparse.Namespace) -> None:
+def prepare(_options: argparse.Namespace) -> None:
     """Debian packages, only where something is missing."""
-    virtual = getattr(options, "vm", False)
-    if not missing(virtual):
+    if not missing():
         return
     with alone("prepare"):  # two scenarios may begin at once
-        packages = missing(virtual)
+        packages = missing()
         if not packages:
             return
         if os.geteuid() or not shutil.which("apt-get"):
@@ -163,19 +158,7 @@ def chosen(arguments: t.Sequence[str]) -> t.List[str]:
     return t.cast(t.List[str], named)
 
 
-def machine(options: argparse.Namespace) -> int:
-    if options.action == "up":
-        prepare(options)
-        vm.up(options.suite)
-    elif options.action == "down":
-        vm.down()
-    else:
-        return subprocess.run(vm.ssh(*options.program), check=False).returncode
-    return 0
-
-
 def down(options: argparse.Namespace) -> None:
-    vm.down()
     serve.stop()
     nodes.everything_down()
     call(LABNS, "--destroy")
@@ -247,12 +230,6 @@ def parser() -> argparse.ArgumentParser:
     command("down", down, "Remove all nodes, the network, and everything else of ours that is not a file in .cache.")
 
     command("molecule", molecule, "Run Molecule: lab molecule test -s SCENARIO")
-
-    virtual = command("vm", machine, "A virtual machine with a kernel of its own: vm up, vm exec COMMAND..., vm down.")
-    virtual.set_defaults(vm=True)
-    virtual.add_argument("--suite", default="bookworm", help="of Debian (bookworm)")
-    virtual.add_argument("action", choices=("up", "exec", "down"))
-    virtual.add_argument("program", nargs=argparse.REMAINDER)
 
     command("show", show, "List the nodes.")
     command("gateway", gateway, "Print the address under which nodes reach this machine.")
