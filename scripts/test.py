@@ -98,7 +98,7 @@ PARTS: t.Sequence[Part] = (
     scenario("nvidia_mig", "layouts, GPU clients, boot unit, undo"),
     scenario("reboot", "layouts through reboots and a kill"),
     scenario("site", "site.yml from bare machines and back"),
-    scenario("failure", "a node lost in the middle of a batch"),
+    scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
     scenario("airgap", "site.yml without a network but a mirror, and a new key"),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
     Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
