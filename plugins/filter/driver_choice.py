@@ -23,7 +23,7 @@ options:
   offers:
     description:
       - What the package sources offer. With O(manager=apt), the output of C(apt-cache madison). With O(manager=dnf), lines of
-        name and version.
+        name, version and architecture.
     type: str
     required: true
   plan:

@@ -26,6 +26,7 @@ options:
     description:
       - What is known of the node. C(gpus), C(nvswitches) and C(secure_boot) as the module
         M(gpufleet.node.nvidia_driver_facts) returns them, C(kernel) and C(architecture) as Ansible's facts have them.
+        C(host) is its name, for messages.
     type: dict
     required: true
   wanted:
@@ -48,7 +49,7 @@ RETURN = r"""
 _value:
   description:
     - C(branch) that is truly installed, C(branch_asked), exact C(version) or V(null), kernel C(modules), their C(build),
-      C(packages), whether there is a C(fabric_manager), C(module_stream) of dnf, vendor's C(repository),
+      C(packages), the package with the C(headers) of the C(kernel) that runs or V(null), the C(host), whether there is a C(fabric_manager), C(module_stream) of dnf, vendor's C(repository),
       C(minimum_version) and the C(minimum_board) that needs it, C(gpus), and C(notices) to show.
   type: dict
 """

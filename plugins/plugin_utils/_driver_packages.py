@@ -23,6 +23,7 @@ _TELLING = re.compile(
     r"^(libnvidia-ml1?|libnvidia-compute(-.+)?|nvidia-smi|nvidia-utils-.+|nvidia-driver-cuda(-libs)?|nvidia-driver-libs)$"
 )
 _FAMILY = re.compile(r"nvidia|^libcuda|^cuda-drivers|^libnv|^nv")
+_TOOLKIT = re.compile(r"container")
 _NOT_DRIVER = re.compile(r"container|cuda-toolkit|pinning|egl-|vaapi|nvtop")
 _BROKEN = {"F": "half-configured", "H": "half-installed", "U": "unpacked"}
 
@@ -79,8 +80,10 @@ def status(packages: t.Sequence[Data], plan: Data, independent: t.Sequence[str] 
             and package["name"] not in independent
             and package["upstream"] not in (None, version)
         ],
+        # The toolkit is another role's, which may be bringing it at this very moment.
         "present": sorted(
-            {each["name"] for each in packages if _FAMILY.search(each["name"]) or each["name"] in plan["packages"]}
+            {each["name"] for each in packages if _FAMILY.search(each["name"]) and not _TOOLKIT.search(each["name"])}
+            | (({each["name"] for each in packages} | there) & set(plan["packages"]))
         ),
     }
 
@@ -95,12 +98,22 @@ def driver_version(packages: t.Sequence[Data]) -> t.Optional[str]:
 
 
 def offers(text: str, manager: str) -> t.Dict[str, t.List[str]]:
-    """Versions offered by name, best first: lines of ``apt-cache madison`` or of ``dnf repoquery``."""
+    """Versions offered by name, best first: lines of ``apt-cache madison`` or of ``dnf repoquery``.
+
+    dnf's lines are of name, version and architecture. A package with its version in its name, as a plan has them of
+    kernels, is there under that name too.
+    """
     found: t.Dict[str, t.List[str]] = {}
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")] if manager == "apt" else line.split()
-        if len(fields) >= 2 and fields[1] not in found.setdefault(fields[0], []):
-            found[fields[0]].append(fields[1])
+        if len(fields) < 2:
+            continue
+        names = fields[:1]
+        if manager == "dnf" and len(fields) == 3:
+            names.append("%s-%s.%s" % (fields[0], fields[1].split(":")[-1], fields[2]))
+        for name in names:
+            if fields[1] not in found.setdefault(name, []):
+                found[name].append(fields[1])
     return found
 
 
@@ -142,6 +155,12 @@ def choose(
         return Choice(version, [], False)
 
     _refuse_holds(packages, version, own_holds)
+    headers = plan["headers"]
+    if headers in now["missing"] and not offered.get(headers):
+        raise DriverRefusal(
+            "%s runs kernel %s, and its package sources offer no %s, which the kernel module is built with: upgrade the "
+            "kernel and reboot first" % (plan["host"], plan["kernel"], headers)
+        )
     install = []
     lacking = []
     for name in plan["packages"]:

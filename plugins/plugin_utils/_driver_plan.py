@@ -24,8 +24,9 @@ _UNSUFFIXED = 590  # from here on the vendor's packages carry no branch in their
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 # The kernels whose modules Ubuntu builds and signs.
 _UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-(generic|lowlatency|aws|azure|gcp|oracle|nvidia|ibm|gke)$")
-_EL_KERNEL = re.compile(r"\.el\d+(_\d+)?\.")
-_DEBIAN_KERNEL = re.compile(r"-(cloud-|rt-)?(amd64|arm64)$")
+# With the flavour that Enterprise Linux puts at the end, as in "5.14.0-503.el9.x86_64+rt".
+_EL_KERNEL = re.compile(r"(\S+\.el\d+(?:_\d+)?\.[^.+]+)(?:\+(\w+))?$")
+_DEBIAN_KERNEL = re.compile(r"-((?:cloud-|rt-)?(?:amd64|arm64))$")
 # HGX boards whose NVSwitches are not on the PCI bus.
 _HIDDEN_SWITCHES = ("B200-180GB", "B300")
 
@@ -70,6 +71,10 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
         "version": wanted["version"] or None,
         "modules": modules,
         "build": build,
+        "host": node.get("host") or "the node",
+        "kernel": node["kernel"],
+        # Without these, DKMS would build for other kernels, and nothing for the one that runs.
+        "headers": words["headers"] if build == "dkms" else None,
         "packages": _unique([*(_fill(name, words) for name in packages), *managers]),
         "fabric_manager": fabric,
         "module_stream": _fill(source["module_stream"][modules], words)
@@ -242,6 +247,7 @@ def _words(table: Data, node: Data, branch: Data, modules: str, wanted: Data) ->
         "kmod": "open" if is_open else "latest",
         "fabric": "nvidia-fabricmanager" if int(number) >= 580 else "nvidia-fabric-manager",
         "headers": _headers(table, node),
+        "later_headers": _later_headers(table, node),
         "kernel": _kernel_meta(table, node),
     }
 
@@ -252,10 +258,21 @@ def _headers(table: Data, node: Data) -> str:
     if table["family"] == "ubuntu":
         return "linux-headers-" + kernel if _UBUNTU_KERNEL.search(kernel) else ""
     if table["family"] == "debian":
-        match = _DEBIAN_KERNEL.search(kernel)
-        return "linux-headers-" + match.group(0)[1:] if match else ""
+        return "linux-headers-" + kernel if _DEBIAN_KERNEL.search(kernel) else ""
+    match = _EL_KERNEL.match(kernel)
+    if match is None:
+        return ""
+    release, flavour = match.groups()
+    if flavour is None and re.search(r"\.rt\d+\.", release):
+        flavour = "rt"  # as it was spelt up to 9.2
     # Named by the kernel that runs: without a version, dnf brings the headers of the newest one.
-    return "kernel-devel-" + kernel if _EL_KERNEL.search(kernel) else ""
+    return "kernel-%sdevel-%s" % (flavour + "-" if flavour else "", release)
+
+
+def _later_headers(table: Data, node: Data) -> str:
+    """The package that brings the headers of every later kernel too, where it has to be asked for."""
+    match = _DEBIAN_KERNEL.search(node["kernel"]) if table["family"] == "debian" else None
+    return "linux-headers-" + match.group(1) if match else ""
 
 
 def _kernel_meta(table: Data, node: Data) -> str:

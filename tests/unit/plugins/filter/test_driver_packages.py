@@ -32,6 +32,9 @@ def plan(*packages: str, version: t.Optional[str] = None, branch: str = "535", *
         "branch": branch,
         "minimum_version": None,
         "minimum_board": None,
+        "host": "gpu-1",
+        "kernel": "6.1.0-56-amd64",
+        "headers": None,
         **more,
     }
 
@@ -82,7 +85,8 @@ def test_status_of_a_node_that_has_it() -> None:
     assert found["version"] == "535.309.01"
     assert found["missing"] == found["broken"] == found["mixed"] == []
     assert found["driver"] == found["held"] == ["libnvidia-ml1", "nvidia-alternative", "nvidia-smi"]
-    assert "nvidia-container-toolkit" in found["present"]
+    assert "nvidia-alternative" in found["present"]
+    assert "nvidia-container-toolkit" not in found["present"]  # it is not this role's to take away
     assert "nvidia-kernel-dkms" not in found["present"]
 
 
@@ -112,6 +116,7 @@ def test_status_of_an_rpm_node() -> None:
     wanted = plan("kernel-devel-5.14.0-503.el9.x86_64", "kmod-nvidia-open-dkms", "nvidia-driver-cuda", branch="580")
     found = driver_status(text, wanted, "dnf")
     assert (found["version"], found["missing"]) == ("580.126.20", [])
+    assert "kernel-devel-5.14.0-503.el9.x86_64" in found["present"]
     assert found["locks"] == ["kmod-nvidia-open-dkms-3:580.126.20-1.el9.*", "nvidia-driver-cuda-3:580.126.20-1.el9.*"]
 
 
@@ -202,6 +207,46 @@ def test_dnf_takes_name_and_version() -> None:
     offers = "nvidia-driver-cuda 3:580.126.20-1.el9\nnvidia-driver-cuda 3:580.105.08-1.el9\nnvidia-driver-cuda 3:590.1.1-1\n"
     found = choose("", offers, plan("nvidia-driver-cuda", branch="580"), "dnf")
     assert found["install"] == ["nvidia-driver-cuda-3:580.126.20-1.el9"]
+
+
+KERNEL_DEVEL = "kernel-devel-5.14.0-503.el9.x86_64"
+CUDA_RPM = "nvidia-driver-cuda 3:580.126.20-1.el9 x86_64\n"
+
+
+def el_plan() -> Data:
+    return plan(
+        KERNEL_DEVEL, "nvidia-driver-cuda", branch="580", kernel="5.14.0-503.el9.x86_64", headers=KERNEL_DEVEL
+    )
+
+
+def test_dnf_offers_the_headers_of_the_kernel_that_runs() -> None:
+    offers = "kernel-devel 5.14.0-570.el9 x86_64\nkernel-devel 5.14.0-503.el9 x86_64\n" + CUDA_RPM
+    found = choose("", offers, el_plan(), "dnf")
+    assert found["install"] == [KERNEL_DEVEL, "nvidia-driver-cuda-3:580.126.20-1.el9"]
+
+
+def test_headers_that_are_there_need_not_be_offered() -> None:
+    text = "kernel-devel\t0:5.14.0\t503.el9\tx86_64\n"
+    assert choose(text, CUDA_RPM, el_plan(), "dnf")["version"] == "580.126.20"
+
+
+@pytest.mark.parametrize("others", ["", "kernel-devel 5.14.0-570.el9 x86_64\n", "kernel-devel 5.14.0-503.el9 aarch64\n"])
+def test_dnf_offers_headers_of_other_kernels_only(others: str) -> None:
+    message = refusal("", others + CUDA_RPM, el_plan(), manager="dnf")
+    assert "gpu-1 runs kernel 5.14.0-503.el9.x86_64" in message
+    assert "no " + KERNEL_DEVEL in message
+    assert "upgrade the kernel and reboot first" in message
+
+
+def test_apt_offers_headers_of_other_kernels_only() -> None:
+    mine = "linux-headers-6.1.0-56-amd64"
+    wanted = plan(mine, "linux-headers-amd64", "nvidia-smi", headers=mine)
+    offers = OFFERS + madison(linux_headers_amd64=["6.1.170-1"])
+    message = refusal("", offers, wanted)
+    assert "gpu-1 runs kernel 6.1.0-56-amd64" in message
+    assert "upgrade the kernel and reboot first" in message
+    found = choose("", offers + " %s | 6.1.170-1 | x\n" % mine, wanted)
+    assert found["install"] == [mine, "linux-headers-amd64", "nvidia-smi=" + NEW]
 
 
 @pytest.mark.parametrize(

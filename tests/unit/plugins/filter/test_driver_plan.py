@@ -66,19 +66,19 @@ def test_every_wish_gives_whole_names_or_a_reason(system: str, source: str, bran
 
 PACKAGES = [
     ("debian_12", {"source": "distribution", "branch": "535"}, [
-        "linux-headers-amd64", "nvidia-kernel-dkms", "nvidia-kernel-support", "nvidia-modprobe", "nvidia-smi",
+        "linux-headers-6.1.0-56-amd64", "linux-headers-amd64", "nvidia-kernel-dkms", "nvidia-kernel-support", "nvidia-modprobe", "nvidia-smi",
         "libnvidia-ml1", "libcuda1", "libnvidia-cfg1", "libnvidia-ptxjitcompiler1", "firmware-nvidia-gsp",
         "nvidia-persistenced"]),
     ("debian_12", {"source": "distribution", "branch": "535", "kernel_modules": "none"},
      ["nvidia-smi", "libnvidia-ml1", "nvidia-persistenced"]),
     ("debian_13", {"source": "distribution", "branch": "550", "kernel_modules": "open", "flavour": "desktop",
                    "persistenced": False},
-     ["linux-headers-cloud-amd64", "nvidia-open-kernel-dkms", "nvidia-driver", "nvidia-smi", "firmware-nvidia-gsp"]),
+     ["linux-headers-6.12.117+deb13-cloud-amd64", "linux-headers-cloud-amd64", "nvidia-open-kernel-dkms", "nvidia-driver", "nvidia-smi", "firmware-nvidia-gsp"]),
     ("debian_12", {},
-     ["linux-headers-amd64", "nvidia-kernel-open-dkms", "nvidia-modprobe", "nvidia-driver-cuda",
+     ["linux-headers-6.1.0-56-amd64", "linux-headers-amd64", "nvidia-kernel-open-dkms", "nvidia-modprobe", "nvidia-driver-cuda",
       "nvidia-persistenced"]),
     ("debian_13", {"flavour": "desktop", "kernel_modules": "proprietary", "persistenced": False},
-     ["linux-headers-cloud-amd64", "cuda-drivers"]),
+     ["linux-headers-6.12.117+deb13-cloud-amd64", "linux-headers-cloud-amd64", "cuda-drivers"]),
     ("ubuntu_22.04", {"source": "distribution"},
      ["linux-modules-nvidia-580-server-open-generic", "nvidia-headless-no-dkms-580-server-open",
       "nvidia-utils-580-server"]),
@@ -104,6 +104,33 @@ PACKAGES = [
 @pytest.mark.parametrize("system, wishes, packages", PACKAGES)
 def test_packages(system: str, wishes: Data, packages: t.List[str]) -> None:
     assert plan(system, **wishes)["packages"] == packages
+
+
+@pytest.mark.parametrize(
+    "system, kernel, headers",
+    [
+        ("el_9", "5.14.0-570.12.1.el9_6.x86_64", "kernel-devel-5.14.0-570.12.1.el9_6.x86_64"),
+        ("el_9", "5.14.0-570.el9.x86_64+rt", "kernel-rt-devel-5.14.0-570.el9.x86_64"),
+        ("el_9", "5.14.0-570.el9.aarch64+64k", "kernel-64k-devel-5.14.0-570.el9.aarch64"),
+        (
+            "el_8",
+            "4.18.0-553.rt7.342.el8_10.x86_64",
+            "kernel-rt-devel-4.18.0-553.rt7.342.el8_10.x86_64",
+        ),
+        ("debian_12", "6.1.0-56-rt-amd64", "linux-headers-6.1.0-56-rt-amd64"),
+        ("debian_13", "6.12.117+deb13-amd64", "linux-headers-6.12.117+deb13-amd64"),
+        ("ubuntu_24.04", "6.8.0-1031-azure", "linux-headers-6.8.0-1031-azure"),
+    ],
+)
+def test_headers_are_those_of_the_kernel_that_runs(system: str, kernel: str, headers: str) -> None:
+    found = plan(system, around={"kernel": kernel, "host": "gpu-1"})
+    assert (found["headers"], found["packages"][0]) == (headers, headers)
+    assert (found["host"], found["kernel"]) == ("gpu-1", kernel)
+    assert plan(system, around={"kernel": kernel}, kernel_modules="none")["headers"] is None
+
+
+def test_prebuilt_modules_need_no_headers() -> None:
+    assert plan("ubuntu_24.04", source="distribution")["headers"] is None
 
 
 def test_packages_of_one_s_own_replace_the_table_s() -> None:
