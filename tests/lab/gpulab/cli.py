@@ -98,6 +98,7 @@ def from_options(options: argparse.Namespace) -> t.List[nodes.Wish]:
             nvswitches=options.nvswitches,
             simulator=options.simulator,
             network=not options.cut_off,
+            kernel=options.kernel,
         )
         for name in options.name
     ]
@@ -217,6 +218,7 @@ def parser() -> argparse.ArgumentParser:
     start.add_argument("--open", action="store_true", help="its kernel modules are the open ones")
     start.add_argument("--nvswitch", dest="nvswitches", action="append", default=[], metavar="DEVICE", help="as 22a3")
     start.add_argument("--cut-off", action="store_true", help="no network but the lab's own")
+    start.add_argument("--kernel", metavar="RELEASE", help="what uname says, as 5.14.0-503.el9.x86_64")
     start.add_argument(
         "--simulator", action="append", default=[], metavar="OPTION", help="more options for nvsim create"
     )

@@ -52,6 +52,7 @@ class Wish(t.NamedTuple):
     nvswitches: t.Sequence[str] = ()  # PCI device ids
     simulator: t.Sequence[str] = ()  # further options of `nvsim create`
     network: bool = True
+    kernel: t.Optional[str] = None  # what `uname -r` says, where that is not the machine's
 
 
 class Node(t.NamedTuple):
@@ -153,6 +154,10 @@ def start(wish: Wish, reference: str, address: str) -> Node:
     (home / "nvsim" / "hardware.json").write_text(json.dumps(hardware, indent=2) + "\n")
     volumes = ["%s:/opt/gpufleet-lab:ro" % SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
     volumes += ["%s:/var/lib/%s" % (home / store, store) for store in STORES]
+    if wish.kernel:
+        (home / "nvsim" / "kernel").write_text(wish.kernel + "\n")
+        (home / "ld.so.preload").write_text("/opt/gpufleet-lab/lib/uname.so\n")
+        volumes.append("%s:/etc/ld.so.preload:ro" % (home / "ld.so.preload"))
     podman(
         *("run", "--detach", "--privileged", "--systemd=always", "--restart=always"),
         *("--name", wish.name, "--hostname", wish.name, "--label", "gpufleet.node=" + address),

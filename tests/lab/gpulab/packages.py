@@ -74,7 +74,8 @@ def driver_packages(family: str, release: str, broken: bool = False) -> t.List[P
                 package = package._replace(postinst=BROKEN_BUILD.format(**words))
             made.append(package)
     for name, what in known["others"].get(family, {}).items():
-        made.append(Package(name, what["version"], "", parts=what.get("parts", ())))
+        for version in what["versions"]:
+            made.append(Package(name, version, "", parts=what.get("parts", ())))
     return made
 
 

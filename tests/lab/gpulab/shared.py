@@ -16,6 +16,7 @@ from pathlib import Path
 from .places import BUILDING, CACHE, HERE, SHARED, SSH_KEY, TOP, LabError, alone, call, fingerprint, say
 
 SIMULATOR = CACHE / "simulator" / "libnvidia-ml.so.1"
+UNAME = HERE / "uname.c"
 SMI_VERSIONS = ("550.163.01", "535.261.03")  # of Debian's packages; the first that was fetched serves all nodes
 
 
@@ -54,13 +55,14 @@ def prepare() -> None:
             call("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpufleet-lab", "-f", SSH_KEY)
         wanted = sources()
         stamp = SHARED / ".stamp"
-        mark = fingerprint(*(part for name, path in sorted(wanted.items()) for part in (name, path)))
+        mark = fingerprint(UNAME, *(part for name, path in sorted(wanted.items()) for part in (name, path)))
         if stamp.exists() and stamp.read_text() == mark:
             return
         say("putting the simulator where nodes find it")
         for name, path in wanted.items():
             place(path, SHARED / name)
-        libcuda(SHARED / "lib" / "libcuda.so.1")
+        library(SHARED / "lib" / "libcuda.so.1", Path("/dev/null"))
+        library(SHARED / "lib" / "uname.so", UNAME)
         link = SHARED / ".cache" / "simulator"
         if not link.is_symlink():
             link.parent.mkdir(exist_ok=True)
@@ -75,13 +77,13 @@ def place(source: Path, target: Path) -> None:
     os.replace(new, target)
 
 
-def libcuda(target: Path) -> None:
-    """A library of that name and nothing in it: CDI specifications list it, and no program here uses CUDA."""
+def library(target: Path, source: Path) -> None:
+    """Of /dev/null, a library with nothing in it: CDI specifications list libcuda, and no program here uses CUDA."""
     BUILDING.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILDING) as work:
-        made = Path(work) / "libcuda.so.1"
+        made = Path(work) / target.name
         call(
-            *(os.environ.get("CC", "cc"), "-shared", "-Wl,-soname,libcuda.so.1"),
-            *("-x", "c", "/dev/null", "-o", made),
+            *(os.environ.get("CC", "cc"), "-shared", "-fPIC", "-Wl,-soname," + target.name),
+            *("-x", "c", source, "-o", made),
         )
         place(made, target)
