@@ -80,6 +80,30 @@ def test_what_is_refused(fleet: Fleet, variables: t.Dict[str, t.Any], words: str
     assert "Provision the nodes" not in run.output
 
 
+def test_what_a_role_wants_is_asked_for_where_the_role_runs(fleet: Fleet) -> None:
+    fleet.host("here", gpu_node_hosts_path=str(fleet.work / "hosts"))
+    fleet.play(SITE, "--tags", "name")
+    run = fleet.play(SITE, "--tags", "always", fails=True)
+    assert "missing required arguments: nvidia_mig_layout" in run.output
+
+
+def test_mig_checks_all_nodes_first(fleet: Fleet) -> None:
+    fleet.node("first", "--board", "A100-80GB")
+    fleet.node("second", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
+    run = fleet.play(PLAYBOOKS / "mig.yml", fails=True, nvidia_mig_layout=LAYOUT)
+    assert "No node was touched. Problems: 1" in run.output
+    assert "- second: " in run.output
+    assert fleet.held("first") == [[]]
+
+
+def test_nothing_is_built_on_a_driver_that_waits_for_a_reboot(fleet: Fleet) -> None:
+    fleet.node("here", "--board", "A100-80GB", nvidia_driver_reboot_required=True)
+    run = fleet.play(SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT)
+    assert "here runs another driver than the one that is installed" in run.output
+    assert "nvidia_driver_reboot" in run.output
+    assert fleet.held("here") == [[]]
+
+
 def test_without_boards_the_gpus_are_asked(fleet: Fleet) -> None:
     fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
     run = fleet.play(SITE, "--tags", "mig", fails=True)
@@ -122,6 +146,11 @@ def test_names(fleet: Fleet) -> None:
     assert fleet.play(SITE, "--tags", "name").count("here", "changed") == 0
     assert hosts.read_text().splitlines()[0] == "127.0.0.1 localhost"
     assert "192.0.2.7 gpu7.example.com gpu7\n" in hosts.read_text()
+    fleet.hosts["here"]["gpu_node_hosts_entries"] = []
+    assert fleet.play(SITE, "--tags", "name").count("here", "changed") == 1
+    assert hosts.read_text() == "127.0.0.1 localhost\n"
+    fleet.hosts["here"]["gpu_node_hosts_entries"] = [{"address": "192.0.2.8", "names": ["gpu8"]}]
+    fleet.play(SITE, "--tags", "name")
     fleet.play(PLAYBOOKS / "undo.yml", "--tags", "name", gpu_node_undo_confirmed=True)
     assert hosts.read_text() == "127.0.0.1 localhost\n"
 
