@@ -49,6 +49,12 @@ options:
     type: list
     elements: str
     default: []
+  locks:
+    description:
+      - What the file of dnf's plugin versionlock says. What the role itself locks, it may change. Other locks of the driver
+        stand in the way.
+    type: str
+    default: ""
 seealso:
   - plugin: gpufleet.node.driver_plan
     plugin_type: filter
@@ -87,10 +93,14 @@ def driver_choice(
     upgrade: bool = False,
     own_holds: t.Sequence[str] = (),
     independent: t.Sequence[str] = (),
+    locks: str = "",
 ) -> Data:
     packages = _driver_packages.parse(text, manager)
     offered = _driver_packages.offers(offers, manager)
-    return _driver_packages.choose(packages, offered, plan, manager, upgrade, own_holds, independent)._asdict()
+    foreign = _driver_packages.foreign_locks(locks, "gpufleet.node.nvidia_driver")
+    return _driver_packages.choose(
+        packages, offered, plan, manager, upgrade, own_holds, independent, foreign
+    )._asdict()
 
 
 class FilterModule:

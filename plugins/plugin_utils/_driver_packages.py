@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import typing as t
 
@@ -133,10 +134,11 @@ def choose(
     upgrade: bool = False,
     own_holds: t.Sequence[str] = (),
     independent: t.Sequence[str] = (),
+    locks: t.Sequence[str] = (),
 ) -> Choice:
     """One version for everything that makes the driver.
 
-    ``independent`` are packages of the driver whose version is their own. Without a version asked for, one that is
+    ``independent`` are packages of the driver whose version is their own, ``locks`` what somebody else has dnf lock. Without a version asked for, one that is
     installed and of the branch stays, unless ``upgrade``.
     """
     now = status(packages, plan, independent)
@@ -155,6 +157,7 @@ def choose(
         return Choice(version, [], False)
 
     _refuse_holds(packages, version, own_holds)
+    _refuse_locks(locks, {*plan["packages"], *now["driver"]} - set(independent), version)
     headers = plan["headers"]
     if headers in now["missing"] and not offered.get(headers):
         raise DriverRefusal(
@@ -216,6 +219,34 @@ def _refuse_holds(packages: t.Sequence[Data], version: str, own: t.Sequence[str]
         raise DriverRefusal(
             "somebody holds %s, which stands in the way of driver %s; release them (apt-mark unhold) or ask for that "
             "version in nvidia_driver_version" % (", ".join(foreign), version)
+        )
+
+
+def foreign_locks(text: str, marker: str) -> t.List[str]:
+    """What the file of dnf's versionlock locks or (with "!") excludes, but for the block between our own markers."""
+    found = []
+    ours = False
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("#"):
+            ours = line == "# BEGIN " + marker or (ours and line != "# END " + marker)
+        elif line and not ours:
+            found.append(line)
+    return found
+
+
+def _refuse_locks(locks: t.Sequence[str], names: t.Collection[str], version: str) -> None:
+    """A lock is spelt NAME-[EPOCH:]VERSION-RELEASE.ARCHITECTURE, with wildcards in any part but the name."""
+    foreign = []
+    for lock in locks:
+        excluded = lock.startswith("!")
+        for name in names:
+            rest = re.match(r"!?%s-(?:(?:\d+|\*):)?([\d*?][^-]*)" % re.escape(name), lock)
+            if rest and excluded == fnmatch.fnmatchcase(version, rest.group(1)):
+                foreign.append(lock)
+    if foreign:
+        raise DriverRefusal(
+            "somebody locks %s, which stands in the way of driver %s; release them (dnf versionlock delete) or ask for "
+            "that version in nvidia_driver_version" % (", ".join(dict.fromkeys(foreign)), version)
         )
 
 

@@ -209,6 +209,46 @@ def test_dnf_takes_name_and_version() -> None:
     assert found["install"] == ["nvidia-driver-cuda-3:580.126.20-1.el9"]
 
 
+OWN_LOCKS = """
+# BEGIN gpufleet.node.nvidia_driver
+nvidia-driver-cuda-3:580.105.08-1.el9.*
+# END gpufleet.node.nvidia_driver
+"""
+
+
+@pytest.mark.parametrize(
+    "locks, in_the_way",
+    [
+        ("", False),
+        (OWN_LOCKS, False),
+        (OWN_LOCKS + "# Added lock on Sat Nov 21 2026\nnvidia-driver-cuda-3:580.105.08-1.el9.*\n", True),
+        ("nvidia-driver-cuda-0:580.105.*", True),
+        ("nvidia-driver-cuda-*:580.126.20-*", False),
+        ("nvidia-driver-cuda-580.*", False),
+        ("!nvidia-driver-cuda-3:580.126.20-1.el9.*", True),
+        ("!nvidia-driver-cuda-3:580.105.08-1.el9.*", False),
+        ("nvidia-driver-cuda-libs-3:580.105.08-1.el9.*", False),
+        ("nvidia-container-toolkit-0:1.20.0-1.*\nkernel-0:5.14.0-503.el9.*", False),
+    ],
+)
+def test_what_somebody_else_locks_stands_in_the_way(locks: str, in_the_way: bool) -> None:
+    wanted = plan("nvidia-driver-cuda", branch="580")
+    if in_the_way:
+        message = refusal("", CUDA_RPM, wanted, manager="dnf", locks=locks)
+        assert "somebody locks " + locks.splitlines()[-1] in message
+        assert "driver 580.126.20" in message
+        assert "dnf versionlock delete" in message
+    else:
+        assert choose("", CUDA_RPM, wanted, "dnf", locks=locks)["version"] == "580.126.20"
+
+
+def test_a_lock_of_a_library_that_is_there_stands_in_the_way() -> None:
+    text = "libnvidia-ml\t3:580.105.08\t1.el9\tx86_64\n"
+    wanted = plan("nvidia-driver-cuda", branch="580")
+    lock = "libnvidia-ml-3:580.105.08-1.el9.*"
+    assert "somebody locks " + lock in refusal(text, CUDA_RPM, wanted, manager="dnf", upgrade=True, locks=lock)
+
+
 KERNEL_DEVEL = "kernel-devel-5.14.0-503.el9.x86_64"
 CUDA_RPM = "nvidia-driver-cuda 3:580.126.20-1.el9 x86_64\n"
 
