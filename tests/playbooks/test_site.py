@@ -80,6 +80,15 @@ def test_what_is_refused(fleet: Fleet, variables: t.Dict[str, t.Any], words: str
     assert "Provision the nodes" not in run.output
 
 
+def test_a_runtime_that_is_not_there_is_refused_before_any_node_is_touched(fleet: Fleet) -> None:
+    fleet.host("here", nvidia_container_toolkit_runtimes=["crio"])
+    for arguments in ([], ["--check"]):
+        run = fleet.play(SITE, "--tags", "toolkit", *arguments, fails=True)
+        assert "No node was touched. Problems: 1" in run.output
+        assert "- here: here has no crio, but nvidia_container_toolkit_runtimes is [crio]" in run.output
+        assert "Provision the nodes" not in run.output
+
+
 def test_what_a_role_wants_is_asked_for_where_the_role_runs(fleet: Fleet) -> None:
     fleet.host("here", gpu_node_hosts_path=str(fleet.work / "hosts"))
     fleet.play(SITE, "--tags", "name")

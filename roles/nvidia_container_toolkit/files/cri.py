@@ -27,12 +27,11 @@ END_OF_STREAM, END_OF_HEADERS, ACKNOWLEDGED = 1, 4, 1
 ASKED = {
     ":method": "POST",
     ":scheme": "http",
-    ":path": "/runtime.v1.RuntimeService/Status",
     ":authority": "localhost",
     "content-type": "application/grpc",
     "te": "trailers",
 }
-VERBOSE = b"\x08\x01"  # field 1 of the request: true
+VERBOSE = b"\x08\x01"  # field 1 of the request for the status: true
 
 
 class NotReady(Exception):
@@ -47,10 +46,11 @@ def literal(text: str) -> bytes:
     return bytes([len(text)]) + text.encode()
 
 
-def question() -> bytes:
+def question(method: str, request: bytes) -> bytes:
     """All that is sent at first: the greeting, how much we take, and the call."""
-    headers = b"".join(b"\x00" + literal(name) + literal(value) for name, value in ASKED.items())
-    message = b"\x00" + struct.pack(">I", len(VERBOSE)) + VERBOSE
+    asked = {":path": "/runtime.v1.RuntimeService/" + method, **ASKED}
+    headers = b"".join(b"\x00" + literal(name) + literal(value) for name, value in asked.items())
+    message = b"\x00" + struct.pack(">I", len(request)) + request
     return (
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
         + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, WINDOW))
@@ -67,12 +67,12 @@ def exactly(stream: t.BinaryIO, size: int) -> bytes:
     return content
 
 
-def answer(path: str) -> bytes:
+def answer(path: str, method: str, request: bytes) -> bytes:
     """The message that comes back."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(SECONDS)
         connection.connect(path)
-        connection.sendall(question())
+        connection.sendall(question(method, request))
         received = b""
         with connection.makefile("rb") as stream:
             while True:
@@ -88,7 +88,7 @@ def answer(path: str) -> bytes:
                 if kind in (DATA, HEADERS) and flags & END_OF_STREAM:
                     break
     if len(received) < 5:
-        raise NotReady("its CRI plugin is not loaded, or not well")
+        raise NotReady("%s was refused: the CRI plugin is not loaded, or not well" % method)
     return received[5:]
 
 
@@ -116,11 +116,11 @@ def fields(message: bytes) -> t.Iterator[t.Tuple[int, t.Any]]:
         yield key >> 3, value
 
 
-def runtimes(message: bytes) -> t.Dict[str, str]:
-    """The programs of the runtimes that the answer names; containerd's own way to runc needs none."""
+def configuration(path: str) -> t.Dict[str, t.Any]:
+    """With which it runs, if it is ready."""
     conditions: t.Dict[bytes, t.Dict[int, t.Any]] = {}
     told: t.Dict[bytes, bytes] = {}
-    for name, content in fields(message):
+    for name, content in fields(answer(path, "Status", VERBOSE)):
         if name == 1:  # the status
             for _name, condition in fields(content):
                 known = dict(fields(condition))
@@ -131,14 +131,19 @@ def runtimes(message: bytes) -> t.Dict[str, str]:
     condition = conditions.get(b"RuntimeReady", {})
     if not condition.get(2):
         raise NotReady("the runtime is not ready: " + condition.get(4, b"it does not say why").decode())
-    config = json.loads(told.get(b"config", b"{}").decode())
-    found = (config.get("containerd") or {}).get("runtimes") or {}
+    config: t.Dict[str, t.Any] = json.loads(told.get(b"config", b"{}").decode())
+    return config
+
+
+def runtimes(path: str) -> t.Dict[str, str]:
+    """Their programs; containerd's own way to runc needs none."""
+    found = (configuration(path).get("containerd") or {}).get("runtimes") or {}
     return {name: (each.get("options") or {}).get("BinaryName", "") for name, each in found.items()}
 
 
 def main() -> None:
     try:
-        print(json.dumps(runtimes(answer(sys.argv[1]))))
+        print(json.dumps(runtimes(sys.argv[1])))
     except (NotReady, OSError) as problem:
         sys.exit("%s: %s" % (sys.argv[1], problem))
 
