@@ -21,6 +21,7 @@ import tables
 
 COUNTS = (1, 4, 16)
 FORKS = 16
+MOST = 40  # tasks that run on a node with nothing to do
 REPEATS, MANY = 3, 16  # many nodes are an average of their own
 PLAYBOOK = nodes.TOP / "playbooks" / "site.yml"
 # Actions that run on the controller alone.
@@ -66,6 +67,8 @@ def row(work: Path, fleet: fleets.Fleet, count: int, pipelining: bool) -> list[s
         seconds[kind(task)] += task["seconds"]
     ran = [task for task in tasks if task["hosts"]]
     there = [task for task in ran if kind(task) != "controller"]
+    if len(there) > MOST:
+        raise RuntimeError("the second run takes %d tasks on a node, and %d are the most it may" % (len(there), MOST))
     pings, _tasks = best(work, fleet, count, pipelining, ping(work, len(there)))
     cells = [str(count), "on" if pipelining else "off", "%.1f" % took, "%.2f" % (took / count), str(len(ran))]
     cells += [str(len(there)), "%.1f" % pings, "%.2fx" % (took / pings)]
