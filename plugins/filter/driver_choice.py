@@ -51,7 +51,7 @@ options:
     default: []
   locks:
     description:
-      - What the file of dnf's plugin versionlock says. What the role itself locks, it may change. Other locks of the driver
+      - What others have dnf's plugin versionlock lock or exclude, in lines as its file has them. Such locks of the driver
         stand in the way.
     type: str
     default: ""
@@ -97,9 +97,8 @@ def driver_choice(
 ) -> Data:
     packages = _driver_packages.parse(text, manager)
     offered = _driver_packages.offers(offers, manager)
-    foreign = _driver_packages.foreign_locks(locks, "gpufleet.node.nvidia_driver")
     return _driver_packages.choose(
-        packages, offered, plan, manager, upgrade, own_holds, independent, foreign
+        packages, offered, plan, manager, upgrade, own_holds, independent, locks.splitlines()
     )._asdict()
 
 

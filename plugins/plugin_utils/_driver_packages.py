@@ -222,18 +222,6 @@ def _refuse_holds(packages: t.Sequence[Data], version: str, own: t.Sequence[str]
         )
 
 
-def foreign_locks(text: str, marker: str) -> t.List[str]:
-    """What the file of dnf's versionlock locks or (with "!") excludes, but for the block between our own markers."""
-    found = []
-    ours = False
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("#"):
-            ours = line == "# BEGIN " + marker or (ours and line != "# END " + marker)
-        elif line and not ours:
-            found.append(line)
-    return found
-
-
 def _refuse_locks(locks: t.Sequence[str], names: t.Collection[str], version: str) -> None:
     """A lock is spelt NAME-[EPOCH:]VERSION-RELEASE.ARCHITECTURE, with wildcards in any part but the name."""
     foreign = []
@@ -290,6 +278,10 @@ _CAUSES = (
         r"Bad return status for module build|Error! Build of|make(\[\d+\])?: \*\*\* ",
         "The kernel module could not be built for a kernel of the node; the end of the build's log tells why. Another "
         "branch, another kernel, or nvidia_driver_kernel_modules may build. The next run finishes what is half done.",
+    ),
+    (
+        r"kernel headers for kernel \S+ cannot be found",
+        "The headers of the kernel that runs are not there, and the kernel module cannot be built without them.",
     ),
     (
         r"unmet dependencies|but it is not (going to be installed|installable)|nothing provides|conflicting requests",

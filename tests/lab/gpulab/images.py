@@ -40,7 +40,7 @@ IMAGES: t.Mapping[str, Image] = {
     # Debian with dnf and rpm: what the Rocky look-alike is made of, and what builds the rpm repositories.
     "rpm": Image(
         suite="bookworm",
-        packages=["dnf", "dnf-plugins-core", "python3-dnf", "rpm", "createrepo-c", "python3-selinux", "python3-rpm"],
+        packages=["dkms", "dnf", "dnf-plugins-core", "python3-dnf", "rpm", "createrepo-c", "python3-selinux", "python3-rpm"],
     ),
     "rocky9": Image(base="rpm", recipe=["rocky.sh", "9.6", "Blue Onyx"]),
 }

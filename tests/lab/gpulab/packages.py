@@ -35,6 +35,39 @@ if [ ! -e /etc/gpufleet-lab-dkms-works ]; then
     exit 10
 fi
 """
+# The same for the real DKMS, of a package whose scripts do not mind, as those of the vendor's rpm packages.
+DKMS_SOURCE = {
+    "dkms.conf": """\
+PACKAGE_NAME="nvidia"
+PACKAGE_VERSION="{driver}"
+MAKE[0]="make"
+CLEAN="make clean"
+BUILT_MODULE_NAME[0]="nvidia"
+DEST_MODULE_LOCATION[0]="/extra"
+POST_INSTALL="installed"
+AUTOINSTALL="yes"
+""",
+    "Makefile": """\
+all:
+\t@test -e /etc/gpufleet-lab-dkms-works || \\
+\t{{ echo "nv-pci.c:237:9: error: too few arguments to function 'pci_resize_resource'"; exit 1; }}
+\techo "int nvidia;" | $(CC) -x c -c - -o nvidia.ko
+clean:
+\trm -f nvidia.ko
+""",
+    # What the lab's kernel loads.
+    "installed": """\
+#!/bin/sh
+mkdir -p /usr/lib/gpufleet-lab
+echo {driver} {flavour} >/usr/lib/gpufleet-lab/module
+""",
+}
+DKMS_INSTALL = """\
+dkms add -m nvidia -v {driver} || :
+dkms build -m nvidia -v {driver} || :
+dkms install -m nvidia -v {driver} --force || :
+"""
+DKMS_REMOVE = "dkms remove -m nvidia -v {driver} --all || :\nrm -f /usr/lib/gpufleet-lab/module\n"
 
 
 class Package(t.NamedTuple):
@@ -58,8 +91,11 @@ def definitions() -> Data:
     return t.cast(Data, yaml.safe_load(DEFINITIONS.read_text()))
 
 
-def driver_packages(family: str, release: str, broken: bool = False) -> t.List[Package]:
-    """The driver's packages of a repository, in all versions. ``broken``: the kernel module does not build."""
+def driver_packages(family: str, release: str, broken: bool = False, dkms: bool = False) -> t.List[Package]:
+    """The driver's packages of a repository, in all versions.
+
+    ``broken``: the kernel module does not build, and its package says so; ``dkms``: only the real DKMS says it.
+    """
     known = definitions()
     made = []
     for driver in known["drivers"]:
@@ -72,6 +108,8 @@ def driver_packages(family: str, release: str, broken: bool = False) -> t.List[P
             package = Package(name.format(**words), words["v"], driver, parts=what.get("parts", ()), **fields)
             if broken and any(part.startswith("module-") for part in package.parts):
                 package = package._replace(postinst=BROKEN_BUILD.format(**words))
+            if dkms:
+                package = package._replace(parts=[part.replace("module-", "dkms-") for part in package.parts])
             made.append(package)
     for name, what in known["others"].get(family, {}).items():
         for version in what["versions"]:
@@ -144,6 +182,19 @@ def fill(package: Package, root: Path) -> Scripts:
         if part in ("module-open", "module-proprietary"):
             write("usr/lib/gpufleet-lab/module", "%s %s\n" % (package.driver, part.split("-")[1]))
             postinst += DEPMOD
+        elif part in ("dkms-open", "dkms-proprietary"):
+            words = {"driver": package.driver, "flavour": part.split("-")[1]}
+            source = "usr/src/nvidia-%s/" % package.driver
+            for name, text in DKMS_SOURCE.items():
+                write(source + name, text.format(**words))
+            (root / source / "installed").chmod(0o755)
+            postinst += DKMS_INSTALL.format(**words)
+            stop += DKMS_REMOVE.format(**words)
+        elif part == "kernel-devel":
+            kernel = "%s.x86_64" % package.version
+            # DKMS takes a kernel's folder for one by what is in it.
+            write("usr/src/kernels/%s/include/config/kernel.release" % kernel, kernel + "\n")
+            link("usr/lib/modules/%s/build" % kernel, "/usr/src/kernels/" + kernel)
         elif part == "nvml":
             library = "%s/libnvidia-ml.so.%s" % (LIBRARIES, package.driver)
             put(library, shared.SIMULATOR)

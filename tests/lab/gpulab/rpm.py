@@ -99,8 +99,10 @@ def prepare() -> None:
         shutil.rmtree(new, ignore_errors=True)
         known = packages.definitions()["rpm_repositories"]
         for path, what in known.items():
-            made = packages.driver_packages(what["family"], "-" + what["release"])
-            repository(image, path, made, new, modular=True)
+            release = "-" + what["release"]
+            repository(image, path, packages.driver_packages(what["family"], release), new, modular=True)
+            made = packages.driver_packages(what["family"], release, dkms=True)
+            repository(image, "broken/" + path, made, new, modular=True, twins=False)
         repository(image, TOOLKIT, [dependencies_of_rpm(each) for each in toolkit.packages()], new)
         repository(image, DOCKER, [containerd.package()], new, twins=False)
         (new / ".stamp").write_text(wanted)

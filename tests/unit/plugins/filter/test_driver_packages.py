@@ -209,19 +209,11 @@ def test_dnf_takes_name_and_version() -> None:
     assert found["install"] == ["nvidia-driver-cuda-3:580.126.20-1.el9"]
 
 
-OWN_LOCKS = """
-# BEGIN gpufleet.node.nvidia_driver
-nvidia-driver-cuda-3:580.105.08-1.el9.*
-# END gpufleet.node.nvidia_driver
-"""
-
-
 @pytest.mark.parametrize(
     "locks, in_the_way",
     [
         ("", False),
-        (OWN_LOCKS, False),
-        (OWN_LOCKS + "# Added lock on Sat Nov 21 2026\nnvidia-driver-cuda-3:580.105.08-1.el9.*\n", True),
+        ("kernel-0:5.14.0-503.el9.*\nnvidia-driver-cuda-3:580.105.08-1.el9.*", True),
         ("nvidia-driver-cuda-0:580.105.*", True),
         ("nvidia-driver-cuda-*:580.126.20-*", False),
         ("nvidia-driver-cuda-580.*", False),
@@ -336,6 +328,7 @@ def test_a_broken_package_is_installed_again() -> None:
         ("GPG error: http://x InRelease: NO_PUBKEY 0123456789ABCDEF", "not signed"),
         ("Bad return status for module build on kernel: 6.12.117 (x86_64)", "could not be built"),
         ("Error! Build of nvidia.ko failed for: 6.12.117", "could not be built"),
+        ("Error! Your kernel headers for kernel 5.14.0-570.el9.x86_64 cannot be found at /lib", "headers of the kernel"),
         ("The following packages have unmet dependencies:", "do not fit together"),
         ("Problem: nothing provides dkms needed by kmod-nvidia-open-dkms", "do not fit together"),
         ("E: Failed to fetch http://x/y.deb 404 Not Found", "cannot be reached"),
