@@ -51,7 +51,10 @@ class Fleet:
             "ansible_connection": "local",
             "ansible_become": False,  # a simulated node's root is whoever runs the tests
             "ansible_python_interpreter": sys.executable,
-            "nvidia_mig_boot": False,  # this machine's systemd is not the node's
+            # This machine's systemd and containers are not the node's.
+            "nvidia_mig_boot": False,
+            "nvidia_container_toolkit_runtimes": [],
+            "nvidia_container_toolkit_cdi": False,
         }
 
     def node(self, name: str, *arguments: str, **variables: t.Any) -> None:

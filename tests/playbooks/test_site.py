@@ -242,6 +242,13 @@ def test_verify_tells_that_no_driver_answers(fleet: Fleet) -> None:
     assert "no driver answers" in run.output and "modprobe nvidia" in run.output
 
 
+def test_verify_tells_that_a_runtime_does_not_run(fleet: Fleet) -> None:
+    fleet.node("here", "--board", "A100-80GB")
+    run = fleet.play(VERIFY, "--tags", "toolkit", fails=True, nvidia_container_toolkit_runtimes=["crio"])
+    assert "- here: crio does not run" in run.output
+    assert "site.yml --tags toolkit" in run.output
+
+
 # --- undo.yml, inventory ----------------------------------------------------------------------------------------------
 
 
