@@ -49,8 +49,9 @@ RETURN = r"""
 _value:
   description:
     - C(branch) that is truly installed, C(branch_asked), exact C(version) or V(null), kernel C(modules), their C(build),
-      C(packages), the package with the C(headers) of the C(kernel) that runs or V(null), the C(host), whether there is a C(fabric_manager), C(module_stream) of dnf, vendor's C(repository),
-      C(minimum_version) and the C(minimum_board) that needs it, C(gpus), and C(notices) to show.
+      C(packages), the package with the C(headers) of the C(kernel) that runs or V(null), the C(host), whether there is
+      a C(fabric_manager), C(module_stream) of dnf, vendor's C(repository), C(minimum_version) and the
+      C(minimum_board) that needs it, C(gpus), and C(notices) to show.
   type: dict
 """
 
