@@ -37,20 +37,25 @@ HELPERS = {  # not on PATH
 }
 
 
-def missing() -> t.List[str]:
-    """Debian packages that this machine lacks."""
+MACHINE_PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "debugfs": "e2fsprogs", "setpriv": "util-linux"}
+MACHINE = PREFIX + "vm"  # of `lab vm`
+
+
+def missing(machines: bool) -> t.List[str]:
+    """Debian packages that this machine lacks, for nodes or for virtual machines too."""
+    wanted = {**DEBIAN_PACKAGES, **(MACHINE_PACKAGES if machines else {})}
     return [
-        *(package for program, package in DEBIAN_PACKAGES.items() if not shutil.which(program)),
+        *(package for program, package in wanted.items() if not shutil.which(program)),
         *(package for path, package in HELPERS.items() if not os.path.exists(path)),
     ]
 
 
-def prepare(_options: argparse.Namespace) -> None:
+def prepare(_options: argparse.Namespace, machines: bool = False) -> None:
     """Debian packages, only where something is missing."""
-    if not missing():
+    if not missing(machines):
         return
     with alone("prepare"):  # two scenarios may begin at once
-        packages = missing()
+        packages = missing(machines)
         if not packages:
             return
         if os.geteuid() or not shutil.which("apt-get"):
@@ -66,8 +71,8 @@ def prepare(_options: argparse.Namespace) -> None:
 
 
 def up(options: argparse.Namespace) -> None:
-    prepare(options)
     wishes = from_file(options.file) if options.file else from_options(options)
+    prepare(options, machines=any(wish.machine for wish in wishes))
     for node in nodes.up(wishes):
         print("%-28s %-15s %s" % (node.name, node.address, node.image))
 
@@ -99,6 +104,7 @@ def from_options(options: argparse.Namespace) -> t.List[nodes.Wish]:
             simulator=options.simulator,
             network=not options.cut_off,
             kernel=options.kernel,
+            machine=options.machine,
         )
         for name in options.name
     ]
@@ -159,7 +165,13 @@ def chosen(arguments: t.Sequence[str]) -> t.List[str]:
     return t.cast(t.List[str], named)
 
 
-def down(options: argparse.Namespace) -> None:
+def machine(options: argparse.Namespace) -> int:
+    """The same commands, for one machine."""
+    words = {"up": ["up", "--machine", MACHINE], "exec": ["exec", MACHINE], "down": ["remove", MACHINE]}
+    return main([*words[options.action], *options.others])
+
+
+def down(_options: argparse.Namespace) -> None:
     serve.stop()
     nodes.everything_down()
     call(LABNS, "--destroy")
@@ -179,9 +191,8 @@ def build(options: argparse.Namespace) -> None:
 def execute(options: argparse.Namespace) -> int:
     terminal = ["--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
     command = options.program or ["bash"]
-    return subprocess.run(
-        [str(LABNS), "podman", "exec", "--interactive", *terminal, options.name, *command], check=False
-    ).returncode
+    flags = ["--interactive", *terminal]
+    return subprocess.run(nodes.command_on(options.name, *command, options=flags), check=False).returncode
 
 
 def gateway(_options: argparse.Namespace) -> None:
@@ -217,6 +228,7 @@ def parser() -> argparse.ArgumentParser:
     start.add_argument("--driver", metavar="VERSION", help="a driver is there already; otherwise the node is bare")
     start.add_argument("--open", action="store_true", help="its kernel modules are the open ones")
     start.add_argument("--nvswitch", dest="nvswitches", action="append", default=[], metavar="DEVICE", help="as 22a3")
+    start.add_argument("--machine", action="store_true", help="virtual machines, which have a kernel of their own")
     start.add_argument("--cut-off", action="store_true", help="no network but the lab's own")
     start.add_argument("--kernel", metavar="RELEASE", help="what uname says, as 5.14.0-503.el9.x86_64")
     start.add_argument(
@@ -232,6 +244,10 @@ def parser() -> argparse.ArgumentParser:
     command("down", down, "Remove all nodes, the network, and everything else of ours that is not a file in .cache.")
 
     command("molecule", molecule, "Run Molecule: lab molecule test -s SCENARIO")
+
+    virtual = command("vm", machine, "The same for one machine: vm up [options], vm exec [COMMAND...], vm down.")
+    virtual.add_argument("action", choices=("up", "exec", "down"))
+    virtual.add_argument("others", nargs=argparse.REMAINDER)
 
     command("show", show, "List the nodes.")
     command("gateway", gateway, "Print the address under which nodes reach this machine.")

@@ -89,17 +89,22 @@ def bootstrap(name: str, image: Image, wanted: str) -> None:
     work = Path(tempfile.mkdtemp(prefix="image-", dir=BUILDING))
     try:
         archive = work / "root.tar"
-        call(
-            *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists"),
-            "--components=" + COMPONENTS,
-            "--include=" + ",".join([*PACKAGES, *image.packages]),
-            '--customize-hook=sh %s/debian.sh "$1"' % RECIPES,
-            *(t.cast(str, image.suite), archive),
-            *filter(None, [os.environ.get("GPUFLEET_DEBIAN_MIRROR")]),
-        )
+        mmdebstrap(t.cast(str, image.suite), [*PACKAGES, *image.packages], [RECIPES / "debian.sh"], archive)
         podman("import", "--quiet", *settings(wanted), archive, reference(name))
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def mmdebstrap(suite: str, packages: t.Sequence[str], recipes: t.Sequence[Path], target: Path) -> None:
+    """A root directory or its archive. What is mounted for it is so for it alone: cut off, it leaves nothing mounted."""
+    call(
+        *("unshare", "--mount", "--propagation", "private"),
+        *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists"),
+        *("--components=" + COMPONENTS, "--include=" + ",".join(packages)),
+        *('--customize-hook=sh %s "$1"' % recipe for recipe in recipes),
+        *(suite, target),
+        *filter(None, [os.environ.get("GPUFLEET_DEBIAN_MIRROR")]),
+    )
 
 
 def derive(name: str, image: Image, wanted: str) -> None:

@@ -15,11 +15,12 @@ import time
 import typing as t
 from pathlib import Path
 
-from . import images, keys, repositories, rpm, serve, shared
+from . import images, keys, repositories, rpm, serve, shared, vm
 from .places import (
     GATEWAY,
     LAB,
     LABNS,
+    LOOPBACK,
     NETWORK,
     NODES,
     PREFIX,
@@ -41,6 +42,7 @@ FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 INOTIFY = "/proc/sys/fs/inotify/max_user_instances"
 INSTANCES = 4096
 READY = 60  # seconds; a node needs one or two
+MACHINE_READY = 400  # a machine twenty to forty, where its software CPU has a CPU to itself
 
 
 class Wish(t.NamedTuple):
@@ -53,6 +55,7 @@ class Wish(t.NamedTuple):
     simulator: t.Sequence[str] = ()  # further options of `nvsim create`
     network: bool = True
     kernel: t.Optional[str] = None  # what `uname -r` says, where that is not the machine's
+    machine: bool = False  # with a kernel of its own, in place of a container
 
 
 class Node(t.NamedTuple):
@@ -99,8 +102,11 @@ def running() -> t.List[Node]:
     """All nodes of this checkout, also the ones that stand still."""
     listed = json.loads(podman("ps", "--all", "--format", "json", "--filter", "label=gpufleet.node") or "[]")
     return [
-        Node(each["Names"][0], each["Labels"]["gpufleet.node"], each["Image"], each["State"] == "running")
-        for each in listed
+        *(Node(name, LOOPBACK, "machine", vm.alive(name)) for name in vm.all_there()),
+        *(
+            Node(each["Names"][0], each["Labels"]["gpufleet.node"], each["Image"], each["State"] == "running")
+            for each in listed
+        ),
     ]
 
 
@@ -120,16 +126,19 @@ def mac(address: str) -> str:
 
 def up(wishes: t.Sequence[Wish]) -> t.List[Node]:
     """Start nodes, in place of any that have their names, and wait until systemd says that all is well."""
-    references = {image: images.build(image) for image in {wish.image for wish in wishes}}
+    containers = [wish for wish in wishes if not wish.machine]
+    machines = [(wish, vm.build(wish.image)) for wish in wishes if wish.machine]
+    references = {image: images.build(image) for image in {wish.image for wish in containers}}
     shared.prepare()
     if any(image.startswith("rocky") for image in references):
         rpm.prepare()
     serve.start(repositories.ROOT)
     remove([checked(wish.name) for wish in wishes])
-    made = []
+    made = [start_machine(wish, disk) for wish, disk in machines]
     with alone("nodes"):
-        network()
-        for wish in wishes:
+        if containers:
+            network()
+        for wish in containers:
             made.append(start(wish, references[wish.image], free_address()))
     for node in made:
         wait_for(node.name)
@@ -139,19 +148,31 @@ def up(wishes: t.Sequence[Wish]) -> t.List[Node]:
     return made
 
 
-def start(wish: Wish, reference: str, address: str) -> Node:
-    home = NODES / wish.name
-    for store in STORES:
-        (home / store).mkdir(parents=True)
-    (home / "nvsim").mkdir()
+def hardware(wish: Wish) -> str:
+    """What the node's kernel reads about the machine that it runs on."""
     create = [option for board in wish.boards for option in ("--board", board)]
-    hardware = {
+    what = {
         "create": [*create, "--seed", wish.name, *wish.simulator] if wish.boards else None,
         "nvswitches": list(wish.nvswitches),
         "driver": wish.driver,
         "flavour": "open" if wish.open_module else "proprietary",
     }
-    (home / "nvsim" / "hardware.json").write_text(json.dumps(hardware, indent=2) + "\n")
+    return json.dumps(what, indent=2) + "\n"
+
+
+def start_machine(wish: Wish, disk: Path) -> Node:
+    if wish.driver or not wish.network:
+        raise LabError("%s: a machine comes without a driver, and with the lab's network" % wish.name)
+    vm.start(wish.name, disk, hardware(wish), gpus=bool(wish.boards))
+    return Node(wish.name, LOOPBACK, wish.image, True)
+
+
+def start(wish: Wish, reference: str, address: str) -> Node:
+    home = NODES / wish.name
+    for store in STORES:
+        (home / store).mkdir(parents=True)
+    (home / "nvsim").mkdir()
+    (home / "nvsim" / "hardware.json").write_text(hardware(wish))
     volumes = ["%s:/opt/gpufleet-lab:ro" % SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
     volumes += ["%s:/var/lib/%s" % (home / store, store) for store in STORES]
     if wish.kernel:
@@ -198,12 +219,20 @@ def cut_off(name: str) -> None:
     podman("exec", name, "sh", "-c", "echo >/etc/resolv.conf")
 
 
+def command_on(name: str, *command: str, options: t.Sequence[str] = ()) -> t.List[str]:
+    """The command line that runs a command on a node. ``options`` are podman's."""
+    if vm.exists(name):
+        return vm.ssh(name, *command)
+    return [str(LABNS), "podman", "exec", *options, name, *command]
+
+
 def wait_for(name: str) -> None:
     said = ""
-    deadline = time.monotonic() + READY
+    ready = MACHINE_READY if vm.exists(name) else READY
+    deadline = time.monotonic() + ready
     while time.monotonic() < deadline:
         answer = subprocess.run(
-            [str(LABNS), "podman", "exec", name, "systemctl", "is-system-running"],
+            command_on(name, "systemctl", "is-system-running"),
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -213,17 +242,20 @@ def wait_for(name: str) -> None:
         if said == "running":
             return
         if said == "degraded":
-            failed = podman("exec", name, "systemctl", "list-units", "--failed", "--plain", "--no-legend")
-            log = podman("exec", name, "journalctl", "--no-pager", "--lines=30", "--priority=warning")
+            failed = call(*command_on(name, "systemctl", "list-units", "--failed", "--plain", "--no-legend"))
+            log = call(*command_on(name, "journalctl", "--no-pager", "--lines=30", "--priority=warning"))
             raise LabError("%s is up, but not well:\n%s%s" % (name, failed, log))
+        if vm.exists(name) and not vm.alive(name):
+            raise LabError("%s has ended:\n%s" % (name, vm.last_words(name)))
         time.sleep(0.2)
-    raise LabError("%s is not up after %d seconds: %s" % (name, READY, said))
+    raise LabError("%s is not up after %d seconds: %s" % (name, ready, said))
 
 
 def remove(names: t.Sequence[str]) -> None:
     if names:
         podman_rm("--ignore", *names)
     for name in names:
+        vm.stop(name)
         address = NODES / checked(name) / "address"
         if address.exists():
             # The next node with this address must not be spoken to through a connection to this one.
@@ -245,6 +277,8 @@ def podman_rm(*which: str) -> None:
 
 def everything_down() -> None:
     """No container, network, interface or rule of ours stays, nor what they changed on the machine."""
+    for name in vm.all_there():
+        vm.stop(name)
     podman_rm("--all")
     shutil.rmtree(NODES, ignore_errors=True)
     shutil.rmtree(SOCKETS, ignore_errors=True)

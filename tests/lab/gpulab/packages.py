@@ -69,6 +69,26 @@ dkms install -m nvidia -v {driver} --force || :
 """
 DKMS_REMOVE = "dkms remove -m nvidia -v {driver} --all || :\nrm -f /usr/lib/gpufleet-lab/module\n"
 
+# The real thing, for machines with a kernel of their own: what dh_dkms puts into a package's scripts.
+KBUILD_INSTALL = "/usr/lib/dkms/common.postinst nvidia {u} /usr/share/nvidia '' \"$2\"\n"
+KBUILD_REMOVE = "dkms remove -m nvidia -v {u} --all || true\n"
+KBUILD_CONF = """\
+PACKAGE_NAME="nvidia"
+PACKAGE_VERSION="{u}"
+BUILT_MODULE_NAME[0]="nvidia"
+DEST_MODULE_LOCATION[0]="/updates/dkms"
+AUTOINSTALL="yes"
+CLEAN="true"
+"""
+KBUILD_MAKEFILE = """\
+obj-m := nvidia.o
+ccflags-y := -DNVIDIA_VERSION='"{u}"' -DNVIDIA_BANNER='"{banner}"' -DNVIDIA_LICENSE='"{licence}"'
+"""
+FLAVOURS = {
+    "open": {"banner": "NVIDIA UNIX Open Kernel Module for x86_64", "licence": "Dual MIT/GPL"},
+    "proprietary": {"banner": "NVIDIA UNIX x86_64 Kernel Module", "licence": "NVIDIA"},
+}
+
 
 class Package(t.NamedTuple):
     name: str
@@ -91,10 +111,13 @@ def definitions() -> Data:
     return t.cast(Data, yaml.safe_load(DEFINITIONS.read_text()))
 
 
-def driver_packages(family: str, release: str, broken: bool = False, dkms: bool = False) -> t.List[Package]:
+def driver_packages(
+    family: str, release: str, broken: bool = False, dkms: bool = False, kbuild: bool = False
+) -> t.List[Package]:
     """The driver's packages of a repository, in all versions.
 
     ``broken``: the kernel module does not build, and its package says so; ``dkms``: only the real DKMS says it.
+    ``kbuild``: it is a real one, which DKMS builds on the node.
     """
     known = definitions()
     made = []
@@ -106,15 +129,24 @@ def driver_packages(family: str, release: str, broken: bool = False, dkms: bool 
                 continue
             fields: Data = {key: value.format(**words) for key, value in what.items() if isinstance(value, str)}
             package = Package(name.format(**words), words["v"], driver, parts=what.get("parts", ()), **fields)
-            if broken and any(part.startswith("module-") for part in package.parts):
+            if broken and has_module(package):
                 package = package._replace(postinst=BROKEN_BUILD.format(**words))
             if dkms:
                 package = package._replace(parts=[part.replace("module-", "dkms-") for part in package.parts])
+            if kbuild and has_module(package):
+                package = package._replace(
+                    depends=", ".join(filter(None, [package.depends, "dkms"])),
+                    parts=[part.replace("module-", "kbuild-") for part in package.parts],
+                )
             made.append(package)
     for name, what in known["others"].get(family, {}).items():
         for version in what["versions"]:
             made.append(Package(name, version, "", parts=what.get("parts", ())))
     return made
+
+
+def has_module(package: Package) -> bool:
+    return any(part.startswith(("module-", "kbuild-")) for part in package.parts)
 
 
 def build(package: Package, folder: Path) -> Path:
@@ -151,11 +183,12 @@ def build(package: Package, folder: Path) -> Path:
 class Scripts(t.NamedTuple):
     installed: str  # what is run after the package was installed
     removed: str  # and before it is removed
+    replaced: str = ""  # and before that, or before another version of it is put in its place
 
 
 def fill(package: Package, root: Path) -> Scripts:
     """Put the package's files below ``root``."""
-    postinst, stop, units = package.postinst, "", list(package.units)
+    postinst, stop, replaced, units = package.postinst, "", "", list(package.units)
 
     def put(target: str, source: Path, mode: int = 0o644) -> None:
         path = root / target
@@ -195,6 +228,14 @@ def fill(package: Package, root: Path) -> Scripts:
             # DKMS takes a kernel's folder for one by what is in it.
             write("usr/src/kernels/%s/include/config/kernel.release" % kernel, kernel + "\n")
             link("usr/lib/modules/%s/build" % kernel, "/usr/src/kernels/" + kernel)
+        elif part in ("kbuild-open", "kbuild-proprietary"):
+            words = {"u": package.driver, **FLAVOURS[part.split("-")[1]]}
+            folder = "usr/src/nvidia-%s/" % package.driver
+            put(folder + "nvidia.c", FILES / "nvidia.c")
+            write(folder + "Makefile", KBUILD_MAKEFILE.format(**words))
+            write(folder + "dkms.conf", KBUILD_CONF.format(**words))
+            postinst += KBUILD_INSTALL.format(**words)
+            replaced += KBUILD_REMOVE.format(**words)
         elif part == "nvml":
             library = "%s/libnvidia-ml.so.%s" % (LIBRARIES, package.driver)
             put(library, shared.SIMULATOR)
@@ -234,7 +275,7 @@ def fill(package: Package, root: Path) -> Scripts:
         postinst += "systemctl enable --quiet %s || true\n" % unit
         postinst += "if [ -d /run/systemd/system ]; then systemctl restart %s || true; fi\n" % unit
         stop += "if [ -d /run/systemd/system ]; then systemctl disable --now --quiet %s; fi\n" % unit
-    return Scripts(postinst, stop)
+    return Scripts(postinst, stop, replaced)
 
 
 def debian_scripts(package: Package, scripts: Scripts) -> t.Dict[str, str]:
@@ -242,8 +283,9 @@ def debian_scripts(package: Package, scripts: Scripts) -> t.Dict[str, str]:
     found = {}
     if scripts.installed:
         found["postinst"] = '#!/bin/sh\nset -e\n[ "$1" = configure ] || exit 0\n' + scripts.installed
-    if scripts.removed:
-        found["prerm"] = '#!/bin/sh\nset -e\n[ "$1" = remove ] || exit 0\n' + scripts.removed
+    if scripts.removed or scripts.replaced:
+        found["prerm"] = "#!/bin/sh\nset -e\n" + scripts.replaced
+        found["prerm"] += '[ "$1" = remove ] || exit 0\n' + scripts.removed
     if package.conffiles:
         found["conffiles"] = "".join("/%s\n" % name for name in package.conffiles)
     if has_libraries(package):

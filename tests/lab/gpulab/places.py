@@ -32,7 +32,8 @@ NETWORK = "gpufleet-lab"
 _OCTET = 16 + zlib.crc32(str(TOP).encode()) % 224
 SUBNET = os.environ.get("GPUFLEET_LAB_SUBNET", "10.89.%d" % _OCTET)
 GATEWAY = SUBNET + ".1"
-PORT = 8099
+LOOPBACK = "127.0.0.1"
+PORT = 18000 + _OCTET  # machines reach it on this machine's loopback, where each checkout needs one of its own
 SOCKETS = Path("/run/gpufleet-lab-ssh-%d" % _OCTET)  # of ssh's shared connections; such a path must be short
 URL = "http://%s:%d" % (GATEWAY, PORT)
 

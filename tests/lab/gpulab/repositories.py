@@ -7,9 +7,10 @@
 cuda/DISTRIBUTION/x86_64/       the driver, as the vendor's CUDA repositories
 toolkit/stable/deb/amd64/       the container toolkit
 ubuntu/jammy/, ubuntu/noble/    the driver as Ubuntu packages it, for the look-alikes
-unsigned/..., otherkey/..., rotated/..., broken/...
+unsigned/..., otherkey/..., rotated/..., broken/..., dkms/...
                                 the same again: without signature; signed with a key that is not the one beside them;
-                                after a change of keys; with kernel modules that do not build
+                                after a change of keys; with kernel modules that do not build; with real ones, which
+                                DKMS builds on a machine that has a kernel of its own
 rpm/...                         what rpm.py makes, where it was asked for
 keys/, keys.json                public keys by name, with fingerprints and checksums
 """
@@ -29,6 +30,7 @@ ROOT = LAB / "www"
 TOOLKIT = "toolkit/stable/deb/amd64"
 # The names that the vendor's keys have beside its repositories.
 KEY_FILES = ("3bf863cc.pub", "8793F200.pub", "gpgkey")
+VARIANTS = ("broken", "dkms")  # of the kernel modules
 
 
 class Repository(t.NamedTuple):
@@ -46,7 +48,7 @@ def apt_repositories() -> t.List[Repository]:
         made.append(Repository("otherkey/" + each.path, each.path, key="other"))
         made.append(Repository("rotated/" + each.path, each.path, key="rotated", beside="rotated"))
         if each.path.startswith("cuda/"):
-            made.append(Repository("broken/" + each.path))
+            made += [Repository(variant + "/" + each.path) for variant in VARIANTS]
     return made
 
 
@@ -95,15 +97,17 @@ def fill(repository: Repository, folder: Path, root: Path) -> None:
         for package in toolkit.packages():
             packages.build(package, folder)
         return
-    broken = repository.path.startswith("broken/")
-    original = repository.path.split("/", 1)[1] if broken else repository.path
+    first, _slash, rest = repository.path.partition("/")
+    variant, original = (first, rest) if first in VARIANTS else ("", repository.path)
     what = packages.definitions()["repositories"][original]
     # Distributions of one family have the same packages: built once, and linked.
-    twin = next((each for each in twins(original) if not broken and (root / each / "Release").exists()), None)
-    for package in packages.driver_packages(what["family"], what["release"], broken):
+    twin = next((each for each in twins(original) if not variant and (root / each / "Release").exists()), None)
+    for package in packages.driver_packages(
+        what["family"], what["release"], broken=variant == "broken", kbuild=variant == "dkms"
+    ):
         made = "%s_%s_amd64.deb" % (package.name, package.version.replace(":", "%3a"))
         source = root / (twin or original) / made
-        same = not any(part.startswith("module-") for part in package.parts) if broken else bool(twin)
+        same = not packages.has_module(package) if variant else bool(twin)
         if same and source.exists():
             os.link(source, folder / made)
         else:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's web server: bound to the nodes' gateway, and to nothing that the world can see.
+"""The lab's web server: bound to the nodes' gateway and, for machines, to loopback; to nothing that the world can see.
 
 It serves the lab's repositories, and is the nodes' proxy for other package archives. What it fetched once, it keeps: a
 second run needs the network for the archives' lists only, and a node without a way out has a mirror.
@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import typing as t
 import urllib.error
@@ -27,7 +28,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from .places import GATEWAY, LAB, PORT, LabError, alone, fingerprint
+from .places import GATEWAY, LAB, LOOPBACK, PORT, LabError, alone, fingerprint
 
 ARCHIVE = LAB / "archive"
 FOR_EVER = (".deb", ".rpm")  # files that never change under their name
@@ -98,7 +99,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 def run(root: str) -> None:
     handler = functools.partial(Handler, directory=root)
-    Server((GATEWAY, PORT), handler).serve_forever()
+    servers = [Server((address, PORT), handler) for address in (GATEWAY, LOOPBACK)]
+    threading.Thread(target=servers[0].serve_forever, daemon=True).start()
+    servers[1].serve_forever()
 
 
 def command_line(root: Path) -> t.List[str]:
@@ -138,12 +141,10 @@ def start(root: Path) -> None:
         PID.write_text(str(process.pid))
         for _attempt in range(50):
             with socket.socket() as probe:
-                probe.settimeout(1)
-                probe.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
                 if process.poll() is not None:
                     raise LabError("the web server ended at once: %s" % LOG.read_text()[-2000:])
-                # Without a node the address is nobody's yet; then it is enough that the server lives.
-                if probe.connect_ex((GATEWAY, PORT)) == 0:
+                # Not by its other address, which is nobody's as long as there is no node.
+                if probe.connect_ex((LOOPBACK, PORT)) == 0:
                     return
             time.sleep(0.05)
 
