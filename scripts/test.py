@@ -89,6 +89,7 @@ PARTS: t.Sequence[Part] = (
     Part("boot", "What a node runs at boot, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
+    scenario("machine", "the driver on a virtual machine: DKMS, nouveau, initramfs, real reboots"),
     scenario("default", "what the other scenarios take them for"),
     scenario("nvidia_driver", "the driver, on three distributions"),
     scenario("driver_failure", "what can go wrong with driver packages"),
