@@ -113,6 +113,17 @@ def test_nothing_is_built_on_a_driver_that_waits_for_a_reboot(fleet: Fleet) -> N
     assert fleet.held("here") == [[]]
 
 
+def test_what_a_role_refuses_of_one_host_is_told_of_that_host_alone(fleet: Fleet) -> None:
+    fleet.node("good", "--board", "A100-80GB")
+    fleet.node("old", "--board", "A100-80GB", nvidia_container_toolkit_version="latest")
+    fleet.node("older", "--board", "A100-80GB", nvidia_container_toolkit_version="newest")
+    run = fleet.play(SITE, "--tags", "toolkit", fails=True)
+    message = run.output[run.output.index("No node was touched. Problems: 2") :]
+    assert "- old: " in message and "- older: " in message
+    assert "- good: " not in message
+    assert "Provision the nodes" not in run.output
+
+
 def test_without_boards_the_gpus_are_asked(fleet: Fleet) -> None:
     fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
     run = fleet.play(SITE, "--tags", "mig", fails=True)
@@ -152,7 +163,9 @@ def test_names(fleet: Fleet) -> None:
     )
     assert fleet.play(SITE, "--tags", "name", "--check").count("here", "changed") == 1
     assert fleet.play(SITE, "--tags", "name").count("here", "changed") == 1
+    hosts.chmod(0o640)
     assert fleet.play(SITE, "--tags", "name").count("here", "changed") == 0
+    assert hosts.stat().st_mode & 0o777 == 0o640
     assert hosts.read_text().splitlines()[0] == "127.0.0.1 localhost"
     assert "192.0.2.7 gpu7.example.com gpu7\n" in hosts.read_text()
     fleet.hosts["here"]["gpu_node_hosts_entries"] = []
