@@ -89,6 +89,33 @@ def status(packages: t.Sequence[Data], plan: Data, independent: t.Sequence[str] 
     }
 
 
+def problems(now: Data, plan: Data, hold: bool, locks: t.Optional[t.Sequence[str]] = None) -> t.List[str]:
+    """What is not as it should be, of a :func:`status`. ``locks`` are the lines that dnf keeps to; None with apt."""
+    have = now["version"]
+    if have is None:
+        return [
+            "no package of a driver is installed, and branch %s is asked for (where the driver comes from elsewhere, leave "
+            "nvidia_driver out of gpu_node_roles)" % plan["branch"]
+        ]
+    found = []
+    if plan["version"] not in (None, "", have):
+        found.append("driver %s is installed, and %s is asked for" % (have, plan["version"]))
+    elif have.split(".", maxsplit=1)[0] != plan["branch"]:
+        found.append("driver %s is installed, and branch %s is asked for" % (have, plan["branch"]))
+    for what, names in (
+        ("%s: not installed", now["missing"]),
+        ("%s: left half done by the package manager", now["broken"]),
+        ("%s: of another version than driver " + have, now["mixed"]),
+    ):
+        if names:
+            found.append(what % ", ".join(names))
+    loose = now["driver"] if locks is None else now["locks"]
+    loose = sorted(set(loose) - {line.strip() for line in (now["held"] if locks is None else locks)})
+    if hold and loose:
+        found.append("not held, so that an upgrade of the system changes the driver: %s" % ", ".join(loose))
+    return found
+
+
 def driver_version(packages: t.Sequence[Data]) -> t.Optional[str]:
     known = [package for package in packages if package["upstream"] and is_driver(package["name"])]
     telling = [package for package in known if _TELLING.match(package["name"])] or known

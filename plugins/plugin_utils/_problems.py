@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
+import re
 import typing as t
 
 from ..module_utils._mig import layout as layouts
@@ -39,6 +41,82 @@ def of_layout(layout: object, gpus: object = None, driver: str | None = None) ->
     for entry in entries:
         if entry not in placed and entry.enabled:
             problems.extend(_of_named(entry, known))
+    return problems
+
+
+def of_boards(gpus: t.Sequence[_gpus.Fact], boards: t.Sequence[str]) -> list[str]:
+    """Where the GPUs that the driver knows are other ones than the boards named, in order of index."""
+    seen = sorted((gpu for gpu in gpus if gpu.get("index") is not None), key=lambda gpu: t.cast(int, gpu["index"]))
+    if len(seen) != len(boards):
+        return ["the driver shows %d GPUs, and %d boards are named" % (len(seen), len(boards))]
+    problems = []
+    for gpu, name in zip(seen, boards, strict=True):
+        try:
+            wanted = _boards.data(name)["model"]
+        except _boards.BoardError as error:
+            problems.append(str(error))
+            continue
+        found = _model_of(gpu)
+        if found not in (None, wanted):
+            problems.append("GPU %d %s is %s, and %s is named" % (gpu["index"], gpu.get("uuid"), found, name))
+    return problems
+
+
+def _model_of(gpu: _gpus.Fact) -> str | None:
+    """The model; None where the board is not one of those known, which may go by any name."""
+    try:
+        return str(_boards.data(str(gpu.get("pci_device_id")))["model"])
+    except _boards.BoardError:
+        return None
+
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?")
+
+
+def of_values(values: t.Mapping[str, t.Any]) -> list[str]:
+    """What an argument specification lets pass, of names to values, and no node could use."""
+    problems = []
+    for name, value in sorted(values.items()):
+        if name.endswith(("_path", "_record", "_output")) and isinstance(value, str) and value:
+            if not value.startswith(("/", "~")) or not value.isprintable():
+                problems.append("%s is %r: give an absolute path" % (name, str(value)))
+        elif name.endswith(("_timeout", "_time_limit", "_wait")) and _number(value) is not None:
+            least = 0 if name.endswith("_wait") else 1
+            if t.cast(int, _number(value)) < least:
+                problems.append("%s is %s: give seconds, at least %d" % (name, value, least))
+        elif name == "gpu_node_hostname" and value and not _is_host_name(value):
+            problems.append("%s is %r, which cannot be the name of a host" % (name, str(value)))
+        elif name == "gpu_node_hosts_entries" and isinstance(value, (list, tuple)):
+            for number, entry in enumerate(value, 1):
+                problems.extend("%s, entry %d: %s" % (name, number, why) for why in _of_hosts_entry(entry))
+    return problems
+
+
+def _number(value: object) -> int | None:
+    """A number as variables have them, which may come as text."""
+    try:
+        return None if isinstance(value, bool) else int(str(value))
+    except ValueError:
+        return None
+
+
+def _is_host_name(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= 253 and _HOST_NAME.fullmatch(value) is not None
+
+
+def _of_hosts_entry(entry: object) -> list[str]:
+    if not isinstance(entry, dict):
+        return []  # the argument specification says so
+    problems = []
+    try:
+        ipaddress.ip_address(str(entry.get("address")))
+    except ValueError:
+        problems.append("%r is no address" % str(entry.get("address")))
+    names = entry.get("names")
+    if not names:
+        problems.append("no names")
+    elif isinstance(names, (list, tuple)):
+        problems.extend("%r cannot be the name of a host" % str(each) for each in names if not _is_host_name(each))
     return problems
 
 

@@ -54,6 +54,7 @@ class Fleet:
             # This machine's systemd and containers are not the node's.
             "nvidia_mig_boot": False,
             "nvidia_container_toolkit_runtimes": [],
+            "gpu_node_roles": ["gpu_node", "nvidia_container_toolkit", "nvidia_mig"],  # a simulated driver has no packages
             "nvidia_container_toolkit_cdi": False,
         }
 

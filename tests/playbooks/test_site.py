@@ -55,7 +55,7 @@ def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet
     assert "8 compute slices are needed and the GPU has 7; nearest that fits: 4g.40gb: 1, 1g.10gb: 3" in message
     assert "- misspelt: nvidia_mig_layuot is no variable of this collection: did you mean nvidia_mig_layout?" in message
     assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
-    assert "- template: " in message and "'layouts' is undefined" in message
+    assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
     assert "- gone: it cannot be reached: " in message
     assert "- good: " not in message
     assert "Provision the nodes" not in run.output
@@ -71,13 +71,30 @@ def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet
         ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
         ({"nvidia_mig_driver": "dcgm"}, "value of nvidia_mig_driver must be one of: auto, nvml, nvidia_smi"),
         ({"gpu_node_hosts_entries": [{"address": "192.0.2.1"}]}, "missing required arguments: names"),
+        ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: 'here' is no address"),
+        ({"gpu_node_boards": None}, "gpu_node_boards"),
+        ({"gpu_node_boards": {"A100-80GB": 1}}, "gpu_node_boards"),
+        ({"gpu_node_roles": ["nvidia_mig", "nvidia_mgi"]}, "gpu_node_roles"),
+        ({"gpu_node_roles": None}, "gpu_node_roles"),
+        ({"nvidia_mig_lock_path": "lock"}, "nvidia_mig_lock_path is 'lock': give an absolute path"),
+        ({"nvidia_mig_boot_time_limit": 0}, "nvidia_mig_boot_time_limit is 0: give seconds, at least 1"),
+        ({"nvidia_mig_access_group": "{{ 1 / 0 }}"}, "nvidia_mig_access_group cannot be read: division by zero"),
     ],
 )
 def test_what_is_refused(fleet: Fleet, variables: t.Dict[str, t.Any], words: str) -> None:
     fleet.host("here", **{"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], **variables})
+    fleet.host("there", nvidia_mig_reset="perhaps")
     run = fleet.play(SITE, "--tags", "mig", fails=True)
+    assert "No node was touched. Problems: " in run.output
     assert words in run.output
+    assert "- there: argument 'nvidia_mig_reset' is of type str" in run.output  # one problem does not hide another
     assert "Provision the nodes" not in run.output
+
+
+def test_a_host_may_have_any_name(fleet: Fleet) -> None:
+    fleet.host(r"gpu-1.(x|y)\1+", nvidia_mig_reset="perhaps", nvidia_mig_layout=LAYOUT)
+    run = fleet.play(SITE, "--tags", "mig", fails=True)
+    assert r"- gpu-1.(x|y)\1+: argument 'nvidia_mig_reset' is of type str" in run.output
 
 
 def test_a_runtime_that_is_not_there_is_refused_before_any_node_is_touched(fleet: Fleet) -> None:
@@ -245,14 +262,26 @@ def test_verify_tells_host_gpu_and_remedy(fleet: Fleet) -> None:
 
 def test_verify_counts_the_gpus(fleet: Fleet) -> None:
     fleet.node("small", "--board", "A100-80GB", gpu_node_boards=["A100-80GB"] * 2)
+    fleet.node("other", "--board", "A100-80GB", gpu_node_boards=["H100-80GB"])
     run = fleet.play(VERIFY, "--tags", "driver", fails=True, nvidia_mig_layout=LAYOUT)
-    assert "the driver shows 1 GPUs, and gpu_node_boards names 2" in run.output
+    assert "the driver shows 1 GPUs, and 2 boards are named in gpu_node_boards" in run.output
+    assert " is A100-80GB, and H100-80GB is named in gpu_node_boards" in run.output
 
 
 def test_verify_tells_that_no_driver_answers(fleet: Fleet) -> None:
     fleet.host("bare")
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
-    assert "no driver answers" in run.output and "modprobe nvidia" in run.output
+    assert "no driver answers" in run.output
+    assert "modprobe nvidia" in run.output or "Install it with site.yml --tags driver" in run.output
+
+
+def test_verify_tells_that_no_package_made_the_driver(fleet: Fleet) -> None:
+    roles = ["nvidia_driver", "nvidia_mig"]
+    fleet.node("here", "--board", "A100-80GB", gpu_node_roles=roles, nvidia_mig_layuot=[])
+    run = fleet.play(VERIFY, "--tags", "driver", fails=True, nvidia_mig_layout=LAYOUT)
+    assert "- no package of a driver is installed, and branch 580 is asked for" in run.output
+    assert "leave nvidia_driver out of gpu_node_roles" in run.output
+    assert "- nvidia_mig_layuot is no variable of this collection" in run.output
 
 
 def test_verify_tells_that_a_runtime_does_not_run(fleet: Fleet) -> None:

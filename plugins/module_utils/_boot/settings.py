@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import typing as t
 
 from .._driver import lock, select
@@ -57,7 +58,7 @@ def read(path: str) -> Settings:
     try:
         with open(path, encoding="utf-8") as handle:
             return parse(json.load(handle))
-    except (OSError, ValueError, LayoutError) as error:
+    except (OSError, ValueError, RecursionError, LayoutError) as error:
         raise SettingsError("%s: %s. %s" % (path, error, REMEDY)) from error
 
 
@@ -71,6 +72,11 @@ def parse(data: t.Any) -> Settings:
             raise ValueError("unknown key %s" % key)
         if not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and bool not in _KINDS[key]):
             raise ValueError("%s is %r" % (key, value))
+        # No timer takes more, and JSON has NaN.
+        if isinstance(value, (int, float)) and not 0 <= value <= threading.TIMEOUT_MAX:
+            raise ValueError("%s is %r" % (key, value))
+    if not fields.get("time_limit", 1) > 0:
+        raise ValueError("time_limit is %r, and must be more than 0" % fields["time_limit"])
     if fields.get("driver", select.AUTO) not in select.NAMES:
         raise ValueError("driver is %r, and must be one of %s" % (fields["driver"], ", ".join(select.NAMES)))
     if "access_capabilities" in fields:

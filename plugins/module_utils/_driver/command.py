@@ -14,9 +14,13 @@ import typing as t
 
 from . import errors
 from .errors import DriverError
+from .remedies import remedy
 
-# A reset waits for the GPU, and a sick GPU makes nvidia-smi wait; nothing healthy takes this long.
-_TIMEOUT_SECONDS = 300
+# A sick GPU makes nvidia-smi wait; nothing healthy takes this long, also without nvidia-persistenced.
+_TIMEOUT_SECONDS = 120
+# What changes a GPU waits for it, and must not be cut short.
+_LONG_TIMEOUT_SECONDS = 300
+_CHANGING = {"-mig", "-cgi", "-dgi", "-cci", "-dci", "--gpu-reset"}
 
 
 class Result(t.NamedTuple):
@@ -33,6 +37,7 @@ Runner = t.Callable[[t.Sequence[str]], Result]
 def run(argv: t.Sequence[str]) -> Result:
     """Run without a shell and in the C locale. Raises DriverError where the command does not run at all."""
     command = " ".join(argv)
+    limit = _TIMEOUT_SECONDS if _CHANGING.isdisjoint(argv) else _LONG_TIMEOUT_SECONDS
     try:
         done = subprocess.run(
             list(argv),
@@ -40,13 +45,13 @@ def run(argv: t.Sequence[str]) -> Result:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(os.environ, LC_ALL="C"),
-            timeout=_TIMEOUT_SECONDS,
+            timeout=limit,
             check=False,
         )
     except FileNotFoundError as error:
         raise missing(argv[0]) from error
     except subprocess.TimeoutExpired as error:
-        raise DriverError(errors.TIMEOUT, command, "no answer after %d seconds" % _TIMEOUT_SECONDS) from error
+        raise DriverError(errors.TIMEOUT, command, "no answer after %g seconds" % limit, remedy(errors.TIMEOUT)) from error
     except OSError as error:
         raise DriverError(errors.UNKNOWN, command, str(error)) from error
     return Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

@@ -44,6 +44,7 @@ def held(
     ``progress`` is told once, with the holder, if there is a wait. ``command`` is how
     this run is named to others that wait. With ``create`` False (check mode) nothing is
     written, and a lock file that is not there is not made: then no other run holds it.
+    Its directory has to be there all the same, as the next real run needs it.
     """
     descriptor = _open(path, create)
     if descriptor is None:
@@ -72,6 +73,8 @@ def _open(path: str, create: bool) -> t.Optional[int]:
     if create:
         attempts += [os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR, os.O_RDONLY]
     problem: t.Optional[OSError] = None
+    if not os.path.isabs(path) or "\0" in path:
+        raise LockError(_cannot_open(path, "not an absolute path"))
     for attempt in attempts:
         try:
             descriptor = os.open(path, flags | attempt, 0o644)
@@ -82,7 +85,7 @@ def _open(path: str, create: bool) -> t.Optional[int]:
             return descriptor
         os.close(descriptor)
         raise LockError(_cannot_open(path, "it is not a regular file"))
-    if not create and isinstance(problem, FileNotFoundError):
+    if not create and isinstance(problem, FileNotFoundError) and os.path.isdir(os.path.dirname(path)):
         return None
     raise LockError(_cannot_open(path, str(problem and problem.strerror)))
 

@@ -15,6 +15,7 @@ from . import errors
 REMEDIES: t.Dict[int, str] = {
     errors.NO_PERMISSION: "Run as root (become: true)",
     errors.DRIVER_NOT_LOADED: "The NVIDIA kernel module is not loaded: load it (modprobe nvidia) or install the driver",
+    errors.TIMEOUT: "A GPU does not answer: look for NVRM and Xid in dmesg, and reboot the node",
     errors.LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 was not found: install the driver's libraries",
     errors.FUNCTION_NOT_FOUND: "The installed driver is too old for this",
     errors.LIB_RM_VERSION_MISMATCH: (

@@ -78,7 +78,17 @@ def network() -> None:
         instances.write_text(str(INSTANCES))
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
         return
+    remove_bridge()
     podman("network", "create", "--subnet", SUBNET + ".0/24", "--gateway", GATEWAY, NETWORK)
+
+
+def remove_bridge() -> None:
+    """The interface of an interrupted run whose checkout was deleted, if no node is at it any more."""
+    there = json.loads(call("ip", "-json", "address", "show", "to", GATEWAY, "type", "bridge"))
+    for name in [each["ifname"] for each in there if each]:
+        if json.loads(call("ip", "-json", "link", "show", "master", name)):
+            raise LabError("%s has the lab's address and is in use, perhaps by nodes of a checkout that was deleted" % name)
+        call("ip", "link", "delete", name)
 
 
 def remember_the_machine() -> None:
@@ -277,13 +287,13 @@ def podman_rm(*which: str) -> None:
 
 def everything_down() -> None:
     """No container, network, interface or rule of ours stays, nor what they changed on the machine."""
-    for name in vm.all_there():
-        vm.stop(name)
+    vm.stop_all()
     podman_rm("--all")
     shutil.rmtree(NODES, ignore_errors=True)
     shutil.rmtree(SOCKETS, ignore_errors=True)
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
         podman("network", "rm", "--force", NETWORK)
+    remove_bridge()
     put_the_machine_back()
 
 

@@ -74,6 +74,20 @@ def fingerprint(*parts: t.Union[str, Path]) -> str:
     return digest.hexdigest()[:16]
 
 
+def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
+    """Command lines, by process id, of what runs a module of the lab for a place of this checkout.
+
+    By these they are known also after the checkout was deleted and cloned again, which no note in it would survive.
+    """
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            words = path.read_bytes().decode().split("\0")[:-1]
+            if module in words and any(Path(word) == place or place in Path(word).parents for word in words):
+                found[int(path.parent.name)] = words
+    return found
+
+
 @contextlib.contextmanager
 def alone(name: str) -> t.Iterator[None]:
     """One at a time among all that run on this checkout."""

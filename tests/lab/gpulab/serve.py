@@ -10,6 +10,7 @@ second run needs the network for the archives' lists only, and a node without a 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import http.server
@@ -28,12 +29,11 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from .places import GATEWAY, LAB, LOOPBACK, PORT, LabError, alone, fingerprint
+from .places import GATEWAY, LAB, LOOPBACK, PORT, LabError, alone, fingerprint, processes
 
 ARCHIVE = LAB / "archive"
 FOR_EVER = (".deb", ".rpm")  # files that never change under their name
 
-PID = LAB / "serve.pid"
 LOG = LAB / "serve.log"
 IP_FREEBIND = 15  # Linux: the address may come later, with the first node
 
@@ -109,24 +109,14 @@ def command_line(root: Path) -> t.List[str]:
     return [sys.executable, "-m", "gpulab.serve", str(root), fingerprint(Path(__file__))]
 
 
-def said_of(pid: int) -> t.List[str]:
-    """The command line of a process, if it is a server of the lab, and not another that got its number."""
-    try:
-        words = Path("/proc/%d/cmdline" % pid).read_bytes().decode().split("\0")[:-1]
-    except OSError:
-        return []
-    return words if "gpulab.serve" in words else []
-
-
-def running() -> int:
-    """The server's process id, or 0."""
-    pid = int(PID.read_text()) if PID.exists() else 0
-    return pid if pid and said_of(pid) else 0
+def running() -> t.Dict[int, t.List[str]]:
+    """Command lines of the servers of this checkout, by process id. More than one is there by accident only."""
+    return processes("gpulab.serve", LAB)
 
 
 def start(root: Path) -> None:
     with alone("serve"):
-        if running() and said_of(running()) == command_line(root):
+        if list(running().values()) == [command_line(root)]:
             return
         stop()
         with LOG.open("a") as log:
@@ -138,7 +128,6 @@ def start(root: Path) -> None:
                 stderr=log,
                 start_new_session=True,
             )
-        PID.write_text(str(process.pid))
         for _attempt in range(50):
             with socket.socket() as probe:
                 if process.poll() is not None:
@@ -150,12 +139,11 @@ def start(root: Path) -> None:
 
 
 def stop() -> None:
-    pid = running()
-    if pid:
-        os.kill(pid, signal.SIGTERM)
-        while said_of(pid):
-            time.sleep(0.02)
-    PID.unlink(missing_ok=True)
+    for pid in running():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    while running():
+        time.sleep(0.02)
 
 
 if __name__ == "__main__":

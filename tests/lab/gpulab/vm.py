@@ -13,6 +13,7 @@ made itself are what it boots.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -147,7 +148,6 @@ def start(name: str, original: Path, hardware: str, gpus: bool) -> None:
             stderr=log,
             start_new_session=True,
         )
-    (home / "pid").write_text(str(process.pid))
     while process.poll() is None and not alive(name):
         time.sleep(0.02)  # for a moment, a new process has no command line
 
@@ -170,17 +170,22 @@ def write_on(disk: Path, files: t.Mapping[str, str]) -> None:
 
 
 def alive(name: str) -> bool:
-    home = NODES / name
-    try:
-        words = Path("/proc/%s/cmdline" % (home / "pid").read_text()).read_bytes().decode().split("\0")
-    except OSError:
-        return False
-    return "gpulab.vm" in words and str(home) in words
+    return bool(processes("gpulab.vm", NODES / name))
 
 
 def stop(name: str) -> None:
-    if alive(name):
-        os.killpg(int((NODES / name / "pid").read_text()), signal.SIGKILL)  # QEMU too
+    end(processes("gpulab.vm", NODES / name))
+
+
+def stop_all() -> None:
+    """Also those whose files are gone."""
+    end(processes("gpulab.vm", NODES))
+
+
+def end(found: t.Iterable[int]) -> None:
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # QEMU too
 
 
 def last_words(name: str) -> str:

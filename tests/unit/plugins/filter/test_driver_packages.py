@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The filters driver_status, driver_choice and driver_failure."""
+"""The filters driver_status, driver_problems, driver_choice and driver_failure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.driver_choice import FilterModule as Choice
 from ansible_collections.gpufleet.node.plugins.filter.driver_failure import FilterModule as Failure
+from ansible_collections.gpufleet.node.plugins.filter.driver_problems import FilterModule as Problems
 from ansible_collections.gpufleet.node.plugins.filter.driver_status import FilterModule as Status
 
 driver_status = Status().filters()["driver_status"]
+driver_problems = Problems().filters()["driver_problems"]
 driver_choice = Choice().filters()["driver_choice"]
 driver_failure = Failure().filters()["driver_failure"]
 
@@ -104,6 +106,52 @@ def test_broken_packages_are_missing_and_named(state: str, words: str) -> None:
     assert found["missing"] == ["nvidia-open-kernel-dkms"]
     assert len(found["broken"]) == 1
     assert words in found["broken"][0]
+
+
+def test_a_node_as_it_should_be_has_no_problems() -> None:
+    assert driver_problems(installed(NEW, "hi "), plan(), "apt", independent=INDEPENDENT) == []
+    assert driver_problems(installed(NEW), plan(), "apt", hold=False, independent=INDEPENDENT) == []
+
+
+@pytest.mark.parametrize(
+    "text, wanted, words",
+    [
+        (installed(NEW, "hi "), plan(branch="550"), "driver 535.309.01 is installed, and branch 550 is asked for"),
+        (installed(NEW, "hi "), plan(version="535.261.03"), "driver 535.309.01 is installed, and 535.261.03 is asked for"),
+        (installed(NEW, "hi "), plan("nvidia-smi", "nvidia-kernel-dkms"), "nvidia-kernel-dkms: not installed"),
+        (
+            installed(NEW, "hi ") + dpkg(("hF ", "nvidia-kernel-dkms", NEW)),
+            plan(),
+            "nvidia-kernel-dkms (half-configured): left half done by the package manager",
+        ),
+        (
+            installed(NEW, "hi ") + dpkg(("hi ", "nvidia-kernel-dkms", OLD)),
+            plan("nvidia-kernel-dkms"),
+            "nvidia-kernel-dkms 535.261.03-1: of another version than driver 535.309.01",
+        ),
+        (
+            installed(NEW),
+            plan(),
+            "not held, so that an upgrade of the system changes the driver: libnvidia-ml1, nvidia-alternative, nvidia-smi",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_node(text: str, wanted: Data, words: str) -> None:
+    assert driver_problems(text, wanted, "apt", independent=INDEPENDENT) == [words]
+
+
+def test_a_node_without_a_driver() -> None:
+    assert driver_problems("", plan(), "apt")[0].startswith("no package of a driver is installed, and branch 535 is asked")
+
+
+def test_an_rpm_node_keeps_its_versions_by_locks() -> None:
+    text = "nvidia-driver-cuda\t3:580.126.20\t1.el9\tx86_64\n"
+    lock = "nvidia-driver-cuda-3:580.126.20-1.el9.*"
+    wanted = plan("nvidia-driver-cuda", branch="580")
+    assert driver_problems(text, wanted, "dnf", locks=["# BEGIN", lock + " "]) == []
+    assert driver_problems(text, wanted, "dnf", locks=["# " + lock]) == [
+        "not held, so that an upgrade of the system changes the driver: " + lock
+    ]
 
 
 def test_status_of_an_rpm_node() -> None:

@@ -200,6 +200,11 @@ def test_another_run_is_waited_for_only_so_long(boot, tmp_path):
         ('{"version": 1, "layout": [], "resett": true}', "unknown key resett"),
         ('{"version": 1, "layout": [], "reset": "yes"}', "reset is 'yes'"),
         ('{"version": 1, "layout": [], "lock_wait": true}', "lock_wait is True"),
+        ('{"version": 1, "layout": [], "time_limit": 0}', "time_limit is 0, and must be more than 0"),
+        ('{"version": 1, "layout": [], "time_limit": Infinity}', "time_limit is inf"),
+        ('{"version": 1, "layout": [], "driver_wait": NaN}', "driver_wait is nan"),
+        ('{"version": 1, "layout": [], "lock_wait": -1}', "lock_wait is -1"),
+        ('{"version": 1, "layout": ' + "[" * 100000, "recursion"),
         ('{"version": 1, "layout": [], "driver": "dcgm"}', "must be one of auto, nvml, nvidia_smi"),
     ],
 )

@@ -90,6 +90,16 @@ def test_check_mode_makes_no_file_and_still_respects_a_holder(path, tmp_path, ho
     assert open(path).read() == before
 
 
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize(
+    "name, words",
+    [("lock", "not an absolute path"), ("/run/a\0b", "not an absolute path"), ("/no/such/folder/lock", "No such file")],
+)
+def test_a_path_that_can_hold_no_lock_is_refused_in_check_mode_too(create, name, words):
+    with pytest.raises(LockError, match="cannot be opened: " + words), held(name, create=create):
+        pass
+
+
 def test_a_link_is_not_followed(path, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")

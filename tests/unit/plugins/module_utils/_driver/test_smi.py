@@ -295,4 +295,16 @@ def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
     script.chmod(0o755)
     monkeypatch.setenv("PATH", "%s:/bin:/usr/bin" % tmp_path)
     monkeypatch.setattr(command, "_TIMEOUT_SECONDS", 0.05)
-    assert refusal(command.run, ["nvidia-smi"]).code == errors.TIMEOUT
+    given_up = refusal(command.run, ["nvidia-smi"])
+    assert given_up.code == errors.TIMEOUT
+    assert "no answer after 0.05 seconds" in str(given_up)
+    assert "Xid in dmesg" in str(given_up)
+
+
+def test_what_changes_a_gpu_is_not_cut_short(monkeypatch, tmp_path):
+    script = tmp_path / "nvidia-smi"
+    script.write_text("#!/bin/sh\nsleep 0.3\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", "%s:/bin:/usr/bin" % tmp_path)
+    monkeypatch.setattr(command, "_TIMEOUT_SECONDS", 0.05)
+    assert command.run(["nvidia-smi", "mig", "-dgi", "-gi", "1"]).rc == 0

@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The filter board_problems."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.node.plugins.filter.board_problems import FilterModule
+
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+
+board_problems = FilterModule().filters()["board_problems"]
+MODEL = "A100-80GB"
+
+
+def test_the_boards_that_are_named() -> None:
+    assert board_problems([gpu(1), gpu(0)], [MODEL, str(gpu(1)["pci_device_id"])]) == []
+
+
+def test_another_number() -> None:
+    assert board_problems([gpu(0)], [MODEL, MODEL]) == ["the driver shows 1 GPUs, and 2 boards are named"]
+
+
+def test_a_gpu_that_only_the_bus_shows_does_not_count() -> None:
+    assert board_problems([gpu(0), dict(gpu(1), index=None)], [MODEL]) == []
+
+
+def test_another_board() -> None:
+    found = board_problems([gpu(0), gpu(1)], [MODEL, "H100-80GB"])
+    assert len(found) == 1
+    assert found[0].startswith("GPU 1 GPU-")
+    assert found[0].endswith(" is %s, and H100-80GB is named" % MODEL)
+
+
+def test_a_board_that_is_not_known_passes() -> None:
+    assert board_problems([dict(gpu(0), pci_device_id="0x123410DE")], [MODEL]) == []
+
+
+def test_a_name_that_is_no_board() -> None:
+    assert "no board is called 'A1000'" in board_problems([gpu(0)], ["A1000"])[0]

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The filter value_problems."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.filter.value_problems import FilterModule
+
+value_problems = FilterModule().filters()["value_problems"]
+
+
+def test_values_that_can_work() -> None:
+    assert (
+        value_problems(
+            {
+                "nvidia_mig_lock_path": "/run/lock/mig",
+                "nvidia_mig_export_path": "",
+                "gpu_node_hosts_path": "~/hosts",
+                "nvidia_mig_boot_time_limit": "300",
+                "nvidia_mig_busy_wait": 0,
+                "nvidia_mig_reboot_timeout": "{{ left to the argument specification }}",
+                "gpu_node_hostname": "gpu-1.example.com",
+                "gpu_node_hosts_entries": [{"address": "2001:db8::1", "names": ["gpu-1.example.com", "gpu_1"]}],
+                "nvidia_driver_branch": "580",
+            }
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "name, value, words",
+    [
+        ("nvidia_mig_lock_path", "lock", "nvidia_mig_lock_path is 'lock': give an absolute path"),
+        ("nvidia_driver_record", "/etc/a\0b", "nvidia_driver_record is '/etc/a\\x00b': give an absolute path"),
+        ("nvidia_mig_cdi_output", "nvidia.yaml", "give an absolute path"),
+        ("nvidia_mig_boot_time_limit", 0, "nvidia_mig_boot_time_limit is 0: give seconds, at least 1"),
+        ("nvidia_mig_lock_wait", "-1", "nvidia_mig_lock_wait is -1: give seconds, at least 0"),
+        ("gpu_node_hostname", "-gpu", "gpu_node_hostname is '-gpu', which cannot be the name of a host"),
+        ("gpu_node_hostname", "a" * 64, "cannot be the name of a host"),
+        ("gpu_node_hostname", "gpu 1", "cannot be the name of a host"),
+        ("gpu_node_hosts_entries", [{"address": "x", "names": ["a"]}], "gpu_node_hosts_entries, entry 1: 'x' is no address"),
+        ("gpu_node_hosts_entries", [{"address": "192.0.2.1", "names": []}], "entry 1: no names"),
+        ("gpu_node_hosts_entries", [{"address": "192.0.2.1", "names": ["a", "b c"]}], "'b c' cannot be the name of a host"),
+        ("gpu_node_hosts_entries", [{"address": "192.0.2.1", "names": ["a\nb"]}], "cannot be the name of a host"),
+    ],
+)
+def test_values_that_cannot(name: str, value: t.Any, words: str) -> None:
+    found = value_problems({name: value})
+    assert len(found) == 1
+    assert words in found[0]
+
+
+def test_what_the_argument_specification_refuses_is_left_to_it() -> None:
+    assert value_problems({"gpu_node_hosts_entries": "x", "nvidia_mig_lock_path": None, "nvidia_mig_lock_wait": []}) == []
+    assert value_problems({"gpu_node_hosts_entries": ["x"]}) == []
