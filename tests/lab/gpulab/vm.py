@@ -42,6 +42,7 @@ from .places import (
     alone,
     call,
     fingerprint,
+    processes,
     say,
 )
 
