@@ -59,7 +59,7 @@ def of_boards(gpus: t.Sequence[_gpus.Fact], boards: t.Sequence[str]) -> list[str
         found = _model_of(gpu)
         if found not in (None, wanted):
             problems.append("GPU %d %s is %s, and %s is named" % (gpu["index"], gpu.get("uuid"), found, name))
-    return problems
+    return list(dict.fromkeys(problems))
 
 
 def _model_of(gpu: _gpus.Fact) -> str | None:

@@ -38,4 +38,6 @@ def test_a_board_that_is_not_known_passes() -> None:
 
 
 def test_a_name_that_is_no_board() -> None:
-    assert "no board is called 'A1000'" in board_problems([gpu(0)], ["A1000"])[0]
+    found = board_problems([gpu(0), gpu(1)], ["A1000", "A1000"])
+    assert len(found) == 1
+    assert "no board is called 'A1000'" in found[0]
