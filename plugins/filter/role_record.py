@@ -55,7 +55,7 @@ def role_record(content: str, path: str) -> dict[str, t.Any]:
         raise AnsibleFilterError(
             "%s is not what the role nvidia_driver wrote (%s). Move it away and run this again; what the role installed "
             "before then will stay when it is undone" % (path, error)
-        ) from error
+        ) from None  # Ansible would say it twice
     return t.cast("dict[str, t.Any]", record)
 
 
