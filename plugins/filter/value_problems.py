@@ -10,14 +10,18 @@ short_description: Values of this collection's variables that have the right typ
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Looks at what argument specifications cannot say. Paths have to be absolute, limits of time positive, and entries of the
+  - Looks at what argument specifications cannot say or let pass, such as a text in place of a list. Paths have to be absolute, limits of time positive, and entries of the
     file of host names made of addresses and names.
-positional: _input
+positional: _input, types
 options:
   _input:
     description: Values by the names of their variables. Other variables of the collection may be among them.
     type: dict
     required: true
+  types:
+    description: The types that the argument specifications give to the variables, by their names.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -42,8 +46,8 @@ import typing as t
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems
 
 
-def value_problems(values: dict[str, t.Any]) -> list[str]:
-    return _problems.of_values(values)
+def value_problems(values: dict[str, t.Any], types: dict[str, str] | None = None) -> list[str]:
+    return _problems.of_values(values, types or {})
 
 
 class FilterModule:

@@ -45,12 +45,15 @@ def of_layout(layout: object, gpus: object = None, driver: str | None = None) ->
 
 
 def of_boards(gpus: t.Sequence[_gpus.Fact], boards: t.Sequence[str]) -> list[str]:
-    """Where the GPUs that the driver knows are other ones than the boards named, in order of index."""
+    """Where the GPUs are other ones than the boards named: those that the driver knows, else those on the PCI bus."""
     seen = sorted((gpu for gpu in gpus if gpu.get("index") is not None), key=lambda gpu: t.cast(int, gpu["index"]))
+    where = "driver"
+    if gpus and not seen:
+        seen, where = sorted(gpus, key=lambda gpu: str(gpu.get("pci_bus_id"))), "PCI bus"
     if len(seen) != len(boards):
-        return ["the driver shows %d GPUs, and %d boards are named" % (len(seen), len(boards))]
+        return ["the %s shows %d GPUs, and %d boards are named" % (where, len(seen), len(boards))]
     problems = []
-    for gpu, name in zip(seen, boards, strict=True):
+    for number, (gpu, name) in enumerate(zip(seen, boards, strict=True)):
         try:
             wanted = _boards.data(name)["model"]
         except _boards.BoardError as error:
@@ -58,7 +61,8 @@ def of_boards(gpus: t.Sequence[_gpus.Fact], boards: t.Sequence[str]) -> list[str
             continue
         found = _model_of(gpu)
         if found not in (None, wanted):
-            problems.append("GPU %d %s is %s, and %s is named" % (gpu["index"], gpu.get("uuid"), found, name))
+            called = gpu.get("uuid") or gpu.get("pci_bus_id")
+            problems.append("GPU %d %s is %s, and %s is named" % (number, called, found, name))
     return list(dict.fromkeys(problems))
 
 
@@ -73,23 +77,55 @@ def _model_of(gpu: _gpus.Fact) -> str | None:
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?")
 
 
-def of_values(values: t.Mapping[str, t.Any]) -> list[str]:
-    """What an argument specification lets pass, of names to values, and no node could use."""
+_LONGEST = 10**9  # seconds; what has to wait longer is a mistake, and systemd takes no more than 64 bits of microseconds
+
+
+def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
+    """What an argument specification lets pass, of names to values, and no node could use.
+
+    Ansible takes a text for a list, and anything for a text, but gives roles what was written. ``types`` are those of
+    the argument specifications, by name.
+    """
     problems = []
     for name, value in sorted(values.items()):
-        if name.endswith(("_path", "_record", "_output")) and isinstance(value, str) and value:
-            if not value.startswith(("/", "~")) or not value.isprintable():
+        why = _of_type(value, types.get(name, "raw"))
+        if why:
+            problems.append("%s is %s: %s" % (name, _shown(value), why))
+        elif name.endswith(("_path", "_record", "_output")) and value:
+            if not str(value).startswith(("/", "~")):
                 problems.append("%s is %r: give an absolute path" % (name, str(value)))
-        elif name.endswith(("_timeout", "_time_limit", "_wait")) and _number(value) is not None:
-            least = 0 if name.endswith("_wait") else 1
-            if t.cast(int, _number(value)) < least:
-                problems.append("%s is %s: give seconds, at least %d" % (name, value, least))
+        elif name.endswith(("_timeout", "_time_limit", "_wait")):
+            least, number = 0 if name.endswith("_wait") else 1, _number(value)
+            if number is not None and not least <= number <= _LONGEST:
+                problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _LONGEST))
         elif name == "gpu_node_hostname" and value and not _is_host_name(value):
             problems.append("%s is %r, which cannot be the name of a host" % (name, str(value)))
-        elif name == "gpu_node_hosts_entries" and isinstance(value, (list, tuple)):
-            for number, entry in enumerate(value, 1):
-                problems.extend("%s, entry %d: %s" % (name, number, why) for why in _of_hosts_entry(entry))
+        elif name == "gpu_node_hosts_entries":
+            for place, entry in enumerate(value, 1):
+                problems.extend("%s, entry %d: %s" % (name, place, reason) for reason in _of_hosts_entry(entry))
     return problems
+
+
+def _of_type(value: object, kind: str) -> str:
+    if value is None:
+        return "give a value, or leave it out"
+    if kind == "list":
+        if not isinstance(value, (list, tuple)):
+            return "give a list"
+        if not all(each.isprintable() for each in value if isinstance(each, str)):
+            return "no control characters"
+    if kind in ("str", "path"):
+        if isinstance(value, (dict, list, tuple)):
+            return "give a text"
+        if not str(value).isprintable():
+            return "no control characters"
+    return ""
+
+
+def _shown(value: object) -> str:
+    """Without the types that Ansible gives to values, and shortened."""
+    text = "null" if value is None else repr(str(value)) if isinstance(value, str) else str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _number(value: object) -> int | None:

@@ -76,8 +76,9 @@ def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet
         ({"gpu_node_boards": {"A100-80GB": 1}}, "gpu_node_boards"),
         ({"gpu_node_roles": ["nvidia_mig", "nvidia_mgi"]}, "gpu_node_roles"),
         ({"gpu_node_roles": None}, "gpu_node_roles"),
+        ({"nvidia_mig_boot_before": "kubelet.service"}, "nvidia_mig_boot_before is 'kubelet.service': give a list"),
         ({"nvidia_mig_lock_path": "lock"}, "nvidia_mig_lock_path is 'lock': give an absolute path"),
-        ({"nvidia_mig_boot_time_limit": 0}, "nvidia_mig_boot_time_limit is 0: give seconds, at least 1"),
+        ({"nvidia_mig_boot_time_limit": 0}, "nvidia_mig_boot_time_limit is 0: give seconds, from 1 to 1000000000"),
         ({"nvidia_mig_access_group": "{{ 1 / 0 }}"}, "nvidia_mig_access_group cannot be read: division by zero"),
     ],
 )

@@ -26,6 +26,15 @@ def test_a_gpu_that_only_the_bus_shows_does_not_count() -> None:
     assert board_problems([gpu(0), dict(gpu(1), index=None)], [MODEL]) == []
 
 
+def test_without_a_driver_the_bus_is_asked() -> None:
+    bus = [dict(gpu(number), index=None, uuid=None) for number in (1, 0)]
+    assert board_problems(bus, [MODEL, MODEL]) == []
+    assert board_problems(bus, [MODEL]) == ["the PCI bus shows 2 GPUs, and 1 boards are named"]
+    assert board_problems(bus, ["H100-80GB", MODEL]) == [
+        "GPU 0 00000000:47:00.0 is A100-80GB, and H100-80GB is named"
+    ]
+
+
 def test_another_board() -> None:
     found = board_problems([gpu(0), gpu(1)], [MODEL, "H100-80GB"])
     assert len(found) == 1

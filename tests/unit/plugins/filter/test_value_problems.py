@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.filter.value_problems import FilterModule
 
 value_problems = FilterModule().filters()["value_problems"]
+TYPES = {"gpu_node_hosts_entries": "list", "nvidia_mig_boot_before": "list", "nvidia_driver_record": "path"}
 
 
 def test_values_that_can_work() -> None:
@@ -26,8 +27,10 @@ def test_values_that_can_work() -> None:
                 "nvidia_mig_reboot_timeout": "{{ left to the argument specification }}",
                 "gpu_node_hostname": "gpu-1.example.com",
                 "gpu_node_hosts_entries": [{"address": "2001:db8::1", "names": ["gpu-1.example.com", "gpu_1"]}],
-                "nvidia_driver_branch": "580",
-            }
+                "nvidia_driver_branch": 580,
+                "nvidia_mig_boot_before": ["kubelet.service"],
+            },
+            dict(TYPES, nvidia_driver_branch="str"),
         )
         == []
     )
@@ -37,10 +40,15 @@ def test_values_that_can_work() -> None:
     "name, value, words",
     [
         ("nvidia_mig_lock_path", "lock", "nvidia_mig_lock_path is 'lock': give an absolute path"),
-        ("nvidia_driver_record", "/etc/a\0b", "nvidia_driver_record is '/etc/a\\x00b': give an absolute path"),
+        ("nvidia_driver_record", "/etc/a\0b", "nvidia_driver_record is '/etc/a\\x00b': no control characters"),
+        ("nvidia_driver_record", {"a": 1}, "nvidia_driver_record is {'a': 1}: give a text"),
+        ("nvidia_mig_boot_before", "kubelet.service", "nvidia_mig_boot_before is 'kubelet.service': give a list"),
+        ("nvidia_mig_boot_before", ["a\nExecStart=/bin/false"], "no control characters"),
+        ("nvidia_mig_access_group", None, "nvidia_mig_access_group is null: give a value, or leave it out"),
         ("nvidia_mig_cdi_output", "nvidia.yaml", "give an absolute path"),
-        ("nvidia_mig_boot_time_limit", 0, "nvidia_mig_boot_time_limit is 0: give seconds, at least 1"),
-        ("nvidia_mig_lock_wait", "-1", "nvidia_mig_lock_wait is -1: give seconds, at least 0"),
+        ("nvidia_mig_boot_time_limit", 0, "nvidia_mig_boot_time_limit is 0: give seconds, from 1 to 1000000000"),
+        ("nvidia_mig_lock_wait", "-1", "nvidia_mig_lock_wait is -1: give seconds, from 0"),
+        ("nvidia_mig_lock_wait", 10**40, "give seconds, from 0 to 1000000000"),
         ("gpu_node_hostname", "-gpu", "gpu_node_hostname is '-gpu', which cannot be the name of a host"),
         ("gpu_node_hostname", "a" * 64, "cannot be the name of a host"),
         ("gpu_node_hostname", "gpu 1", "cannot be the name of a host"),
@@ -51,11 +59,10 @@ def test_values_that_can_work() -> None:
     ],
 )
 def test_values_that_cannot(name: str, value: t.Any, words: str) -> None:
-    found = value_problems({name: value})
+    found = value_problems({name: value}, TYPES)
     assert len(found) == 1
     assert words in found[0]
 
 
-def test_what_the_argument_specification_refuses_is_left_to_it() -> None:
-    assert value_problems({"gpu_node_hosts_entries": "x", "nvidia_mig_lock_path": None, "nvidia_mig_lock_wait": []}) == []
-    assert value_problems({"gpu_node_hosts_entries": ["x"]}) == []
+def test_an_entry_that_the_argument_specification_refuses_is_left_to_it() -> None:
+    assert value_problems({"gpu_node_hosts_entries": ["x"], "nvidia_mig_lock_wait": []}, TYPES) == []
