@@ -10,7 +10,8 @@ short_description: Values of this collection's variables that have the right typ
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Looks at what argument specifications cannot say or let pass, such as a text in place of a list. Paths have to be absolute, limits of time positive, and entries of the
+  - Looks at what argument specifications cannot say or let pass, such as a text in place of a list.
+  - Paths have to be absolute, limits of time positive, and entries of the
     file of host names made of addresses and names.
 positional: _input, types
 options:
