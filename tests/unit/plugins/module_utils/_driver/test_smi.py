@@ -281,19 +281,21 @@ def test_a_command_that_cannot_run(monkeypatch, tmp_path):
     assert refusal(SmiDriver().open).code == errors.UNKNOWN
 
 
+def install(monkeypatch, folder, script):
+    """Put a script where nvidia-smi is looked for."""
+    command_file = folder / "nvidia-smi"
+    command_file.write_text(script)
+    command_file.chmod(0o755)
+    monkeypatch.setenv("PATH", "%s:/bin:/usr/bin" % folder)
+
+
 def test_commands_run_in_the_c_locale_without_a_shell(monkeypatch, tmp_path):
-    script = tmp_path / "nvidia-smi"
-    script.write_text('#!/bin/sh\nprintf "%s|%s|" "$LC_ALL" "$1"; cat; echo oops >&2; exit 3\n')
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", "%s:/bin:/usr/bin" % tmp_path)
+    install(monkeypatch, tmp_path, '#!/bin/sh\nprintf "%s|%s|" "$LC_ALL" "$1"; cat; echo oops >&2; exit 3\n')
     assert command.run(["nvidia-smi", "$(id) ; *"]) == Result(3, "C|$(id) ; *|", "oops\n")
 
 
 def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
-    script = tmp_path / "nvidia-smi"
-    script.write_text("#!/bin/sh\nexec sleep 60\n")
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", "%s:/bin:/usr/bin" % tmp_path)
+    install(monkeypatch, tmp_path, "#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(command, "_TIMEOUT_SECONDS", 0.05)
     given_up = refusal(command.run, ["nvidia-smi"])
     assert given_up.code == errors.TIMEOUT
@@ -302,9 +304,6 @@ def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
 
 
 def test_what_changes_a_gpu_is_not_cut_short(monkeypatch, tmp_path):
-    script = tmp_path / "nvidia-smi"
-    script.write_text("#!/bin/sh\nsleep 0.3\n")
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", "%s:/bin:/usr/bin" % tmp_path)
+    install(monkeypatch, tmp_path, "#!/bin/sh\nsleep 0.3\n")
     monkeypatch.setattr(command, "_TIMEOUT_SECONDS", 0.05)
     assert command.run(["nvidia-smi", "mig", "-dgi", "-gi", "1"]).rc == 0
