@@ -12,7 +12,7 @@ import functools
 import typing as t
 from pathlib import Path
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load  # by libyaml where that is there: ten times as fast
 
 from ..module_utils._mig import profile as profile_names
 from ..module_utils._mig.model import Board, Placement, Profile
@@ -48,7 +48,7 @@ def load(name: str) -> Board:
 def _index() -> dict[str, dict[str, t.Any]]:
     boards = {}
     for path in sorted(_FOLDER.glob("*.yml")):
-        board = yaml.safe_load(path.read_text(encoding="utf-8"))
+        board = yaml_load(path.read_text(encoding="utf-8"))
         boards[board["model"]] = board
     return boards
 

@@ -76,6 +76,7 @@ def _model_of(gpu: _gpus.Fact) -> str | None:
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?")
 
+_BATCH = re.compile("[0-9]+%?")  # as Ansible's serial takes it
 
 _LONGEST = 10**9  # seconds; what has to wait longer is a mistake, and systemd takes no more than 64 bits of microseconds
 
@@ -98,6 +99,10 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
             least, number = 0 if name.endswith("_wait") else 1, _number(value)
             if number is not None and not least <= number <= _LONGEST:
                 problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _LONGEST))
+        elif name in ("gpu_node_batches", "nvidia_mig_serial"):
+            sizes = value if isinstance(value, (list, tuple)) else [value]
+            if not all(_BATCH.fullmatch(str(size)) for size in sizes):
+                problems.append("%s is %s: give numbers of hosts or percentages" % (name, _shown(value)))
         elif name == "gpu_node_hostname" and value and not _is_host_name(value):
             problems.append("%s is %r, which cannot be the name of a host" % (name, str(value)))
         elif name == "gpu_node_hosts_entries":

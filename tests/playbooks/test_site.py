@@ -62,33 +62,34 @@ def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet
     assert fleet.held("good") == [[]]
 
 
-@pytest.mark.parametrize(
-    "variables, words",
-    [
-        ({"gpu_node_boards": ["A100-80G"]}, "no board is called 'A100-80G'"),
-        ({"gpu_node_boards": ["A100-40GB"]}, "has no profile 3g.40gb"),
-        ({"nvidia_mig_layout": [{"devices": [1], "mig_enabled": False}]}, "index 1 matches no GPU"),
-        ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
-        ({"nvidia_mig_driver": "dcgm"}, "value of nvidia_mig_driver must be one of: auto, nvml, nvidia_smi"),
-        ({"gpu_node_hosts_entries": [{"address": "192.0.2.1"}]}, "missing required arguments: names"),
-        ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: 'here' is no address"),
-        ({"gpu_node_boards": None}, "gpu_node_boards"),
-        ({"gpu_node_boards": {"A100-80GB": 1}}, "gpu_node_boards"),
-        ({"gpu_node_roles": ["nvidia_mig", "nvidia_mgi"]}, "gpu_node_roles"),
-        ({"gpu_node_roles": None}, "gpu_node_roles"),
-        ({"nvidia_mig_boot_before": "kubelet.service"}, "nvidia_mig_boot_before is 'kubelet.service': give a list"),
-        ({"nvidia_mig_lock_path": "lock"}, "nvidia_mig_lock_path is 'lock': give an absolute path"),
-        ({"nvidia_mig_boot_time_limit": 0}, "nvidia_mig_boot_time_limit is 0: give seconds, from 1 to 1000000000"),
-        ({"nvidia_mig_access_group": "{{ 1 / 0 }}"}, "nvidia_mig_access_group cannot be read: division by zero"),
-    ],
+WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
+    ({"gpu_node_boards": ["A100-80G"]}, "no board is called 'A100-80G'"),
+    ({"gpu_node_boards": ["A100-40GB"]}, "has no profile 3g.40gb"),
+    ({"nvidia_mig_layout": [{"devices": [1], "mig_enabled": False}]}, "index 1 matches no GPU"),
+    ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
+    ({"nvidia_mig_driver": "dcgm"}, "value of nvidia_mig_driver must be one of: auto, nvml, nvidia_smi"),
+    ({"gpu_node_hosts_entries": [{"address": "192.0.2.1"}]}, "missing required arguments: names"),
+    ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: 'here' is no address"),
+    ({"gpu_node_boards": None}, "gpu_node_boards"),
+    ({"gpu_node_boards": {"A100-80GB": 1}}, "gpu_node_boards"),
+    ({"gpu_node_roles": ["nvidia_mig", "nvidia_mgi"]}, "gpu_node_roles"),
+    ({"gpu_node_roles": None}, "gpu_node_roles"),
+    ({"nvidia_mig_boot_before": "kubelet.service"}, "nvidia_mig_boot_before is 'kubelet.service': give a list"),
+    ({"nvidia_mig_lock_path": "lock"}, "nvidia_mig_lock_path is 'lock': give an absolute path"),
+    ({"nvidia_mig_boot_time_limit": 0}, "nvidia_mig_boot_time_limit is 0: give seconds, from 1 to 1000000000"),
+    ({"nvidia_mig_access_group": "{{ 1 / 0 }}"}, "nvidia_mig_access_group cannot be read: division by zero"),
+    ({"gpu_node_batches": "xyz"}, "gpu_node_batches is 'xyz': give numbers of hosts or percentages"),
 )
-def test_what_is_refused(fleet: Fleet, variables: t.Dict[str, t.Any], words: str) -> None:
-    fleet.host("here", **{"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], **variables})
-    fleet.host("there", nvidia_mig_reset="perhaps")
+
+
+def test_what_is_refused_is_told_of_each_host(fleet: Fleet) -> None:
+    for number, (variables, _words) in enumerate(WRONG):
+        fleet.host("host%d" % number, **{"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], **variables})
     run = fleet.play(SITE, "--tags", "mig", fails=True)
-    assert "No node was touched. Problems: " in run.output
-    assert words in run.output
-    assert "- there: argument 'nvidia_mig_reset' is of type str" in run.output  # one problem does not hide another
+    told = run.output[run.output.index("No node was touched. Problems: ") :].splitlines()
+    for number, (_variables, words) in enumerate(WRONG):
+        lines = [line for line in told if line.lstrip().startswith("- host%d: " % number)]
+        assert any(words in line for line in lines), (words, lines)
     assert "Provision the nodes" not in run.output
 
 

@@ -41,7 +41,7 @@ FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 # Every node's systemd takes some of these, and all nodes are the machine's root; its 128 do for ten nodes.
 INOTIFY = "/proc/sys/fs/inotify/max_user_instances"
 INSTANCES = 4096
-READY = 60  # seconds; a node needs one or two
+READY = 180  # seconds; a node needs one or two
 MACHINE_READY = 400  # a machine twenty to forty, where its software CPU has a CPU to itself
 
 

@@ -29,6 +29,8 @@ def test_values_that_can_work() -> None:
                 "gpu_node_hosts_entries": [{"address": "2001:db8::1", "names": ["gpu-1.example.com", "gpu_1"]}],
                 "nvidia_driver_branch": 580,
                 "nvidia_mig_boot_before": ["kubelet.service"],
+                "gpu_node_batches": [1, "25%"],
+                "nvidia_mig_serial": 2,
             },
             dict(TYPES, nvidia_driver_branch="str"),
         )
@@ -49,6 +51,9 @@ def test_values_that_can_work() -> None:
         ("nvidia_mig_boot_time_limit", 0, "nvidia_mig_boot_time_limit is 0: give seconds, from 1 to 1000000000"),
         ("nvidia_mig_lock_wait", "-1", "nvidia_mig_lock_wait is -1: give seconds, from 0"),
         ("nvidia_mig_lock_wait", 10**40, "give seconds, from 0 to 1000000000"),
+        ("gpu_node_batches", "xyz", "gpu_node_batches is 'xyz': give numbers of hosts or percentages"),
+        ("gpu_node_batches", [1, "a quarter"], "give numbers of hosts or percentages"),
+        ("nvidia_mig_serial", -1, "nvidia_mig_serial is -1: give numbers"),
         ("gpu_node_hostname", "-gpu", "gpu_node_hostname is '-gpu', which cannot be the name of a host"),
         ("gpu_node_hostname", "a" * 64, "cannot be the name of a host"),
         ("gpu_node_hostname", "gpu 1", "cannot be the name of a host"),
