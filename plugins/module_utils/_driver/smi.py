@@ -39,6 +39,14 @@ class _Listed(t.NamedTuple):
     compute_capability: t.Optional[str]
 
 
+class _Kind(t.NamedTuple):
+    name: str
+    pci_device_id: int
+    pci_subsystem_id: int
+    memory_mib: t.Optional[int]
+    mode: bool
+
+
 class SmiDriver:
     """Every call is a process. GPUs are named to it by UUID: an index may lead elsewhere the next time."""
 
@@ -47,9 +55,9 @@ class SmiDriver:
     def __init__(self, run: Runner = run_command) -> None:
         self._run = run
         self._gpus: t.List[_Listed] = []
-        # Immutable while the MIG mode lasts.
-        self._boards: t.Dict[t.Tuple[int, bool], t.Optional[Board]] = {}
-        self._ci_profiles: t.Dict[t.Tuple[int, int], t.Tuple[CiProfile, ...]] = {}
+        # Immutable while the MIG mode lasts, and the same for GPUs of a kind, which are asked once: a call takes long.
+        self._boards: t.Dict[_Kind, t.Optional[Board]] = {}
+        self._ci_profiles: t.Dict[t.Tuple[_Kind, int], t.Tuple[CiProfile, ...]] = {}
 
     def open(self) -> None:
         argv = ["--query-gpu=index,uuid,compute_cap", "--format=csv,noheader"]
@@ -88,11 +96,11 @@ class SmiDriver:
         try:
             return self._read(index)
         except DriverError:
-            self._forget(index)  # what is remembered may be what was wrong
+            self._forget()  # what is remembered may be what was wrong
             raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
-        self._forget(index)
+        self._forget()
         argv = ["-i", self._uuid(index), "-mig", str(int(enabled))]
         result = self._try(argv)
         pending = _PENDING.search(result.out)
@@ -123,7 +131,7 @@ class SmiDriver:
         self._destroy(index, ["-dci", "-gi", str(gi_id), "-ci", str(ci_id)])
 
     def reset(self, index: int) -> None:
-        self._forget(index)
+        self._forget()
         reset(self._run, self._uuid(index))
 
     def _read(self, index: int) -> Gpu:
@@ -134,14 +142,12 @@ class SmiDriver:
         board = self._board(gpu)
         if board is None:
             return gpu
-        instances = self._instances(index, log) if gpu.mode_current else ()
+        instances = self._instances(gpu, log) if gpu.mode_current else ()
         return gpu._replace(board=board, profiles_known=True, instances=instances)
 
-    def _forget(self, index: int) -> None:
-        for enabled in (False, True):
-            self._boards.pop((index, enabled), None)
-        for key in [key for key in list(self._ci_profiles) if key[0] == index]:
-            self._ci_profiles.pop(key, None)
+    def _forget(self) -> None:
+        self._boards.clear()
+        self._ci_profiles.clear()
 
     def _uuid(self, index: int) -> str:
         if not 0 <= index < len(self._gpus):
@@ -185,7 +191,7 @@ class SmiDriver:
 
     def _board(self, gpu: Gpu) -> t.Optional[Board]:
         """What the GPU offers; None where the driver does not tell while MIG mode is off."""
-        key = (gpu.index, bool(gpu.mode_current))
+        key = _kind(gpu)
         if key not in self._boards:
             try:
                 rows = self._mig(gpu.index, ["-lgip"], smi_tables.profiles)
@@ -197,12 +203,13 @@ class SmiDriver:
             self._boards[key] = board_of(gpu.name, [_profile(row, places) for row in rows])
         return self._boards[key]
 
-    def _instances(self, index: int, log: smi_log.Log) -> t.Tuple[GpuInstance, ...]:
+    def _instances(self, gpu: Gpu, log: smi_log.Log) -> t.Tuple[GpuInstance, ...]:
+        index = gpu.index
         rows: t.List[smi_tables.InstanceRow] = self._listing(index, ["-lgi"], smi_tables.instances)
         if not rows:
             return ()
         inside: t.List[smi_tables.ComputeRow] = self._listing(index, ["-lci"], smi_tables.compute_instances)
-        kinds = self._kinds(index, rows, inside)
+        kinds = self._kinds(gpu, rows, inside)
         uuids = self._mig_uuids(index, log) if inside else {}
         listed = {(row.gi_id, row.id) for row in inside}
         strangers: t.List[t.Any] = sorted(set(uuids) - listed)
@@ -233,19 +240,20 @@ class SmiDriver:
         )
 
     def _kinds(
-        self, index: int, rows: t.Sequence[smi_tables.InstanceRow], inside: t.Sequence[smi_tables.ComputeRow]
+        self, gpu: Gpu, rows: t.Sequence[smi_tables.InstanceRow], inside: t.Sequence[smi_tables.ComputeRow]
     ) -> t.Dict[t.Tuple[int, int], int]:
         """Multiprocessors of compute instances, by profile id of the GPU instance and of the compute instance."""
-        if inside and any((index, row.profile_id) not in self._ci_profiles for row in rows):
-            offered = self._mig(index, ["-lcip"], smi_tables.compute_profiles)
+        key = _kind(gpu)
+        if inside and any((key, row.profile_id) not in self._ci_profiles for row in rows):
+            offered = self._mig(gpu.index, ["-lcip"], smi_tables.compute_profiles)
             for row in rows:
-                self._ci_profiles[(index, row.profile_id)] = tuple(
-                    _ci_profile(kind, []) for kind in offered if kind.gi_id == row.id
+                self._ci_profiles[(key, row.profile_id)] = tuple(
+                    _ci_profile(each, []) for each in offered if each.gi_id == row.id
                 )
         return {
-            (row.profile_id, kind.id): kind.multiprocessors
+            (row.profile_id, each.id): each.multiprocessors
             for row in rows
-            for kind in self._ci_profiles.get((index, row.profile_id), ())
+            for each in self._ci_profiles.get((key, row.profile_id), ())
         }
 
     def _mig_uuids(self, index: int, log: smi_log.Log) -> t.Dict[t.Tuple[int, int], str]:
@@ -301,6 +309,10 @@ class SmiDriver:
             return parse(result.out)
         except smi_tables.ParseError as error:
             raise DriverError(errors.UNKNOWN, _command(argv), str(error)) from error
+
+
+def _kind(gpu: Gpu) -> _Kind:
+    return _Kind(gpu.name, gpu.pci_device_id, gpu.pci_subsystem_id, gpu.memory_mib, bool(gpu.mode_current))
 
 
 def _command(argv: t.Sequence[str]) -> str:

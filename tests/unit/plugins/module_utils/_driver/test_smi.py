@@ -89,6 +89,18 @@ def test_profiles_are_asked_for_once_in_a_mode(driver, script):
     assert script.asked.count("mig -lcip -i GPU-aaaa") == 1
 
 
+@pytest.mark.parametrize("memory, times", [("81920 MiB", 1), ("40960 MiB", 2)])
+def test_gpus_of_a_kind_are_asked_for_their_profiles_once(driver, script, memory, times):
+    """Each call takes long, and a node may have sixteen GPUs."""
+    other = texts.LOG.replace("GPU-aaaa", "GPU-bbbb").replace("81920 MiB", memory)
+    script.answers["-q -x -i GPU-bbbb"] = other[: other.index("<mig_devices>")] + other[other.index("<serial>") :]
+    for what in ("-lgip", "-lgipp"):
+        script.answers["mig %s -i GPU-bbbb" % what] = script.answers["mig %s -i GPU-aaaa" % what]
+    script.answers["mig -lgi -i GPU-bbbb"] = Result(6, "No GPU instances found: Not Found", "")
+    assert driver.read(0).board == driver.read(1).board
+    assert sum(line.startswith("mig -lgip ") for line in script.asked) == times
+
+
 def test_a_mig_device_that_is_not_listed_everywhere_is_an_error(driver, script):
     script.answers["mig -lci -i GPU-aaaa"] = "\n".join(texts.COMPUTE_INSTANCES.splitlines()[:-2])
     assert "not listed everywhere" in str(refusal(driver.read, 0))
