@@ -83,6 +83,14 @@ def test_a_busy_instance_is_refused_without_stopping_anything(make_node, role, w
     assert node.held() == [["7g.80gb at 0"]]
 
 
+def test_a_group_that_is_not_there_is_refused_before_anything_is_done(make_node, role):
+    node = make_node("--board", "A100-80GB")
+    for arguments in ([], ["--check"]):
+        _changed, output = role(node, SMALL, *arguments, fails=True, nvidia_mig_boot=True, nvidia_mig_access_group="nosuch")
+        assert "has no group nosuch, which nvidia_mig_access_group names" in output
+    assert node.held() == [[]]
+
+
 def test_work_that_ends_is_waited_for(make_node, role):
     node = make_node("--board", "A100-80GB")
     role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
