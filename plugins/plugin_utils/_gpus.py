@@ -73,8 +73,8 @@ def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None =
     ids = _boards.data(name)["pci_device_ids"]
     return Gpu(
         index=index,
-        uuid="UUID unknown",
-        pci_bus_id="bus id unknown",
+        uuid="",
+        pci_bus_id="",
         name=board.model,
         pci_device_id=_number(ids[0] if ids else None),
         pci_subsystem_id=0,

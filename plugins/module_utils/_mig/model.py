@@ -135,7 +135,8 @@ class Gpu(t.NamedTuple):
     @property
     def label(self) -> str:
         """How messages call this GPU: index, UUID, bus id and product."""
-        return "GPU %d (%s, %s, %s)" % (self.index, self.uuid, self.pci_bus_id, self.name)
+        # Of a board in place of a GPU, nothing but its name is known.
+        return "GPU %d (%s)" % (self.index, ", ".join(filter(None, (self.uuid, self.pci_bus_id, self.name))))
 
 
 class Wanted(t.NamedTuple):

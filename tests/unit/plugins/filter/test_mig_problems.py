@@ -45,6 +45,13 @@ def test_every_gpu_is_judged() -> None:
     assert "entry 2 (devices: 1), GPU 1" in found[1] and "5g.50gb" in found[1]
 
 
+def test_a_gpu_is_called_by_what_is_known_of_it() -> None:
+    (of_board,) = mig_problems([entry(1, _3g_40gb=3)], BOARDS)
+    assert "GPU 1 (A100-80GB): 3g.40gb: 3 does not fit" in of_board
+    (of_fact,) = mig_problems([entry(1, _3g_40gb=3)], [gpu(0), gpu(1)])
+    assert "GPU 1 (GPU-" in of_fact
+
+
 def test_a_gpu_that_the_node_does_not_have() -> None:
     [found] = mig_problems([entry(2, _7g_80gb=1)], BOARDS)
     assert "index 2 matches no GPU" in found
