@@ -77,7 +77,7 @@ def of_machines(count: int) -> Iterator[Fleet]:
         variables = {
             "ansible_user": "root",
             "ansible_ssh_private_key_file": str(STATE / "keys" / "ssh"),
-            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ServerAliveInterval=10",
+            "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
             "ansible_python_interpreter": "/usr/bin/python3",
             "nvidia_driver_repository_url": url + "/cuda/debian12/x86_64",
             "nvidia_driver_repository_key_checksum": key,
