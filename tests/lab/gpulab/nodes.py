@@ -42,7 +42,7 @@ FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 INOTIFY = "/proc/sys/fs/inotify/max_user_instances"
 INSTANCES = 4096
 READY = 180  # seconds; a node needs one or two
-MACHINE_READY = 400  # a machine twenty to forty, where its software CPU has a CPU to itself
+MACHINE_READY = 900  # a machine twenty to forty, where its software CPU has a CPU to itself
 
 
 class Wish(t.NamedTuple):
