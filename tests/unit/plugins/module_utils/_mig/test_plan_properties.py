@@ -44,6 +44,8 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
     holds,
 )
 
+pytestmark = pytest.mark.slow  # hundreds of examples each; the other tests of plans run on every Python
+
 MODELS = ["A30-24GB", "A100-40GB", "H100-80GB", "RTX-PRO-6000-Blackwell-96GB"]
 STATES = {model: states(board(model)) for model in MODELS}
 LAYOUTS = {model: by_layout(found) for model, found in STATES.items()}
