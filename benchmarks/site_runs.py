@@ -31,7 +31,7 @@ CONTROLLER = (
 )
 FACTS = ("service_facts", "setup", "gpufleet.node.nvidia_driver_facts")
 # Files of tasks about packages, their sources and their keys, by the beginnings of their names.
-PACKAGES = ("apt", "install", "key", "list", "note", "record", "repository", "sources")
+PACKAGES = ("apt", "before", "bring", "install", "key", "list", "note", "offers", "packages", "record", "repository", "sources")
 KINDS = ("facts", "packages", "nvidia_mig", "other modules", "controller")
 
 

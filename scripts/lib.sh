@@ -19,6 +19,12 @@ unset ANSIBLE_ROLES_PATH ANSIBLE_COLLECTIONS_PATH ANSIBLE_COLLECTIONS_PATHS ANSI
 
 say() { printf '==> %s\n' "$*"; }
 
+# Python compiles what it runs once, and not among the files of the collection.
+compile_in_cache() {
+  unset PYTHONDONTWRITEBYTECODE
+  export PYTHONPYCACHEPREFIX=$cache/pycache
+}
+
 die() {
   printf 'error: %s\n' "$*" >&2
   exit 1

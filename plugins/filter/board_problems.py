@@ -46,10 +46,10 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems
-
 
 def board_problems(gpus: list[dict[str, t.Any]], boards: list[str]) -> list[str]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems  # see _errors
+
     return _problems.of_boards(gpus, boards)
 
 

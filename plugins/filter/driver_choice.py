@@ -9,6 +9,7 @@ name: driver_choice
 short_description: Which version of a driver a node should get
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
+extends_documentation_fragment: [gpufleet.node._driver_packages]
 description:
   - Chooses one version for all packages of a driver, from what a node has and what its package sources offer.
   - A version that was asked for is taken. Otherwise one that is installed and of the branch stays, unless O(upgrade).
@@ -26,26 +27,12 @@ options:
         name, version and architecture.
     type: str
     required: true
-  plan:
-    description: A plan of the filter P(gpufleet.node.driver_plan#filter).
-    type: dict
-    required: true
-  manager:
-    description: The package manager.
-    type: str
-    choices: [apt, dnf]
-    required: true
   upgrade:
     description: Whether to leave an installed version for a newer one of the same branch.
     type: bool
     default: false
   own_holds:
     description: Packages that the role itself holds. Others that are held stand in the way.
-    type: list
-    elements: str
-    default: []
-  independent:
-    description: Packages of the driver that have versions of their own.
     type: list
     elements: str
     default: []
@@ -78,7 +65,6 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 Data = dict[str, t.Any]
@@ -95,6 +81,8 @@ def driver_choice(
     independent: t.Sequence[str] = (),
     locks: str = "",
 ) -> Data:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages  # see _errors
+
     packages = _driver_packages.parse(text, manager)
     offered = _driver_packages.offers(offers, manager)
     return _driver_packages.choose(

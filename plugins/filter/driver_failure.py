@@ -41,10 +41,10 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages
-
 
 def driver_failure(said: str | t.Sequence[str], build_log: str = "", lines: int = 20) -> dict[str, t.Any]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages  # see _errors
+
     text = said if isinstance(said, str) else "\n".join(said)
     return {
         "cause": _driver_packages.cause(text),

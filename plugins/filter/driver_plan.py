@@ -57,7 +57,6 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 Data = dict[str, t.Any]
@@ -65,6 +64,8 @@ Data = dict[str, t.Any]
 
 @refusing
 def driver_plan(table: Data, node: Data, wanted: Data) -> Data:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_plan  # see _errors
+
     return _driver_plan.plan(table, node, wanted)
 
 

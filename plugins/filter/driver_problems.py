@@ -9,6 +9,7 @@ name: driver_problems
 short_description: What of a node's driver packages is not as it should be
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
+extends_documentation_fragment: [gpufleet.node._driver_packages]
 description:
   - Compares what C(dpkg-query) or C(rpm) lists with a plan of the filter P(gpufleet.node.driver_plan#filter), for a node
     that has been provisioned before.
@@ -18,26 +19,12 @@ options:
     description: The list, as the filter P(gpufleet.node.driver_status#filter) takes it.
     type: str
     required: true
-  plan:
-    description: A plan of the filter P(gpufleet.node.driver_plan#filter).
-    type: dict
-    required: true
-  manager:
-    description: The package manager.
-    type: str
-    choices: [apt, dnf]
-    required: true
   hold:
     description: Whether the packages of the driver have to be held at their version.
     type: bool
     default: true
   locks:
     description: The lines of the file of dnf's versionlock plugin. For O(manager=dnf) alone.
-    type: list
-    elements: str
-    default: []
-  independent:
-    description: Packages of the driver that have versions of their own.
     type: list
     elements: str
     default: []
@@ -65,7 +52,6 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 
@@ -78,6 +64,8 @@ def driver_problems(
     locks: t.Sequence[str] = (),
     independent: t.Sequence[str] = (),
 ) -> list[str]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages  # see _errors
+
     packages = _driver_packages.parse(text, manager)
     held = locks if manager == "dnf" else None
     return _driver_packages.problems(_driver_packages.status(packages, plan, independent), plan, hold, held)

@@ -9,6 +9,7 @@ name: driver_status
 short_description: What of a driver's packages a node has
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
+extends_documentation_fragment: [gpufleet.node._driver_packages]
 description:
   - Reads what C(dpkg-query) or C(rpm) lists and compares it with a plan of the filter P(gpufleet.node.driver_plan#filter).
 positional: _input, plan, manager
@@ -19,20 +20,6 @@ options:
         architecture. Fields are separated by tabulators.
     type: str
     required: true
-  plan:
-    description: A plan of the filter P(gpufleet.node.driver_plan#filter).
-    type: dict
-    required: true
-  manager:
-    description: The package manager.
-    type: str
-    choices: [apt, dnf]
-    required: true
-  independent:
-    description: Packages of the driver that have versions of their own.
-    type: list
-    elements: str
-    default: []
 seealso:
   - plugin: gpufleet.node.driver_plan
     plugin_type: filter
@@ -55,7 +42,6 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 Data = dict[str, t.Any]
@@ -63,6 +49,8 @@ Data = dict[str, t.Any]
 
 @refusing
 def driver_status(text: str, plan: Data, manager: str, independent: t.Sequence[str] = ()) -> Data:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_packages  # see _errors
+
     return _driver_packages.status(_driver_packages.parse(text, manager), plan, independent)
 
 

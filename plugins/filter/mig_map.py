@@ -60,44 +60,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import InfeasibleError, LayoutError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.render import Row, draw, row, row_after
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _gpus
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 
 @refusing
 def mig_map(value: object, board: str | None = None, width: int | None = None) -> str:
-    if _gpus.is_fact(value):
-        value = [value]
-    if isinstance(value, (list, tuple)) and value and all(_gpus.is_fact(item) for item in value):
-        rows = [_row(item, board) for item in value]
-    elif board is None:
-        raise LayoutError("this is not GPUs of the facts: name the board of mig_devices, for example 'A100-80GB'")
-    else:
-        rows = [_planned(value, board)]
-    return draw(rows, width)
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _map  # see _errors
 
-
-def _row(fact: _gpus.Fact, board: str | None) -> Row:
-    """A GPU that holds nothing needs no board, and one that the driver does not know has no instances to show."""
-    if fact.get("index") is None:
-        return Row(("GPU ?", str(fact.get("pci_bus_id")), str(fact.get("name") or "unknown")), note="no driver")
-    if not fact["mig"].get("current"):
-        return row(_gpus.from_fact(fact, Board("", (), 0, 0, 0)))
-    return row(_gpus.from_fact(fact, _gpus.board_of(fact, board)))
-
-
-def _planned(mig_devices: object, name: str) -> Row:
-    board = _boards.load(name)
-    target = _gpus.target(mig_devices, board)
-    why = refusal(board, target.instances)
-    if why is not None:
-        raise InfeasibleError("%s: %s" % (board.model, why))
-    return row_after(plan(_gpus.from_board(name), target))._replace(label=(board.model,))
+    return _map.of(value, board, width)
 
 
 class FilterModule:

@@ -79,20 +79,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout as layouts
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import mig_parted as documents
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpus
-from ansible_collections.gpufleet.node.plugins.plugin_utils._content import contents
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 
 @refusing
 def mig_parted(value: object, name: str = "current", gpus: object = None, board: str | None = None) -> dict[str, t.Any]:
-    facts = isinstance(value, (list, tuple)) and len(value) > 0 and all(_gpus.is_fact(item) for item in value)
-    if gpus is None and not facts:
-        return documents.document(name, documents.from_layout(layouts.parse(value)))
-    held = {index: content.held for index, content in contents(value, gpus, board).items()}
-    return documents.document(name, documents.from_gpus(held))
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _parted  # see _errors
+
+    return _parted.of(value, name, gpus, board)
 
 
 class FilterModule:

@@ -106,40 +106,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import InfeasibleError, LayoutError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.render import describe_operation, plan_diff
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _gpus, _instances
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 
 @refusing
 def mig_plan(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
-    gpu = _gpu(current, board)
-    target = _gpus.target(wanted, gpu.board)
-    why = refusal(gpu.board, target.instances)
-    if why is not None:
-        raise InfeasibleError("%s: %s" % (gpu.board.model, why))
-    found = plan(gpu, target)
-    return {
-        "changed": found.changes,
-        "kept": [_instances.after(kept) for kept in found.kept],
-        "destroyed": [_instances.existing(gpu, gone) for gone in found.destroyed],
-        "created": [_instances.new(created) for created in found.created],
-        "operations": [describe_operation(operation) for operation in found.operations],
-        "map": plan_diff([found]),
-    }
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _plan  # see _errors
 
-
-def _gpu(current: object, board: str | None) -> Gpu:
-    if _gpus.is_fact(current):
-        fact = t.cast(_gpus.Fact, current)
-        return _gpus.from_fact(fact, _gpus.board_of(fact, board))
-    if board is None:
-        raise LayoutError("a list of instances does not tell the board: name it with board, for example 'A100-80GB'")
-    return _gpus.from_board(board, held=_gpus.from_instances(current, _boards.load(board)))
+    return _plan.of(current, wanted, board)
 
 
 class FilterModule:

@@ -53,10 +53,10 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems
-
 
 def mig_problems(layout: object, gpus: object = None, driver: str | int | None = None) -> list[str]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems  # see _errors
+
     return _problems.of_layout(layout, gpus, None if driver is None else str(driver))
 
 

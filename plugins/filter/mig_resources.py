@@ -75,14 +75,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _resources
-from ansible_collections.gpufleet.node.plugins.plugin_utils._content import contents
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 
 @refusing
 def mig_resources(value: object, strategy: str, gpus: object = None, board: str | None = None) -> dict[str, int]:
-    return _resources.resources(contents(value, gpus, board), strategy)
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _content, _resources  # see _errors
+
+    return _resources.resources(_content.contents(value, gpus, board), strategy)
 
 
 class FilterModule:

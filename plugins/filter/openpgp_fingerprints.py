@@ -37,12 +37,13 @@ _value:
 import base64
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _openpgp
 from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
 
 @refusing
 def openpgp_fingerprints(content: str) -> list[str]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _openpgp  # see _errors
+
     return _openpgp.fingerprints(base64.b64decode(content))
 
 

@@ -50,10 +50,10 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems
-
 
 def unknown_variables(names: list[str], known: list[str], prefixes: list[str]) -> list[str]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems  # see _errors
+
     return _problems.of_names(names, known, prefixes)
 
 

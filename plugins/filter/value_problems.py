@@ -44,10 +44,10 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems
-
 
 def value_problems(values: dict[str, t.Any], types: dict[str, str] | None = None) -> list[str]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems  # see _errors
+
     return _problems.of_values(values, types or {})
 
 

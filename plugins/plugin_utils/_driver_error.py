@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from ._refusal import Refusal
 
-class DriverRefusal(Exception):
+
+class DriverRefusal(Refusal):
     """The driver wanted does not fit the node; the message says why and what to do."""

@@ -4,7 +4,11 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""How filters and tests fail: with the engine's message, which names what is wrong and the remedy."""
+"""How filters and tests fail: with the engine's message, which names what is wrong and the remedy.
+
+For each task that uses a filter of a collection, Ansible compiles and loads the files of all of its filters. So these
+hold their documentation, and import what they need when they are called.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils._mig.errors import MigError
-from ._boards import BoardError
-from ._driver_error import DriverRefusal
-from ._openpgp import KeyProblem
+from ._refusal import Refusal
 
 P = t.ParamSpec("P")
 R = t.TypeVar("R")
@@ -29,7 +31,7 @@ def refusing(plugin: t.Callable[P, R]) -> t.Callable[P, R]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return plugin(*args, **kwargs)
-        except (MigError, BoardError, DriverRefusal, KeyProblem) as error:
+        except (MigError, Refusal) as error:
             raise AnsibleFilterError(str(error)) from error
 
     return wrapper

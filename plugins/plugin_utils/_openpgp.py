@@ -13,11 +13,13 @@ import binascii
 import hashlib
 import typing as t
 
+from ._refusal import Refusal
+
 _PUBLIC_KEY = 6
 _BEGIN = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 
 
-class KeyProblem(Exception):
+class KeyProblem(Refusal):
     """These are not public keys."""
 
 

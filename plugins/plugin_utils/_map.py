@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The GPUs of facts, or instances that are wanted, as a drawing."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..module_utils._mig.errors import InfeasibleError, LayoutError
+from ..module_utils._mig.explain import refusal
+from ..module_utils._mig.model import Board
+from ..module_utils._mig.plan import plan
+from ..module_utils._mig.render import Row, draw, row, row_after
+from . import _boards, _gpus
+
+
+def of(value: object, board: str | None = None, width: int | None = None) -> str:
+    if _gpus.is_fact(value):
+        value = [value]
+    if isinstance(value, (list, tuple)) and value and all(_gpus.is_fact(item) for item in value):
+        rows = [_row(item, board) for item in value]
+    elif board is None:
+        raise LayoutError("this is not GPUs of the facts: name the board of mig_devices, for example 'A100-80GB'")
+    else:
+        rows = [_planned(value, board)]
+    return draw(rows, width)
+
+
+def _row(fact: _gpus.Fact, board: str | None) -> Row:
+    """A GPU that holds nothing needs no board, and one that the driver does not know has no instances to show."""
+    if fact.get("index") is None:
+        return Row(("GPU ?", str(fact.get("pci_bus_id")), str(fact.get("name") or "unknown")), note="no driver")
+    if not fact["mig"].get("current"):
+        return row(_gpus.from_fact(fact, Board("", (), 0, 0, 0)))
+    return row(_gpus.from_fact(fact, _gpus.board_of(fact, board)))
+
+
+def _planned(mig_devices: object, name: str) -> Row:
+    board = _boards.load(name)
+    target = _gpus.target(mig_devices, board)
+    why = refusal(board, target.instances)
+    if why is not None:
+        raise InfeasibleError("%s: %s" % (board.model, why))
+    return row_after(plan(_gpus.from_board(name), target))._replace(label=(board.model,))

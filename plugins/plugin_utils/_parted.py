@@ -1,0 +1,24 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Layouts and GPUs as documents of nvidia-mig-parted."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..module_utils._mig import layout as layouts
+from ..module_utils._mig import mig_parted as documents
+from . import _gpus
+from ._content import contents
+
+
+def of(value: object, name: str = "current", gpus: object = None, board: str | None = None) -> dict[str, t.Any]:
+    facts = isinstance(value, (list, tuple)) and len(value) > 0 and all(_gpus.is_fact(item) for item in value)
+    if gpus is None and not facts:
+        return documents.document(name, documents.from_layout(layouts.parse(value)))
+    held = {index: content.held for index, content in contents(value, gpus, board).items()}
+    return documents.document(name, documents.from_gpus(held))

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What a GPU would go through, as lists and words."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..module_utils._mig.errors import InfeasibleError, LayoutError
+from ..module_utils._mig.explain import refusal
+from ..module_utils._mig.model import Gpu
+from ..module_utils._mig.plan import plan
+from ..module_utils._mig.render import describe_operation, plan_diff
+from . import _boards, _gpus, _instances
+
+
+def of(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
+    gpu = _gpu(current, board)
+    target = _gpus.target(wanted, gpu.board)
+    why = refusal(gpu.board, target.instances)
+    if why is not None:
+        raise InfeasibleError("%s: %s" % (gpu.board.model, why))
+    found = plan(gpu, target)
+    return {
+        "changed": found.changes,
+        "kept": [_instances.after(kept) for kept in found.kept],
+        "destroyed": [_instances.existing(gpu, gone) for gone in found.destroyed],
+        "created": [_instances.new(created) for created in found.created],
+        "operations": [describe_operation(operation) for operation in found.operations],
+        "map": plan_diff([found]),
+    }
+
+
+def _gpu(current: object, board: str | None) -> Gpu:
+    if _gpus.is_fact(current):
+        fact = t.cast(_gpus.Fact, current)
+        return _gpus.from_fact(fact, _gpus.board_of(fact, board))
+    if board is None:
+        raise LayoutError("a list of instances does not tell the board: name it with board, for example 'A100-80GB'")
+    return _gpus.from_board(board, held=_gpus.from_instances(current, _boards.load(board)))
