@@ -14,16 +14,11 @@ venv=$cache/venv
 collections=$cache/collections
 
 # Variables of the caller's shell that would lead Python or Ansible elsewhere.
-unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONSAFEPATH ANSIBLE_CONFIG ANSIBLE_LIBRARY ANSIBLE_MODULE_UTILS
-unset ANSIBLE_ROLES_PATH ANSIBLE_COLLECTIONS_PATH ANSIBLE_COLLECTIONS_PATHS ANSIBLE_INVENTORY VIRTUAL_ENV
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONSAFEPATH PYTHONPYCACHEPREFIX VIRTUAL_ENV
+unset ANSIBLE_CONFIG ANSIBLE_LIBRARY ANSIBLE_MODULE_UTILS ANSIBLE_ROLES_PATH ANSIBLE_INVENTORY
+unset ANSIBLE_COLLECTIONS_PATH ANSIBLE_COLLECTIONS_PATHS
 
 say() { printf '==> %s\n' "$*"; }
-
-# Python compiles what it runs once, and not among the files of the collection.
-compile_in_cache() {
-  unset PYTHONDONTWRITEBYTECODE
-  export PYTHONPYCACHEPREFIX=$cache/pycache
-}
 
 die() {
   printf 'error: %s\n' "$*" >&2
