@@ -8,8 +8,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ..module_utils._mig.errors import InfeasibleError, LayoutError
 from ..module_utils._mig.explain import refusal
 from ..module_utils._mig.model import Board
