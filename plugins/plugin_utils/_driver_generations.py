@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ._driver_error import DriverRefusal
+from ._refusal import Refusal
 
 OPEN = "open"
 PROPRIETARY = "proprietary"
@@ -54,13 +54,13 @@ def modules(found: t.Sequence[Found]) -> t.Tuple[str, ...]:
     """The kernel modules that run every one of these GPUs, those to prefer first."""
     for gpu in found:
         if not gpu.generation.modules:
-            raise DriverRefusal(
+            raise Refusal(
                 "%s is of generation %s, which no driver of branch 515 or later runs; take it out of the node"
                 % (gpu.title, gpu.generation.name)
             )
     common = tuple(each for each in (OPEN, PROPRIETARY) if all(each in gpu.generation.modules for gpu in found))
     if not common:
-        raise DriverRefusal(
+        raise Refusal(
             "no kernel module runs all GPUs of the node: "
             + "; ".join(
                 "%s (%s) needs the %s one" % (gpu.title, gpu.generation.name, gpu.generation.modules[0])
@@ -76,12 +76,12 @@ def check_branch(found: t.Sequence[Found], branch: int) -> None:
     for gpu in found:
         oldest, newest = gpu.generation.oldest_branch, gpu.generation.newest_branch
         if branch < oldest:
-            raise DriverRefusal(
+            raise Refusal(
                 "%s (%s) needs branch %d or later, and branch %d would be installed; set nvidia_driver_branch"
                 % (gpu.title, gpu.generation.name, oldest, branch)
             )
         if newest is not None and branch > newest:
-            raise DriverRefusal(
+            raise Refusal(
                 "%s (%s) is run by branches up to %d only, and branch %d would be installed; set nvidia_driver_branch"
                 % (gpu.title, gpu.generation.name, newest, branch)
             )

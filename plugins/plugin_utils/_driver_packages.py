@@ -12,8 +12,8 @@ import fnmatch
 import re
 import typing as t
 
-from ._driver_error import DriverRefusal
 from ._driver_plan import check_minimum, numbers
+from ._refusal import Refusal
 
 Data = t.Dict[str, t.Any]
 
@@ -187,7 +187,7 @@ def choose(
     _refuse_locks(locks, {*plan["packages"], *now["driver"]} - set(independent), version)
     headers = plan["headers"]
     if headers in now["missing"] and not offered.get(headers):
-        raise DriverRefusal(
+        raise Refusal(
             "%s runs kernel %s, and its package sources offer no %s, which the kernel module is built with: upgrade the "
             "kernel and reboot first" % (plan["host"], plan["kernel"], headers)
         )
@@ -205,7 +205,7 @@ def choose(
         else:
             install.append(name)
     if lacking:
-        raise DriverRefusal(
+        raise Refusal(
             "driver %s cannot be installed as a whole: %s; check nvidia_driver_version, nvidia_driver_branch and the "
             "package sources of the node" % (version, "; ".join(lacking))
         )
@@ -226,7 +226,7 @@ def _newest(offered: t.Mapping[str, t.Sequence[str]], plan: Data, independent: t
         common = fitting if common is None else common & fitting
     if common:
         return max(common, key=numbers)
-    raise DriverRefusal(
+    raise Refusal(
         "the package sources of the node offer no driver of branch %s as a whole: %s; check nvidia_driver_branch, "
         "nvidia_driver_source and the node's package sources (on Debian the components contrib, non-free and "
         "non-free-firmware)" % (plan["branch"], "; ".join(told) or "none of %s is there" % ", ".join(plan["packages"]))
@@ -243,7 +243,7 @@ def _refuse_holds(packages: t.Sequence[Data], version: str, own: t.Sequence[str]
         and is_driver(package["name"])
     ]
     if foreign:
-        raise DriverRefusal(
+        raise Refusal(
             "somebody holds %s, which stands in the way of driver %s; release them (apt-mark unhold) or ask for that "
             "version in nvidia_driver_version" % (", ".join(foreign), version)
         )
@@ -259,7 +259,7 @@ def _refuse_locks(locks: t.Sequence[str], names: t.Collection[str], version: str
             if rest and excluded == fnmatch.fnmatchcase(version, rest.group(1)):
                 foreign.append(lock)
     if foreign:
-        raise DriverRefusal(
+        raise Refusal(
             "somebody locks %s, which stands in the way of driver %s; release them (dnf versionlock delete) or ask for "
             "that version in nvidia_driver_version" % (", ".join(dict.fromkeys(foreign)), version)
         )

@@ -12,8 +12,8 @@ import re
 import typing as t
 
 from . import _boards, _driver_generations
-from ._driver_error import DriverRefusal
 from ._driver_generations import OPEN, PROPRIETARY, Found
+from ._refusal import Refusal
 
 Data = t.Dict[str, t.Any]
 
@@ -43,7 +43,7 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
     build = _build(table, node, modules, wanted, notices)
     fabric = _fabric_manager(node, found, wanted, notices)
     if fabric and source.get("fabric_manager_needs_server") and not wanted["server"]:
-        raise DriverRefusal(
+        raise Refusal(
             "the node has NVSwitches, and %s's fabric manager fits the server series only; "
             "set nvidia_driver_server to true" % table["title"]
         )
@@ -58,7 +58,7 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
         *(source["persistenced"] if wanted["persistenced"] else ()),
     ]
     if fabric and not source.get("fabric_manager"):
-        raise DriverRefusal(
+        raise Refusal(
             "the node has NVSwitches, and %s has no fabric manager; set nvidia_driver_source to cuda_repository"
             % table["title"]
         )
@@ -94,7 +94,7 @@ def check_minimum(minimum: t.Optional[str], board: t.Optional[str], version: str
         return
     have, need = numbers(version), numbers(minimum)
     if (have < need) if whole else (have[0] < need[0]):
-        raise DriverRefusal(
+        raise Refusal(
             "%s needs driver %s or later, and %s would be installed; set nvidia_driver_branch%s"
             % (board, minimum, version, " or nvidia_driver_version" if whole else "")
         )
@@ -107,7 +107,7 @@ def numbers(version: str) -> t.Tuple[int, ...]:
 def _source(table: Data, wanted: Data) -> Data:
     source: t.Optional[Data] = table["sources"].get(wanted["source"])
     if source is None:
-        raise DriverRefusal(
+        raise Refusal(
             "%s has no NVIDIA driver of its own; set nvidia_driver_source to cuda_repository" % table["title"]
         )
     return source
@@ -125,7 +125,7 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
         title = "GPU %s (%s)" % (gpu["pci_bus_id"], gpu.get("name") or "PCI device %s" % gpu["pci_device_id"])
         found.append(Found(title, _driver_generations.generation(gpu["pci_device_id"])))
     if not found:
-        raise DriverRefusal(
+        raise Refusal(
             "there is no NVIDIA GPU on the PCI bus; take the node out of the group, or name the boards that it will "
             "have in nvidia_driver_boards"
         )
@@ -136,13 +136,13 @@ def _branch(table: Data, source: Data, wanted: Data, notices: t.List[str]) -> Da
     """What the branch asked for truly gives here."""
     asked = str(wanted["branch"])
     if not asked.isdigit() or int(asked) < _OLDEST_BRANCH:
-        raise DriverRefusal("nvidia_driver_branch is %r; it must be a number from %d on" % (asked, _OLDEST_BRANCH))
+        raise Refusal("nvidia_driver_branch is %r; it must be a number from %d on" % (asked, _OLDEST_BRANCH))
     known: t.Optional[t.Dict[str, Data]] = source["branches"]
     if known is None:
         branch: Data = {"gives": asked}
     elif asked not in known:
         own = sorted({each["gives"] for each in known.values()})
-        raise DriverRefusal(
+        raise Refusal(
             "%s itself has no branch %s, but %s; set nvidia_driver_branch to one of these, or nvidia_driver_source to "
             "cuda_repository" % (table["title"], asked, ", ".join(own))
         )
@@ -154,22 +154,22 @@ def _branch(table: Data, source: Data, wanted: Data, notices: t.List[str]) -> Da
             % (asked, table["title"], branch["gives"])
         )
     if wanted["server"] and branch.get("server") is False:
-        raise DriverRefusal(
+        raise Refusal(
             "%s has no server series of branch %s; set nvidia_driver_server to false" % (table["title"], asked)
         )
     if not wanted["server"] and branch.get("server") == "only":
-        raise DriverRefusal(
+        raise Refusal(
             "%s has branch %s as server series only; set nvidia_driver_server to true" % (table["title"], asked)
         )
     version = wanted["version"]
     if version:
         if not _VERSION.match(version):
-            raise DriverRefusal(
+            raise Refusal(
                 "nvidia_driver_version is %r; it must be a driver's version such as 580.126.20, without what the "
                 "package adds" % version
             )
         if version.split(".")[0] != branch["gives"]:
-            raise DriverRefusal(
+            raise Refusal(
                 "nvidia_driver_version %s is not of branch %s, which nvidia_driver_branch %s gives on %s"
                 % (version, branch["gives"], asked, table["title"])
             )
@@ -185,14 +185,14 @@ def _modules(found: t.Sequence[Found], branch: Data, table: Data, wanted: Data) 
     if number >= _OPEN_ONLY and PROPRIETARY in possible:
         possible.remove(PROPRIETARY)
     if not possible:
-        raise DriverRefusal(
+        raise Refusal(
             "branch %s has no kernel module on %s that runs %s; choose another branch or nvidia_driver_source"
             % (branch["gives"], table["title"], ", ".join(gpu.title for gpu in found))
         )
     if asked == "auto":
         return possible[0] if len(possible) == 1 or number >= _OPEN_BY_DEFAULT else PROPRIETARY
     if asked not in possible:
-        raise DriverRefusal(
+        raise Refusal(
             "nvidia_driver_kernel_modules is %s, but with branch %s only the %s kernel module runs %s; "
             "set it to auto" % (asked, branch["gives"], possible[0], ", ".join(gpu.title for gpu in found))
         )
@@ -207,7 +207,7 @@ def _build(table: Data, node: Data, modules: str, wanted: Data, notices: t.List[
     can = "prebuilt" in source["packages"][wanted["flavour"]] and _UBUNTU_KERNEL.search(node["kernel"]) is not None
     asked: str = wanted["module_build"]
     if asked == "prebuilt" and not can:
-        raise DriverRefusal(
+        raise Refusal(
             "nobody builds modules for kernel %s on %s beforehand; set nvidia_driver_module_build to dkms"
             % (node["kernel"], table["title"])
         )
@@ -289,7 +289,7 @@ def _kernel_meta(table: Data, node: Data) -> str:
 def _repository(table: Data, node: Data) -> Data:
     architecture = table["architectures"].get(node["architecture"])
     if architecture is None:
-        raise DriverRefusal(
+        raise Refusal(
             "NVIDIA's repository has nothing for %s; it knows %s"
             % (node["architecture"], ", ".join(sorted(table["architectures"])))
         )

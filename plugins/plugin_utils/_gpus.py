@@ -14,7 +14,8 @@ from ..module_utils._mig import instances
 from ..module_utils._mig import profile as names
 from ..module_utils._mig.board import ci_places
 from ..module_utils._mig.compute import pack
-from ..module_utils._mig.errors import LayoutError
+from ..module_utils._mig.errors import InfeasibleError, LayoutError
+from ..module_utils._mig.explain import refusal
 from ..module_utils._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Profile, Target
 from . import _boards
 
@@ -27,8 +28,12 @@ def is_fact(value: object) -> bool:
 
 
 def target(mig_devices: object, board: Board) -> Target:
-    """The value of ``mig_devices`` on a board."""
-    return instances.resolve(instances.parse(mig_devices), board)
+    """The value of ``mig_devices`` on a board, refused where its instances cannot all exist there at once."""
+    found = instances.resolve(instances.parse(mig_devices), board)
+    why = refusal(board, found.instances)
+    if why is not None:
+        raise InfeasibleError("%s: %s" % (board.model, why))
+    return found
 
 
 def board_of(fact: Fact, name: str | None = None) -> Board:

@@ -8,12 +8,11 @@
 
 from __future__ import annotations
 
-from ..module_utils._mig.errors import InfeasibleError, LayoutError
-from ..module_utils._mig.explain import refusal
+from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.model import Board
 from ..module_utils._mig.plan import plan
 from ..module_utils._mig.render import Row, draw, row, row_after
-from . import _boards, _gpus
+from . import _gpus
 
 
 def of(value: object, board: str | None = None, width: int | None = None) -> str:
@@ -38,9 +37,5 @@ def _row(fact: _gpus.Fact, board: str | None) -> Row:
 
 
 def _planned(mig_devices: object, name: str) -> Row:
-    board = _boards.load(name)
-    target = _gpus.target(mig_devices, board)
-    why = refusal(board, target.instances)
-    if why is not None:
-        raise InfeasibleError("%s: %s" % (board.model, why))
-    return row_after(plan(_gpus.from_board(name), target))._replace(label=(board.model,))
+    gpu = _gpus.from_board(name)
+    return row_after(plan(gpu, _gpus.target(mig_devices, gpu.board)))._replace(label=(gpu.board.model,))

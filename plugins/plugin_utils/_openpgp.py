@@ -19,10 +19,6 @@ _PUBLIC_KEY = 6
 _BEGIN = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 
 
-class KeyProblem(Refusal):
-    """These are not public keys."""
-
-
 def fingerprints(content: bytes) -> t.List[str]:
     """Of every primary key in a file, armoured or not: 40 hexadecimal digits (version 4 keys)."""
     found = []
@@ -32,9 +28,9 @@ def fingerprints(content: bytes) -> t.List[str]:
                 digest = hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body, usedforsecurity=False)
                 found.append(digest.hexdigest().upper())
     except IndexError as error:
-        raise KeyProblem("it is cut off") from error
+        raise Refusal("it is cut off") from error
     if not found:
-        raise KeyProblem("there is no OpenPGP public key in it")
+        raise Refusal("there is no OpenPGP public key in it")
     return found
 
 
@@ -51,7 +47,7 @@ def _binary(content: bytes) -> bytes:
     try:
         return base64.b64decode("".join(body), validate=True)
     except binascii.Error as error:
-        raise KeyProblem("its armour is damaged: %s" % error) from error
+        raise Refusal("its armour is damaged: %s" % error) from error
 
 
 def _packets(content: bytes) -> t.Iterator[t.Tuple[int, bytes]]:
@@ -60,7 +56,7 @@ def _packets(content: bytes) -> t.Iterator[t.Tuple[int, bytes]]:
     while position < len(content):
         header = content[position]
         if not header & 0x80:
-            raise KeyProblem("it is neither an armoured nor a binary OpenPGP file")
+            raise Refusal("it is neither an armoured nor a binary OpenPGP file")
         position += 1
         if header & 0x40:
             tag = header & 0x3F
@@ -72,11 +68,11 @@ def _packets(content: bytes) -> t.Iterator[t.Tuple[int, bytes]]:
             elif first == 255:
                 length, position = int.from_bytes(content[position + 1 : position + 5], "big"), position + 5
             else:
-                raise KeyProblem("it holds a packet of unknown length, which no public key has")
+                raise Refusal("it holds a packet of unknown length, which no public key has")
         else:
             tag, size = (header & 0x3C) >> 2, 1 << (header & 0x03)
             if size == 8:
-                raise KeyProblem("it holds a packet of unknown length, which no public key has")
+                raise Refusal("it holds a packet of unknown length, which no public key has")
             length, position = int.from_bytes(content[position : position + size], "big"), position + size
         yield tag, content[position : position + length]
         position += length

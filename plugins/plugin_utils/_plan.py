@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..module_utils._mig.errors import InfeasibleError, LayoutError
-from ..module_utils._mig.explain import refusal
+from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.model import Gpu
 from ..module_utils._mig.plan import plan
 from ..module_utils._mig.render import describe_operation, plan_diff
@@ -20,11 +19,7 @@ from . import _boards, _gpus, _instances
 
 def of(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
     gpu = _gpu(current, board)
-    target = _gpus.target(wanted, gpu.board)
-    why = refusal(gpu.board, target.instances)
-    if why is not None:
-        raise InfeasibleError("%s: %s" % (gpu.board.model, why))
-    found = plan(gpu, target)
+    found = plan(gpu, _gpus.target(wanted, gpu.board))
     return {
         "changed": found.changes,
         "kept": [_instances.after(kept) for kept in found.kept],
