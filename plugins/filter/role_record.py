@@ -10,8 +10,8 @@ short_description: What a role noted on a node, from the file that it left there
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Reads what the role P(gpufleet.node.nvidia_driver#role) writes to C(nvidia_driver_record). A file that was not written by
-    it, or was cut short, is refused with its name and what to do.
+  - Reads what the roles P(gpufleet.node.nvidia_driver#role) and P(gpufleet.node.nvidia_container_toolkit#role) note on a
+    node. A file that was not written by them, or was cut short, is refused with its name and what to do.
 positional: _input, path
 options:
   _input:
@@ -53,7 +53,7 @@ def role_record(content: str, path: str) -> dict[str, t.Any]:
         _check(record)
     except (ValueError, RecursionError) as error:
         raise AnsibleFilterError(
-            "%s is not what the role nvidia_driver wrote (%s). Move it away and run this again; what the role installed "
+            "%s is not what the collection's role wrote (%s). Move it away and run this again; what the role installed "
             "before then will stay when it is undone" % (path, error)
         ) from None  # Ansible would say it twice
     return t.cast("dict[str, t.Any]", record)
