@@ -53,7 +53,7 @@ def role_record(content: str, path: str) -> dict[str, t.Any]:
         _check(record)
     except (ValueError, RecursionError) as error:
         raise AnsibleFilterError(
-            "%s is not what the collection's role wrote (%s). Move it away and run this again; what the role installed "
+            "%s is not what a role of gpufleet.node wrote (%s). Move it away and run this again; what the role installed "
             "before then will stay when it is undone" % (path, error)
         ) from None  # Ansible would say it twice
     return t.cast("dict[str, t.Any]", record)

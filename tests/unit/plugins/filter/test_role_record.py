@@ -36,5 +36,5 @@ def test_no_file() -> None:
 def test_anything_else_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(AnsibleFilterError) as error:
         role_record(encoded(text) or "IA==", PATH)
-    assert PATH + " is not what the collection's role wrote" in str(error.value)
+    assert PATH + " is not what a role of gpufleet.node wrote" in str(error.value)
     assert "Move it away" in str(error.value)
