@@ -135,7 +135,7 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
 def _branch(table: Data, source: Data, wanted: Data, notices: t.List[str]) -> Data:
     """What the branch asked for truly gives here."""
     asked = str(wanted["branch"])
-    if not asked.isdigit() or int(asked) < _OLDEST_BRANCH:
+    if not (asked.isascii() and asked.isdigit()) or int(asked) < _OLDEST_BRANCH:
         raise Refusal("nvidia_driver_branch is %r; it must be a number from %d on" % (asked, _OLDEST_BRANCH))
     known: t.Optional[t.Dict[str, Data]] = source["branches"]
     if known is None:

@@ -76,7 +76,8 @@ def _model_of(gpu: _gpus.Fact) -> str | None:
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?")
 
-_BATCH = re.compile("[0-9]+%?")  # as Ansible's serial takes it
+# As Ansible's serial takes it. To that, 0 is all hosts at once.
+_BATCH = re.compile("0*([1-9][0-9]*|([1-9][0-9]?|100)%)")
 
 _LONGEST = 10**9  # seconds; what has to wait longer is a mistake, and systemd takes no more than 64 bits of microseconds
 
@@ -101,8 +102,10 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _LONGEST))
         elif name in ("gpu_node_batches", "nvidia_mig_serial"):
             sizes = value if isinstance(value, (list, tuple)) else [value]
-            if not all(_BATCH.fullmatch(str(size)) for size in sizes):
-                problems.append("%s is %s: give numbers of hosts or percentages" % (name, _shown(value)))
+            if not sizes or not all(_BATCH.fullmatch(str(size)) for size in sizes):
+                problems.append(
+                    "%s is %s: give numbers of hosts or percentages, from 1 or 1%% to 100%%" % (name, _shown(value))
+                )
         elif name == "gpu_node_hostname" and value and not _is_host_name(value):
             problems.append("%s is %r, which cannot be the name of a host" % (name, str(value)))
         elif name == "gpu_node_hosts_entries":
@@ -149,14 +152,20 @@ def _of_hosts_entry(entry: object) -> list[str]:
     if not isinstance(entry, dict):
         return []  # the argument specification says so
     problems = []
+    address = str(entry.get("address"))
     try:
-        ipaddress.ip_address(str(entry.get("address")))
+        ipaddress.ip_address(address)
     except ValueError:
-        problems.append("%r is no address" % str(entry.get("address")))
+        problems.append("%r is no address" % address)
+    else:
+        if not address.isprintable() or " " in address:  # behind a %, ipaddress lets anything pass
+            problems.append("%r is no address" % address)
     names = entry.get("names")
     if not names:
         problems.append("no names")
-    elif isinstance(names, (list, tuple)):
+    elif not isinstance(names, (list, tuple)):
+        problems.append("names is %s: give a list" % _shown(names))
+    else:
         problems.extend("%r cannot be the name of a host" % str(each) for each in names if not _is_host_name(each))
     return problems
 
@@ -245,7 +254,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     """The numbers that a version begins with: of a package's version those of the driver."""
     out = []
     for part in version.split("-")[0].split("."):
-        if not part.isdigit():
+        if not (part.isascii() and part.isdigit()):
             break
         out.append(int(part))
     return tuple(out)
