@@ -20,6 +20,8 @@ Data = t.Dict[str, t.Any]
 _OLDEST_BRANCH = 515  # the first with open kernel modules
 _OPEN_BY_DEFAULT = 560  # NVIDIA's own default since this branch
 _OPEN_ONLY = 620  # the first without proprietary modules
+# No option, pattern or version.
+_PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")
 _UNSUFFIXED = 590  # from here on the vendor's packages carry no branch in their names
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 # The kernels whose modules Ubuntu builds and signs.
@@ -53,7 +55,7 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
             "Kernel %s is not one of %s's: its headers, which DKMS needs, have to be there already."
             % (node["kernel"], table["title"])
         )
-    packages = wanted["packages"] or [
+    packages = _own(wanted["packages"]) or [
         *source["packages"][wanted["flavour"]][build],
         *(source["persistenced"] if wanted["persistenced"] else ()),
     ]
@@ -320,6 +322,14 @@ def _model(pci_device_id: str) -> t.Optional[str]:
         return str(_boards.data(pci_device_id)["model"])
     except _boards.BoardError:
         return None  # a GPU without MIG
+
+
+def _own(names: t.Sequence[object]) -> t.List[str]:
+    """Packages that the inventory names, none of which a package manager could take for an option or a pattern."""
+    for name in names:
+        if not _PACKAGE.fullmatch(str(name)) or name is None:
+            raise Refusal("nvidia_driver_packages names %r, which cannot be a package" % (name if name is None else str(name)))
+    return [str(name) for name in names]
 
 
 def _fill(name: str, words: t.Mapping[str, str]) -> str:

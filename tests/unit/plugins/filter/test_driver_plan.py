@@ -134,6 +134,18 @@ def test_prebuilt_modules_need_no_headers() -> None:
     assert plan("ubuntu_24.04", source="distribution")["headers"] is None
 
 
+@pytest.mark.parametrize("name", [None, "", "a b; rm", "--purge", "nvidia*", "nvidia-{branch}"])
+def test_what_cannot_be_a_package_is_refused(name: t.Optional[str]) -> None:
+    with pytest.raises(AnsibleFilterError, match="nvidia_driver_packages names"):
+        plan("debian_12", packages=["nvidia-smi", name])
+
+
+@pytest.mark.parametrize("branch", ["５８０", "58²", "-580", ""])
+def test_a_branch_is_a_number(branch: str) -> None:
+    with pytest.raises(AnsibleFilterError, match="nvidia_driver_branch is"):
+        plan("debian_12", branch=branch)
+
+
 def test_packages_of_one_s_own_replace_the_table_s() -> None:
     assert plan("debian_12", packages=["mine", "nvidia-smi"])["packages"] == ["mine", "nvidia-smi"]
 
