@@ -79,6 +79,10 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za
 # As Ansible's serial takes it. To that, 0 is all hosts at once.
 _BATCH = re.compile("0*([1-9][0-9]*|([1-9][0-9]?|100)%)")
 
+_UNIT = re.compile(
+    r"[A-Za-z0-9:_.\\@-]+\.(automount|device|mount|path|scope|service|slice|socket|swap|target|timer)"
+)
+
 _LONGEST = 10**9  # seconds; what has to wait longer is a mistake, and systemd takes no more than 64 bits of microseconds
 
 
@@ -106,6 +110,10 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 problems.append(
                     "%s is %s: give numbers of hosts or percentages, from 1 or 1%% to 100%%" % (name, _shown(value))
                 )
+        elif name in ("nvidia_mig_boot_after", "nvidia_mig_boot_before"):
+            wrong = [each for each in value if not (isinstance(each, str) and _UNIT.fullmatch(each))]
+            if wrong:  # systemd would leave it out, and say so in the journal alone
+                problems.append("%s names %s: give units by their whole names, as kubelet.service" % (name, _shown(wrong[0])))
         elif name == "gpu_node_hostname" and value and not _is_host_name(value):
             problems.append("%s is %r, which cannot be the name of a host" % (name, str(value)))
         elif name == "gpu_node_hosts_entries":
