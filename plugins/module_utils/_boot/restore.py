@@ -178,6 +178,7 @@ def _read(driver: Driver, report: Report) -> t.Tuple[t.List[Gpu], bool]:
     """The GPUs that can be read, and whether these are all."""
     gpus: t.List[Gpu] = []
     number = driver.count()
+    driver.prefetch()
     for index in range(number):
         try:
             gpus.append(driver.read(index))

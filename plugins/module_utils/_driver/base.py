@@ -56,6 +56,9 @@ class Driver(t.Protocol):
     def versions(self) -> Versions:
         """Driver, CUDA and NVML versions."""
 
+    def prefetch(self) -> None:
+        """Ask about all GPUs at once where that costs less; the next ``read`` of each may use it, once. Never raises."""
+
     def identify(self, index: int) -> Gpu:
         """The GPU's identity and mode alone, which any user may read: no profiles, instances or processes."""
 

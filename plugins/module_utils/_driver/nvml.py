@@ -82,6 +82,9 @@ class NvmlDriver:
                 nvml=self._optional("nvmlSystemGetNVMLVersion"),
             )
 
+    def prefetch(self) -> None:
+        """Asking one by one costs nothing more."""
+
     def identify(self, index: int) -> Gpu:
         """Identity and mode alone, which any user may read: no profiles, instances or processes."""
         with self._gate.passing():

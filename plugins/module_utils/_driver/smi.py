@@ -12,12 +12,13 @@ the numbers of profile constants (nothing but NVML itself needs them).
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 import typing as t
 
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
-from . import architecture, errors, names, smi_log, smi_tables
+from . import architecture, errors, names, smi_glance, smi_log, smi_tables
 from .base import CiProfile, Versions
 from .boards import board_of
 from .command import Result, Runner
@@ -58,6 +59,7 @@ class SmiDriver:
         # Immutable while the MIG mode lasts, and the same for GPUs of a kind, which are asked once: a call takes long.
         self._boards: t.Dict[_Kind, t.Optional[Board]] = {}
         self._ci_profiles: t.Dict[t.Tuple[_Kind, int], t.Tuple[CiProfile, ...]] = {}
+        self._glances: t.Dict[int, smi_glance.Glance] = {}
 
     def open(self) -> None:
         argv = ["--query-gpu=index,uuid,compute_cap", "--format=csv,noheader"]
@@ -85,16 +87,27 @@ class SmiDriver:
     def versions(self) -> Versions:
         if not self._gpus:
             return Versions()
-        log = self._log(0)
+        log = self._glances[0].log if 0 in self._glances else self._log(0)
         return Versions(driver=log.driver, cuda=log.cuda)
 
     def identify(self, index: int) -> Gpu:
         """Identity and mode alone, which any user may read: no profiles, instances or processes."""
         return self._gpu(index, self._log(index))
 
+    def prefetch(self) -> None:
+        self._glances = {}
+        if len(self._gpus) > 1:
+            # Where that fails, reading one by one tells what is wrong with which.
+            with contextlib.suppress(DriverError):
+                self._glances = smi_glance.take([gpu.uuid for gpu in self._gpus], self._ask)
+
     def read(self, index: int) -> Gpu:
+        glance = self._glances.pop(index, None)
         try:
-            return self._read(index)
+            if glance is not None:
+                with contextlib.suppress(DriverError):  # it was no longer true; what is, the GPU itself tells
+                    return self._read(index, glance)
+            return self._read(index, smi_glance.Glance(self._log(index)))
         except DriverError:
             self._forget()  # what is remembered may be what was wrong
             raise
@@ -134,20 +147,21 @@ class SmiDriver:
         self._forget()
         reset(self._run, self._uuid(index))
 
-    def _read(self, index: int) -> Gpu:
-        log = self._log(index)
+    def _read(self, index: int, glance: smi_glance.Glance) -> Gpu:
+        log = glance.log
         gpu = self._gpu(index, log)._replace(processes=self._processes(log))
         if not gpu.mig_capable:
             return gpu
         board = self._board(gpu)
         if board is None:
             return gpu
-        instances = self._instances(gpu, log) if gpu.mode_current else ()
+        instances = self._instances(gpu, glance) if gpu.mode_current else ()
         return gpu._replace(board=board, profiles_known=True, instances=instances)
 
     def _forget(self) -> None:
         self._boards.clear()
         self._ci_profiles.clear()
+        self._glances = {}
 
     def _uuid(self, index: int) -> str:
         if not 0 <= index < len(self._gpus):
@@ -155,8 +169,7 @@ class SmiDriver:
         return self._gpus[index].uuid
 
     def _log(self, index: int) -> smi_log.Log:
-        argv = ["-q", "-x", "-i", self._uuid(index)]
-        return self._parsed(argv, self._checked(argv), smi_log.parse)
+        return self._ask(["-q", "-x", "-i", self._uuid(index)], smi_log.parse)
 
     def _gpu(self, index: int, log: smi_log.Log) -> Gpu:
         capable = log.mode_current is not None
@@ -203,14 +216,14 @@ class SmiDriver:
             self._boards[key] = board_of(gpu.name, [_profile(row, places) for row in rows])
         return self._boards[key]
 
-    def _instances(self, gpu: Gpu, log: smi_log.Log) -> t.Tuple[GpuInstance, ...]:
+    def _instances(self, gpu: Gpu, glance: smi_glance.Glance) -> t.Tuple[GpuInstance, ...]:
         index = gpu.index
-        rows: t.List[smi_tables.InstanceRow] = self._listing(index, ["-lgi"], smi_tables.instances)
+        rows = glance.instances or self._listing(index, ["-lgi"], smi_tables.instances)
         if not rows:
             return ()
-        inside: t.List[smi_tables.ComputeRow] = self._listing(index, ["-lci"], smi_tables.compute_instances)
+        inside = glance.compute_instances or self._listing(index, ["-lci"], smi_tables.compute_instances)
         kinds = self._kinds(gpu, rows, inside)
-        uuids = self._mig_uuids(index, log) if inside else {}
+        uuids = self._mig_uuids(glance) if inside else {}
         listed = {(row.gi_id, row.id) for row in inside}
         strangers: t.List[t.Any] = sorted(set(uuids) - listed)
         strangers += sorted({row.gi_id for row in inside} - {row.id for row in rows})
@@ -256,12 +269,14 @@ class SmiDriver:
             for each in self._ci_profiles.get((key, row.profile_id), ())
         }
 
-    def _mig_uuids(self, index: int, log: smi_log.Log) -> t.Dict[t.Tuple[int, int], str]:
-        argv = ["-L"]
-        uuids = self._parsed(argv, self._checked(argv), lambda text: smi_tables.mig_devices(text, log.uuid))
+    def _mig_uuids(self, glance: smi_glance.Glance) -> t.Dict[t.Tuple[int, int], str]:
+        log = glance.log
+        listed = glance.listed or self._ask(["-L"], str)
+        uuids = self._parsed(["-L"], listed, lambda text: smi_tables.mig_devices(text, log.uuid))
         return {(device.gi_id, device.ci_id): uuids[device.number] for device in log.devices if device.number in uuids}
 
     def _create(self, index: int, argv: t.List[str]) -> int:
+        self._glances = {}
         result = self._checked(self._on(index, argv))
         created = _CREATED.search(result.out)
         if created is None:
@@ -269,6 +284,7 @@ class SmiDriver:
         return int(created.group(1))
 
     def _destroy(self, index: int, argv: t.List[str]) -> None:
+        self._glances = {}
         result = self._checked(self._on(index, argv))
         if "Successfully destroyed" not in result.out:
             raise _not_understood(self._on(index, argv), result)
@@ -289,10 +305,13 @@ class SmiDriver:
         refused = result.rc not in (0, tolerated) or result.out.startswith("No MIG-enabled devices found")
         if refused or (result.rc != 0 and _NONE_FOUND not in result.out):
             raise failure(_command(argv), result)
-        return self._parsed(argv, result, parse)
+        return self._parsed(argv, result.out, parse)
 
     def _on(self, index: int, argv: t.List[str]) -> t.List[str]:
         return ["mig"] + argv + ["-i", self._uuid(index)]
+
+    def _ask(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T:
+        return self._parsed(argv, self._checked(argv).out, parse)
 
     def _checked(self, argv: t.List[str]) -> Result:
         result = self._try(argv)
@@ -304,9 +323,9 @@ class SmiDriver:
         return self._run(["nvidia-smi"] + argv)
 
     @staticmethod
-    def _parsed(argv: t.List[str], result: Result, parse: t.Callable[[str], _T]) -> _T:
+    def _parsed(argv: t.List[str], text: str, parse: t.Callable[[str], _T]) -> _T:
         try:
-            return parse(result.out)
+            return parse(text)
         except smi_tables.ParseError as error:
             raise DriverError(errors.UNKNOWN, _command(argv), str(error)) from error
 

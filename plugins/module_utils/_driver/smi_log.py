@@ -45,11 +45,20 @@ class Log(t.NamedTuple):
 
 
 def parse(text: str) -> Log:
+    """``-q -x`` of one GPU."""
+    logs = parse_all(text)
+    if len(logs) != 1:
+        raise ParseError("the log shows %d GPUs instead of one" % len(logs))
+    return logs[0]
+
+
+def parse_all(text: str) -> t.List[Log]:
+    """``-q -x``"""
     root = _root(text)
-    gpus = root.findall("gpu")
-    if len(gpus) != 1:
-        raise ParseError("the log shows %d GPUs instead of one" % len(gpus))
-    gpu = gpus[0]
+    return [_log(root, gpu) for gpu in root.findall("gpu")]
+
+
+def _log(root: ElementTree.Element, gpu: ElementTree.Element) -> Log:
     if gpu.find("mig_devices/mig_device") is not None and _mode(gpu, "mig_mode/current_mig") is None:
         raise ParseError("the log shows MIG devices and no MIG mode")
     return Log(

@@ -34,6 +34,7 @@ class ProfileRow(t.NamedTuple):
 
 
 class InstanceRow(t.NamedTuple):
+    gpu: int
     profile_id: int
     id: int
     start: int
@@ -41,6 +42,7 @@ class InstanceRow(t.NamedTuple):
 
 
 class ComputeRow(t.NamedTuple):
+    gpu: int
     gi_id: int
     name: str
     profile_id: int
@@ -60,8 +62,8 @@ class ComputeProfileRow(t.NamedTuple):
 _FRAME = re.compile(r"^\+[-+]*\+$|^\|=+\|$")
 _PROFILE = re.compile(r"^\| +\d+ +(?:MIG )?(\S+) +(\d+) +\d+/(\d+) +(\d+\.\d+) +(?:Yes|No) +(\d+) +(\d+) +(\d+) +\|$")
 _PROFILE_MORE = re.compile(r"^\| +(\d+) +(\d+) +(\d+) +\|$")
-_INSTANCE = re.compile(r"^\| +\d+ +(?:MIG )?\S+ +(\d+) +(\d+) +(\d+):(\d+) +\|$")
-_COMPUTE = re.compile(r"^\| +\d+ +(\d+) +(?:MIG )?(\S+) +(\d+) +(\d+) +(\d+):(\d+) +\|$")
+_INSTANCE = re.compile(r"^\| +(\d+) +(?:MIG )?\S+ +(\d+) +(\d+) +(\d+):(\d+) +\|$")
+_COMPUTE = re.compile(r"^\| +(\d+) +(\d+) +(?:MIG )?(\S+) +(\d+) +(\d+) +(\d+):(\d+) +\|$")
 _COMPUTE_PROFILE = re.compile(r"^\| +\d+ +(\d+) +(?:MIG )?(\S+) +(\d+)\*? +\d+/(\d+) +(\d+) +\d+ +\d+ +\d+ +\|$")
 _COMPUTE_PROFILE_MORE = re.compile(r"^\| +\d+ +\d+ +\|$")
 _PLACEMENTS = re.compile(r"^GPU +\d+ +Profile ID +(\d+) +Placements? *: +\{([\d,]*)\}:(\d+)$")
@@ -98,8 +100,8 @@ def compute_instances(text: str) -> t.List[ComputeRow]:
     """``mig -lci``"""
     found = []
     for row in _matches(_rows(text), _COMPUTE):
-        gi_id, name, profile_id, ci_id, start, size = row.groups()
-        found.append(ComputeRow(int(gi_id), name, int(profile_id), int(ci_id), int(start), int(size)))
+        gpu, gi_id, name, profile_id, ci_id, start, size = row.groups()
+        found.append(ComputeRow(int(gpu), int(gi_id), name, int(profile_id), int(ci_id), int(start), int(size)))
     return found
 
 
@@ -135,6 +137,11 @@ def mig_devices(text: str, gpu_uuid: str) -> t.Dict[int, str]:
         elif current == gpu_uuid:
             found[int(device.group(2))] = device.group(3)
     return found
+
+
+def listed_gpus(text: str) -> t.Dict[int, str]:
+    """``-L``: index of the GPU -> its UUID"""
+    return {int(gpu.group(1)): gpu.group(3) for gpu in map(_LISTED_GPU.match, _lines(text)) if gpu}
 
 
 def mebibytes(gibibytes: str) -> int:

@@ -38,6 +38,7 @@ def plan_node(driver: Driver, layout: Layout, disturb: bool) -> NodePlan:
 
     Raises MigError with what every GPU has against it; BusyError where processes are all that is in the way.
     """
+    driver.prefetch()
     gpus = [driver.read(index) for index in range(driver.count())]
     requests = layout.resolve(gpus)
     plans = []

@@ -66,6 +66,7 @@ def _ask(open_driver: t.Callable[[], Driver]) -> t.Tuple[t.Optional[str], Versio
     """The driver's name, its versions and its GPUs, or why it cannot be asked."""
     try:
         with contextlib.closing(open_driver()) as driver:
+            driver.prefetch()
             return driver.name, driver.versions(), [_read(driver, index) for index in range(driver.count())], None
     except DriverError as error:
         return None, Versions(), [], str(error)

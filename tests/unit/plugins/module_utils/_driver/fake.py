@@ -269,6 +269,9 @@ class FakeDriver:
     def versions(self):
         return Versions("550.163.01", "12.4", "12.550.163.01")
 
+    def prefetch(self):
+        self.calls.append(("prefetch", None))
+
     def read(self, index):
         return self._call("read", index, self.gpus[index].snapshot)
 
@@ -297,7 +300,7 @@ class FakeDriver:
 
     @property
     def writes(self):
-        return [call for call, _index in self.calls if call not in ("read", "compute_profiles")]
+        return [call for call, _index in self.calls if call not in ("prefetch", "read", "compute_profiles")]
 
     def _call(self, name, index, effect):
         if self.before is not None:

@@ -36,10 +36,10 @@ def test_profiles_in_a_wider_table():
 
 
 def test_instances():
-    assert smi_tables.instances(texts.INSTANCES) == [(19, 11, 0, 1), (9, 1, 4, 4)]
+    assert smi_tables.instances(texts.INSTANCES) == [(0, 19, 11, 0, 1), (0, 9, 1, 4, 4)]
     assert smi_tables.compute_instances(texts.COMPUTE_INSTANCES) == [
-        (1, "2c.3g.40gb", 1, 1, 0, 2),
-        (1, "1c.3g.40gb", 0, 0, 2, 1),
+        (0, 1, "2c.3g.40gb", 1, 1, 0, 2),
+        (0, 1, "1c.3g.40gb", 0, 0, 2, 1),
     ]
 
 

@@ -1,0 +1,155 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Of a node with several GPUs, the driver that asks nvidia-smi asks once for all, and sees the same."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver import smi_texts as texts
+
+QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
+BOTH = "-i GPU-aaaa,GPU-bbbb"
+GPU = texts.LOG[texts.LOG.index("    <gpu ") : texts.LOG.index("</nvidia_smi_log>")]
+EMPTY = GPU[: GPU.index("<mig_devices>")] + GPU[GPU.index("<serial>") :]
+
+
+class Node:
+    """Two GPUs, the first of which has instances, and what is asked about them."""
+
+    def __init__(self):
+        self.answers = {
+            QUERY: texts.QUERY,
+            "-q -x": self.log(GPU + EMPTY.replace("GPU-aaaa", "GPU-bbbb")),
+            "-q -x -i GPU-aaaa": self.log(GPU),
+            "-q -x -i GPU-bbbb": self.log(EMPTY.replace("GPU-aaaa", "GPU-bbbb")),
+            "mig -lgip": texts.PROFILES,
+            "mig -lgipp": texts.PLACEMENTS,
+            "mig -lgi " + BOTH: texts.INSTANCES,
+            "mig -lci " + BOTH: texts.COMPUTE_INSTANCES,
+            "mig -lgi -i GPU-aaaa": texts.INSTANCES,
+            "mig -lci -i GPU-aaaa": texts.COMPUTE_INSTANCES,
+            "mig -lgi -i GPU-bbbb": Result(6, "No GPU instances found: Not Found\n", ""),
+            "mig -lcip": texts.COMPUTE_PROFILES,
+            "mig -dgi -gi 1 -i GPU-aaaa": "Successfully destroyed GPU instance ID  1 from GPU  0\n",
+            "-L": texts.LIST[: texts.LIST.index("  MIG 1g.10gb")],
+        }
+        self.asked = []
+
+    @staticmethod
+    def log(gpus):
+        return texts.LOG[: texts.LOG.index("    <gpu ")] + gpus + "</nvidia_smi_log>\n"
+
+    def __call__(self, argv):
+        line = " ".join(argv[1:])
+        self.asked.append(line)
+        known = [line] + [line[: -len(" -i GPU-aaaa")]] * line.startswith(("mig -lgip", "mig -lcip"))
+        answer = next(self.answers[each] for each in known if each in self.answers)
+        return answer if isinstance(answer, Result) else Result(0, answer, "")
+
+
+@pytest.fixture
+def node():
+    return Node()
+
+
+def driver_of(node):
+    driver = SmiDriver(node)
+    driver.open()
+    return driver
+
+
+def both(driver):
+    return [driver.read(0), driver.read(1)]
+
+
+def test_sees_what_is_seen_one_by_one(node):
+    wanted = both(driver_of(node))
+    assert [len(gpu.instances) for gpu in wanted] == [2, 0]
+    node.asked.clear()
+    driver = driver_of(node)
+    driver.prefetch()
+    driver.versions()
+    assert both(driver) == wanted
+    assert node.asked == [
+        *(QUERY, "-q -x", "mig -lgi " + BOTH, "mig -lci " + BOTH, "-L"),
+        *("mig -lgip -i GPU-aaaa", "mig -lgipp -i GPU-aaaa", "mig -lcip -i GPU-aaaa"),
+        "mig -lgi -i GPU-bbbb",  # not in the table: that it is empty, it says itself
+    ]
+
+
+def test_is_used_once(node):
+    driver = driver_of(node)
+    driver.prefetch()
+    driver.read(0)
+    assert "-q -x -i GPU-aaaa" not in node.asked
+    driver.read(0)
+    assert "-q -x -i GPU-aaaa" in node.asked
+
+
+def test_is_forgotten_with_the_first_change(node):
+    driver = driver_of(node)
+    driver.prefetch()
+    driver.destroy_gpu_instance(0, 1)
+    driver.read(1)
+    assert "-q -x -i GPU-bbbb" in node.asked
+
+
+@pytest.mark.parametrize(
+    "line, answer",
+    [
+        ("-q -x", Result(255, "Unable to determine the device handle for GPU0001:00:00.0: Unknown Error\n", "")),
+        ("-q -x", "no XML"),
+        ("-q -x", Node.log(GPU)),  # one is missing
+        ("mig -lgi " + BOTH, Result(6, "No GPU instances found: Not Found\n", "")),
+        ("mig -lgi " + BOTH, "not a table"),
+        ("mig -lci " + BOTH, Result(3, "Failed to display\n", "")),
+        # An instance was destroyed meanwhile.
+        ("mig -lci " + BOTH, texts.COMPUTE_INSTANCES.replace("|   0      1 ", "|   0      7 ")),
+    ],
+)
+def test_what_does_not_fit_together_is_asked_one_by_one(node, line, answer):
+    wanted = both(driver_of(node))
+    node.answers[line] = answer
+    driver = driver_of(node)
+    driver.prefetch()
+    assert both(driver) == wanted
+
+
+def test_an_index_that_leads_elsewhere_meanwhile_is_noticed(node):
+    wanted = both(driver_of(node))
+    whole = dict(node.answers)
+    for line in ("mig -lgi " + BOTH, "mig -lci " + BOTH):
+        node.answers[line] = node.answers[line].replace("|   0 ", "|   1 ")
+    node.answers["-L"] = "".join(
+        "GPU %d: NVIDIA A100 80GB PCIe (UUID: GPU-%s)\n" % (index, uuid) for index, uuid in enumerate(("bbbb", "aaaa"))
+    )
+    driver = driver_of(node)
+    driver.prefetch()
+    node.answers = whole
+    assert both(driver) == wanted
+
+
+def test_gpus_without_instances_are_seen_at_once_too(node):
+    """As after a reboot, or where all were destroyed; nvidia-smi ends with a status that is not 0 then."""
+    none = Result(6, "No GPU instances found: Not Found\n", "")
+    node.answers["-q -x"] = node.log(EMPTY + EMPTY.replace("GPU-aaaa", "GPU-bbbb"))
+    node.answers.update({"mig -lgi " + BOTH: none, "mig -lgi -i GPU-aaaa": none})
+    driver = driver_of(node)
+    driver.prefetch()
+    assert [gpu.instances for gpu in both(driver)] == [(), ()]
+    assert not any(line.startswith("-q -x -i") for line in node.asked)
+
+
+def test_a_gpu_that_cannot_be_read_does_not_hide_the_other(node):
+    lost = Result(255, "Unable to determine the device handle for GPU0001:00:00.0: GPU is lost\n", "")
+    node.answers.update({"-q -x": lost, "-q -x -i GPU-aaaa": lost})
+    driver = driver_of(node)
+    driver.prefetch()
+    with pytest.raises(DriverError):
+        driver.read(0)
+    assert driver.read(1).uuid == "GPU-bbbb"
