@@ -18,6 +18,13 @@ options:
     description: The file's content in base64, as the module C(ansible.builtin.slurp) returns it.
     type: str
     required: true
+  damaged:
+    description:
+      - What a file that holds no public key, or holds a damaged one, leads to.
+      - With V(none) it has no fingerprints; with V(refuse) the filter fails and says what is wrong with it.
+    type: str
+    choices: [refuse, none]
+    default: refuse
 """
 
 EXAMPLES = r"""
@@ -41,10 +48,15 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refus
 
 
 @refusing
-def openpgp_fingerprints(content: str) -> list[str]:
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _openpgp  # see _errors
+def openpgp_fingerprints(content: str, damaged: str = "refuse") -> list[str]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _openpgp, _refusal  # see _errors
 
-    return _openpgp.fingerprints(base64.b64decode(content))
+    try:
+        return _openpgp.fingerprints(base64.b64decode(content))
+    except _refusal.Refusal:
+        if damaged == "none":
+            return []
+        raise
 
 
 class FilterModule:

@@ -72,3 +72,4 @@ def test_a_changed_key_has_another_fingerprint() -> None:
 def test_what_is_no_key_is_refused(content: bytes, words: str) -> None:
     with pytest.raises(AnsibleFilterError, match=words):
         openpgp_fingerprints(encoded(content))
+    assert openpgp_fingerprints(encoded(content), damaged="none") == []
