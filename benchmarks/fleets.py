@@ -73,17 +73,17 @@ def of_machines(count: int) -> Iterator[Fleet]:
         url = lab("serve").splitlines()[-1]
         lab("up", *names, "--image", "bookworm", "--board", "%s:%d" % (BOARDS[0], len(BOARDS)))
         hosts = {name: {"ansible_host": (STATE / "nodes" / name / "address").read_text()} for name in names}
-        key = json.loads((STATE / "www" / "keys.json").read_text())["main"]["checksum"]
+        key = json.loads((STATE / "www" / "keys.json").read_text())["main"]["fingerprint"]
         variables = {
             "ansible_user": "root",
             "ansible_ssh_private_key_file": str(STATE / "keys" / "ssh"),
             "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
             "ansible_python_interpreter": "/usr/bin/python3",
             "nvidia_driver_repository_url": url + "/cuda/debian12/x86_64",
-            "nvidia_driver_repository_key_checksum": key,
+            "nvidia_driver_repository_key_fingerprint": key,  # as the vendor's keys are known
             "nvidia_container_toolkit_repository_url": url + "/toolkit/stable",
             "nvidia_container_toolkit_repository_key": url + "/toolkit/gpgkey",
-            "nvidia_container_toolkit_repository_key_checksum": key,
+            "nvidia_container_toolkit_repository_key_fingerprint": key,
             "nvidia_container_toolkit_install_containerd": True,
         }
         yield Fleet("machines of the test lab, by ssh", hosts, variables, [])
