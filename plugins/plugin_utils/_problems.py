@@ -83,6 +83,11 @@ _UNIT = re.compile(
     r"[A-Za-z0-9:_.\\@-]+\.(automount|device|mount|path|scope|service|slice|socket|swap|target|timer)"
 )
 
+# As get_url takes it: digits, or the address of a file that holds them.
+_CHECKSUM = re.compile(r"sha256:([0-9A-Fa-f]{64}|https?://\S+)|sha384:[0-9A-Fa-f]{96}|sha512:[0-9A-Fa-f]{128}")
+
+_FINGERPRINT = re.compile("[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}")
+
 _LONGEST = 10**9  # seconds; what has to wait longer is a mistake, and systemd takes no more than 64 bits of microseconds
 
 
@@ -114,8 +119,14 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
             wrong = [each for each in value if not (isinstance(each, str) and _UNIT.fullmatch(each))]
             if wrong:  # systemd would leave it out, and say so in the journal alone
                 problems.append("%s names %s: give units by their whole names, as kubelet.service" % (name, _shown(wrong[0])))
+        elif name.endswith("_checksum") and value and not _CHECKSUM.fullmatch(str(value)):
+            problems.append("%s is %s: give it as sha256:, and 64 hexadecimal digits" % (name, _shown(value)))
+        elif name.endswith("_fingerprint") and value and not _FINGERPRINT.fullmatch(re.sub("[ :]", "", str(value))):
+            problems.append("%s is %s: give 40 hexadecimal digits" % (name, _shown(value)))
         elif name == "gpu_node_hostname" and value and not _is_host_name(value):
             problems.append("%s is %r, which cannot be the name of a host" % (name, str(value)))
+        elif name in ("gpu_node_boards", "nvidia_driver_boards"):
+            problems.extend("%s, entry %d: %s" % (name, place, why) for place, why in _of_board_names(value))
         elif name == "gpu_node_hosts_entries":
             for place, entry in enumerate(value, 1):
                 problems.extend("%s, entry %d: %s" % (name, place, reason) for reason in _of_hosts_entry(entry))
@@ -150,6 +161,17 @@ def _number(value: object) -> int | None:
         return None if isinstance(value, bool) else int(str(value))
     except ValueError:
         return None
+
+
+def _of_board_names(names: t.Iterable[object]) -> t.Iterator[tuple[int, str]]:
+    for place, name in enumerate(names, 1):
+        if not isinstance(name, str):
+            yield place, "%s is no name of a board" % _shown(name)
+            continue
+        try:
+            _boards.data(name)
+        except _boards.BoardError as error:
+            yield place, str(error)
 
 
 def _is_host_name(value: object) -> bool:

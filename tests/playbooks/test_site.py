@@ -63,7 +63,7 @@ def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet
 
 
 WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
-    ({"gpu_node_boards": ["A100-80G"]}, "no board is called 'A100-80G'"),
+    ({"gpu_node_boards": ["A100-80G"]}, "gpu_node_boards, entry 1: no board is called 'A100-80G'"),
     ({"gpu_node_boards": ["A100-40GB"]}, "has no profile 3g.40gb"),
     ({"nvidia_mig_layout": [{"devices": [1], "mig_enabled": False}]}, "index 1 matches no GPU"),
     ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
@@ -72,6 +72,7 @@ WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
     ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: 'here' is no address"),
     ({"gpu_node_boards": None}, "gpu_node_boards"),
     ({"gpu_node_boards": {"A100-80GB": 1}}, "gpu_node_boards"),
+    ({"gpu_node_boards": [None]}, "gpu_node_boards, entry 1: null is no name of a board"),
     ({"gpu_node_roles": ["nvidia_mig", "nvidia_mgi"]}, "gpu_node_roles"),
     ({"gpu_node_roles": None}, "gpu_node_roles"),
     ({"nvidia_mig_boot_before": "kubelet.service"}, "nvidia_mig_boot_before is 'kubelet.service': give a list"),

@@ -80,11 +80,12 @@ def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
     By these they are known also after the checkout was deleted and cloned again, which no note in it would survive.
     """
     found = {}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    # A glob of what is in their folders would itself fail where a process ends just then.
+    for number in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            words = path.read_bytes().decode().split("\0")[:-1]
+            words = Path("/proc", number, "cmdline").read_bytes().decode().split("\0")[:-1]
             if module in words and any(Path(word) == place or place in Path(word).parents for word in words):
-                found[int(path.parent.name)] = words
+                found[int(number)] = words
     return found
 
 
