@@ -84,9 +84,11 @@ _UNIT = re.compile(
 )
 
 # As get_url takes it: digits, or the address of a file that holds them.
-_CHECKSUM = re.compile(r"sha256:([0-9A-Fa-f]{64}|https?://\S+)|sha384:[0-9A-Fa-f]{96}|sha512:[0-9A-Fa-f]{128}")
+_CHECKSUM = re.compile(
+    r"sha256:[0-9A-Fa-f]{64}|sha384:[0-9A-Fa-f]{96}|sha512:[0-9A-Fa-f]{128}|sha(256|384|512):(file|ftp|https?)://\S+"
+)
 
-_FINGERPRINT = re.compile("[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}")
+_FINGERPRINT = re.compile("[0-9A-Fa-f]{40}")
 
 _LONGEST = 10**9  # seconds; what has to wait longer is a mistake, and systemd takes no more than 64 bits of microseconds
 
@@ -120,7 +122,7 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
             if wrong:  # systemd would leave it out, and say so in the journal alone
                 problems.append("%s names %s: give units by their whole names, as kubelet.service" % (name, _shown(wrong[0])))
         elif name.endswith("_checksum") and value and not _CHECKSUM.fullmatch(str(value)):
-            problems.append("%s is %s: give it as sha256:, and 64 hexadecimal digits" % (name, _shown(value)))
+            problems.append("%s is %s: give sha256: and 64 hexadecimal digits, or sha384: or sha512: and theirs" % (name, _shown(value)))
         elif name.endswith("_fingerprint") and value and not _FINGERPRINT.fullmatch(re.sub("[ :]", "", str(value))):
             problems.append("%s is %s: give 40 hexadecimal digits" % (name, _shown(value)))
         elif name == "gpu_node_hostname" and value and not _is_host_name(value):

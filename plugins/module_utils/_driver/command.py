@@ -20,6 +20,9 @@ from .remedies import remedy
 _TIMEOUT_SECONDS = 120
 # What changes a GPU waits for it, and must not be cut short.
 _LONG_TIMEOUT_SECONDS = 300
+# What asks about several GPUs at once is asked about each of them again where it gets no answer: at boot there is to be
+# time left for that.
+_SHORT_TIMEOUT_SECONDS = 60
 _CHANGING = {"-mig", "-cgi", "-dgi", "-cci", "-dci", "--gpu-reset"}
 
 
@@ -37,7 +40,7 @@ Runner = t.Callable[[t.Sequence[str]], Result]
 def run(argv: t.Sequence[str]) -> Result:
     """Run without a shell and in the C locale. Raises DriverError where the command does not run at all."""
     command = " ".join(argv)
-    limit = _TIMEOUT_SECONDS if _CHANGING.isdisjoint(argv) else _LONG_TIMEOUT_SECONDS
+    limit = _limit(argv)
     try:
         done = subprocess.run(
             list(argv),
@@ -55,6 +58,13 @@ def run(argv: t.Sequence[str]) -> Result:
     except OSError as error:
         raise DriverError(errors.UNKNOWN, command, str(error)) from error
     return Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def _limit(argv: t.Sequence[str]) -> int:
+    if not _CHANGING.isdisjoint(argv):
+        return _LONG_TIMEOUT_SECONDS
+    several = "-i" not in argv if "-q" in argv else any(word.startswith("GPU-") and "," in word for word in argv)
+    return _SHORT_TIMEOUT_SECONDS if several else _TIMEOUT_SECONDS
 
 
 def missing(command: str) -> DriverError:

@@ -105,8 +105,12 @@ class SmiDriver:
         glance = self._glances.pop(index, None)
         try:
             if glance is not None:
-                with contextlib.suppress(DriverError):  # it was no longer true; what is, the GPU itself tells
+                try:
                     return self._read(index, glance)
+                except DriverError as error:
+                    if error.code == errors.TIMEOUT:  # what hangs would hang once more
+                        raise
+                    # Else it was no longer true. What is, the GPU itself tells.
             return self._read(index, smi_glance.Glance(self._log(index)))
         except DriverError:
             self._forget()  # what is remembered may be what was wrong

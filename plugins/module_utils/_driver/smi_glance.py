@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import smi_log, smi_tables
+from . import errors, smi_log, smi_tables
 from .errors import DriverError
 
 _T = t.TypeVar("_T")
@@ -48,7 +48,9 @@ def take(uuids: t.Sequence[str], ask: Asker) -> t.Dict[int, Glance]:
     try:
         instances = _by_gpu(ask(["mig", "-lgi"] + which, smi_tables.instances))
         inside = _by_gpu(ask(["mig", "-lci"] + which, smi_tables.compute_instances))
-    except DriverError:  # also where none of them has an instance
+    except DriverError as error:  # also where none of them has an instance
+        if error.code == errors.TIMEOUT:
+            raise  # what was said before that may be long ago
         return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
     listed = ask(["-L"], str)
     # The tables name GPUs by index, which is another GPU's where one has fallen off the bus since.

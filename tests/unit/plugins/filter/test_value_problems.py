@@ -72,9 +72,11 @@ def test_values_that_can_work() -> None:
         (
             "nvidia_driver_repository_key_checksum",
             "0" * 64,
-            "nvidia_driver_repository_key_checksum is '%s': give it as sha256:, and 64 hexadecimal digits" % ("0" * 64),
+            "nvidia_driver_repository_key_checksum is '%s': give sha256: and 64 hexadecimal digits" % ("0" * 64),
         ),
-        ("nvidia_driver_repository_key_checksum", "sha256:abc", "give it as sha256:"),
+        ("nvidia_driver_repository_key_checksum", "sha256:abc", "give sha256:"),
+        ("nvidia_driver_repository_key_checksum", "md5:%s" % ("0" * 32), "give sha256:"),
+        ("nvidia_driver_repository_key_fingerprint", "0" * 64, "give 40 hexadecimal digits"),
         ("nvidia_driver_repository_key_fingerprint", "EB69", "is 'EB69': give 40 hexadecimal digits"),
         ("gpu_node_hostname", "-gpu", "gpu_node_hostname is '-gpu', which cannot be the name of a host"),
         ("gpu_node_hostname", "a" * 64, "cannot be the name of a host"),

@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import command, errors
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
@@ -16,6 +19,9 @@ QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
 BOTH = "-i GPU-aaaa,GPU-bbbb"
 GPU = texts.LOG[texts.LOG.index("    <gpu ") : texts.LOG.index("</nvidia_smi_log>")]
 EMPTY = GPU[: GPU.index("<mig_devices>")] + GPU[GPU.index("<serial>") :]
+
+
+HANGS = DriverError(errors.TIMEOUT, "nvidia-smi", "no answer")
 
 
 class Node:
@@ -49,6 +55,8 @@ class Node:
         self.asked.append(line)
         known = [line] + [line[: -len(" -i GPU-aaaa")]] * line.startswith(("mig -lgip", "mig -lcip"))
         answer = next(self.answers[each] for each in known if each in self.answers)
+        if isinstance(answer, DriverError):
+            raise answer
         return answer if isinstance(answer, Result) else Result(0, answer, "")
 
 
@@ -153,3 +161,46 @@ def test_a_gpu_that_cannot_be_read_does_not_hide_the_other(node):
     with pytest.raises(DriverError):
         driver.read(0)
     assert driver.read(1).uuid == "GPU-bbbb"
+
+
+@pytest.mark.parametrize(
+    "hangs, times",
+    [
+        (("-q -x", "-q -x -i GPU-aaaa"), 2),
+        (("mig -lgi " + BOTH, "mig -lgi -i GPU-aaaa"), 2),
+        (("mig -lcip -i GPU-aaaa",), 1),
+    ],
+)
+def test_what_hangs_is_not_waited_for_again_and_again(node, hangs, times):
+    """Once for all, and once for each that does; each time costs a minute or two, and a boot has five."""
+    node.answers.update(dict.fromkeys(hangs, HANGS))
+    driver = driver_of(node)
+    driver.prefetch()
+    with pytest.raises(DriverError) as error:
+        driver.read(0)
+    assert error.value.code == errors.TIMEOUT
+    assert driver.read(1).uuid == "GPU-bbbb"
+    assert sum(line in hangs for line in node.asked) == times
+
+
+@pytest.mark.parametrize(
+    "arguments, seconds",
+    [
+        (["-q", "-x"], 60),
+        (["mig", "-lgi", "-i", "GPU-aaaa,GPU-bbbb"], 60),
+        (["-q", "-x", "-i", "GPU-aaaa"], 120),
+        (["mig", "-lgi", "-i", "GPU-aaaa"], 120),
+        (["-L"], 120),
+        (["mig", "-dgi", "-gi", "1", "-i", "GPU-aaaa"], 300),
+    ],
+)
+def test_a_question_about_all_gpus_leaves_time_for_one_about_each(monkeypatch, arguments, seconds):
+    limits = []
+
+    def done(_argv, **options):
+        limits.append(options["timeout"])
+        return subprocess.CompletedProcess([], 0, b"", b"")
+
+    monkeypatch.setattr(subprocess, "run", done)
+    command.run(["nvidia-smi", *arguments])
+    assert limits == [seconds]
