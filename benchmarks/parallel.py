@@ -34,7 +34,7 @@ def on_node(way: str) -> float:
     from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
-    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 
     driver = NvmlDriver()
     driver.open()
@@ -50,7 +50,7 @@ def on_node(way: str) -> float:
     batches = [plans] if way == "parallel" else [[one] for one in plans]
     started = time.monotonic()
     for batch in batches:
-        failed = [outcome.error for outcome in converge(driver, batch, deferred_plan) if outcome.error]
+        failed = [outcome.error for outcome in converge(driver, batch) if outcome.error]
         if failed:
             raise RuntimeError("; ".join(failed))
     took = time.monotonic() - started

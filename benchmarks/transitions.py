@@ -82,7 +82,7 @@ def on_node() -> dict:
     from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Target
-    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import Plan, deferred_plan, plan
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import Plan, plan
 
     driver = NvmlDriver()
     driver.open()
@@ -90,7 +90,7 @@ def on_node() -> dict:
 
     def carry_out(made: Plan) -> Counter[str]:
         counted = Counted(driver)
-        [outcome] = converge(counted, [made], deferred_plan)
+        [outcome] = converge(counted, [made])
         if outcome.error:
             raise RuntimeError(outcome.error)
         return counted.writes

@@ -97,7 +97,10 @@ options:
     description:
       - Whether a GPU may be reset where a change of MIG mode needs that, as it does on GPUs of the Ampere generation.
       - Only the GPU that needs it is reset, never another one, and never while it has clients.
-      - With V(false) the mode stays pending on such a GPU, and the result says so in RV(reset_required).
+      - With V(false) the result reports such a GPU in RV(reset_required). Nothing is destroyed for a mode change that
+        cannot become active. On a GPU without instances the change is requested, and the driver makes it if the GPU is
+        idle; otherwise it stays pending until the next reset or reboot.
+      - A change that is already pending, and switching MIG mode off on a GPU that holds instances, need V(true).
     type: bool
     default: false
   disturb:
@@ -308,7 +311,7 @@ gpus:
     reset_required:
       description:
         - Whether the GPU must be reset before it has the layout. See O(reset).
-        - Check mode tells it from the processes that the driver lists. Some holders of a GPU, such as
+        - Check mode derives it from the processes that the driver lists. Some holders of a GPU, such as
           C(nvidia-persistenced), are not listed and show only when the mode is changed.
       type: bool
       sample: false
@@ -328,9 +331,16 @@ gpus:
           description: Name of the process.
           type: str
       sample: []
+    retries:
+      description:
+        - Writes that failed without effect, in a way that can pass, and were repeated. The keys are those of
+          RV(operations), with the C(error) beside them.
+      type: list
+      elements: dict
+      sample: []
 operations:
   description:
-    - The writes, in their order on each GPU, those included that put a GPU back after a failure.
+    - The writes, in their order on each GPU, those included that restore a GPU after a failure.
     - In check mode those that would be made.
   returned: always, also on failure once the plan is made
   type: list

@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 
 
 def _directory() -> t.Iterator[Path]:
@@ -31,3 +32,9 @@ def templates() -> t.Iterator[Path]:
 def cases() -> t.Iterator[Path]:
     """Nodes that a test may spoil."""
     yield from _directory()
+
+
+@pytest.fixture(autouse=True)
+def fixture_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes are repeated as often as ever, at once."""
+    monkeypatch.setattr(retry, "PAUSES", (0.0,) * len(retry.PAUSES))

@@ -23,10 +23,12 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import Outcome, converge
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import Outcome
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Placement, Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.stages import converge_node
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "simulator"))
@@ -193,14 +195,17 @@ def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tu
 
     def first(gpu: Gpu, layout: Layout) -> t.Any:
         if layout.mode and not gpu.profiles_known:
-            return deferred_plan(gpu)
-        return plan(gpu, target(gpu, layout))
+            return deferred_plan(gpu, reset)
+        return again(gpu)
+
+    def again(gpu: Gpu) -> t.Any:
+        return plan(gpu, target(gpu, layouts[gpu.index]), reset=reset)
 
     driver.open()
     try:
-        gpus = [driver.read(index) for index in range(driver.count())]
+        gpus = [retry.read(lambda index=index: driver.read(index)) for index in range(driver.count())]
         plans = [first(gpu, layout) for gpu, layout in zip(gpus, layouts)]
-        return converge(driver, plans, lambda gpu: plan(gpu, target(gpu, layouts[gpu.index])), reset)
+        return converge_node(driver, plans, again, reset)
     finally:
         driver.close()
 

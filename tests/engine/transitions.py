@@ -65,7 +65,7 @@ TRANSITIONS = (
     _one("mode on, Hopper", H100, OFF, on(gi("3g.40gb", 4, (1, 1, 1)), gi("1g.10gb"))),
     _one("mode on, late profiles", A100, OFF, on(gi("3g.20gb")), driver="535.261.03", quirks=("profiles-need-mig",)),
     _one("mode on by reset", A100, OFF, on(gi("7g.40gb")), activation="reset", reset=True),
-    _one("mode off", A100, on(gi("3g.20gb", 4), gi("2g.10gb", 0, (1, 1))), OFF),
+    _one("mode off", A100, on(gi("3g.20gb", 4), gi("2g.10gb", 0, (1, 1))), OFF, reset=True),
     _one("mode off, Hopper", H100, on(gi("3g.40gb", 4), gi("2g.20gb", 0)), OFF),
 )
 

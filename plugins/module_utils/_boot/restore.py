@@ -23,9 +23,9 @@ import typing as t
 from .._driver import errors, lock, select
 from .._driver.errors import DriverError
 from .._mig import render
-from .._mig.converge import converge
 from .._mig.errors import MigError
 from .._mig.planning import NodePlan, plan_gpu
+from .._mig.stages import converge_node
 from . import access, settings
 from .report import Report
 
@@ -161,15 +161,15 @@ def _bring(driver: Driver, wanted: Settings, check: bool, report: Report) -> boo
             _tell(report.info, gpu, "not in the layout, left alone")
             continue
         try:
-            plans.append(plan_gpu(gpu, requests[gpu.index], wanted.disturb))
+            plans.append(plan_gpu(gpu, requests[gpu.index], wanted.disturb, wanted.reset))
         except MigError as error:
             _tell(report.error, gpu, "left as it is: %s" % error)
             good = False
     if check:
         checked = [_checked(plan, report) for plan in plans]  # all are told, whatever the first one is
         return all(checked) and good
-    node = NodePlan(tuple(plans), requests, wanted.disturb)
-    outcomes = converge(driver, node.plans, node.replan, wanted.reset)
+    node = NodePlan(tuple(plans), requests, wanted.disturb, wanted.reset)
+    outcomes = converge_node(driver, node.plans, node.replan, wanted.reset)
     done = [_done(outcome, report) for outcome in outcomes]
     return all(done) and good
 
@@ -188,7 +188,7 @@ def _read(driver: Driver, report: Report) -> t.Tuple[t.List[Gpu], bool]:
 
 
 def _checked(plan: Plan, report: Report) -> bool:
-    good = not plan.changes and not plan.waiting
+    good = not plan.changes and not plan.blocked
     if good:
         _tell(report.info, plan.gpu, "as wanted")
     else:

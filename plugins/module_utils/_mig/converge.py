@@ -17,28 +17,27 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .._driver import errors as codes
 from .._driver.errors import DriverError
-from . import words
+from . import mode, words
 from .ci_choice import Choice, choose
 from .errors import MigError
-from .journal import Journal, Progress
+from .journal import Journal, Progress, Retry
 from .model import Gpu, Placement, Process
-from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation, Plan
+from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Blocked, Operation, Plan
 from .restore import Restored, differences, restore
 from .verify import mismatch
 
 if t.TYPE_CHECKING:
     from .._driver.base import Driver
 
-Replan = t.Callable[[Gpu], Plan]
 _DESTROYING = (DESTROY_CI, DESTROY_GI)
 
 
 class Outcome(t.NamedTuple):
     """What became of one GPU.
 
-    Exactly one holds: it is as planned; it waits for a reset or reboot (``reset_required``,
-    ``reboot_required``, with ``notice``), which is no failure and has cost nothing; or
-    ``error`` says what failed, what was put back, what could not be, and what to do.
+    Exactly one holds: it is as planned; its mode change is blocked (``reset_required`` or
+    ``reboot_required``, with ``notice``), which is no failure, and it has its instances; or
+    ``error`` says what failed, what was rolled back, what could not be, and what to do.
     """
 
     before: Gpu
@@ -50,7 +49,8 @@ class Outcome(t.NamedTuple):
     notice: t.Optional[str] = None
     restored: t.Optional[bool] = None  # None: nothing had to be put back
     error: t.Optional[str] = None
-    clients: t.Tuple[Process, ...] = ()  # processes that stand in the way, as far as the driver names them
+    clients: t.Tuple[Process, ...] = ()  # processes that block it, as far as the driver lists them
+    retries: t.Tuple[Retry, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -59,22 +59,17 @@ class Outcome(t.NamedTuple):
 
 
 def converge(
-    driver: Driver,
-    plans: t.Sequence[Plan],
-    replan: Replan,
-    reset: bool = False,
-    progress: t.Optional[Progress] = None,
+    driver: Driver, plans: t.Sequence[Plan], reset: bool = False, progress: t.Optional[Progress] = None
 ) -> t.Tuple[Outcome, ...]:
     """Carry out all plans, GPUs side by side; outcomes in the order of the plans.
 
-    ``replan`` plans a GPU anew once its MIG mode is on, where its first plan was deferred.
-    ``progress`` is told of every write after it is made, from several threads.
+    ``progress`` is called with every write after it is made, from several threads.
     """
     outcomes: t.Dict[int, Outcome] = {}
-    work = [plan for plan in plans if plan.changes or plan.waiting]
+    work = [plan for plan in plans if plan.changes or plan.blocked]
     if work:
         with ThreadPoolExecutor(max_workers=len(work)) as pool:
-            runs = pool.map(lambda plan: _Run(driver, plan, replan, reset, progress).run(), work)
+            runs = pool.map(lambda plan: _Run(driver, plan, reset, progress).run(), work)
             outcomes = {outcome.before.index: outcome for outcome in runs}
     return tuple(outcomes.get(plan.gpu.index, Outcome(plan.gpu, plan.gpu, plan)) for plan in plans)
 
@@ -87,21 +82,19 @@ class _Failed(Exception):
         self.clients = tuple(clients)
 
 
-class _Waits(Exception):
-    """The mode change needs a reset or reboot that is not ours to make."""
+class _NotActive(Exception):
+    """The mode change does not become active in this run."""
 
-    def __init__(self, notice: str, clients: t.Sequence[Process] = (), reboot: bool = False) -> None:
-        super().__init__(notice)
-        self.clients = tuple(clients)
-        self.reboot = reboot
+    def __init__(self, blocked: Blocked) -> None:
+        super().__init__(blocked.reason)
+        self.blocked = blocked
 
 
 class _Run:
     """One GPU's way from its plan to its outcome."""
 
-    def __init__(self, driver: Driver, plan: Plan, replan: Replan, reset: bool, progress: t.Optional[Progress]) -> None:
+    def __init__(self, driver: Driver, plan: Plan, reset: bool, progress: t.Optional[Progress]) -> None:
         self._plan = plan
-        self._replan = replan
         self._reset_allowed = reset
         self._before = plan.gpu
         self._journal = Journal(driver, plan.gpu, progress)
@@ -111,22 +104,23 @@ class _Run:
     def run(self) -> Outcome:
         try:
             self._check()
-        except _Waits as waits:
-            return self._waiting(waits)
+        except _NotActive as found:
+            return self._blocked(found.blocked)
         except Exception as error:
             text = "%s: %s. Nothing was changed" % (self._before.label, _what(error, None).rstrip("."))
             return self._outcome(error=text, clients=getattr(error, "clients", ()))
         try:
-            self._carry_out(self._plan)
-            self._verify()
-        except _Waits as waits:
-            return self._waiting(waits)
-        except Exception as error:  # whatever it is, a half-changed GPU is put back
+            self._carry_out()
+            if not self._plan.mode_only:
+                self._verify()
+        except _NotActive as found:
+            return self._blocked(found.blocked)
+        except Exception as error:  # whatever it is, a half-changed GPU is rolled back
             return self._failed(error)
         return self._outcome()
 
     def _check(self) -> None:
-        """Before the first write: the GPU is still the one that was planned for, and nobody has moved in."""
+        """Before the first write: the GPU is still the one that was planned for, and nothing new uses it."""
         now = self._journal.read()
         planned = self._before
         if now.uuid != planned.uuid or differences(planned, now) or _ids(planned) != _ids(now):
@@ -144,39 +138,27 @@ class _Run:
                         % (words.processes(users), words.doing(operation).split(" ", 1)[1]),
                         users,
                     )
-        self._refuse_hopeless(now)
+        if self._plan.blocked is not None:
+            if self._plan.set_mode is None:
+                raise _NotActive(self._plan.blocked)
+            return
+        blocked = mode.change(now, self._plan.target.enabled, self._reset_allowed).blocked
+        if blocked is not None:
+            raise _NotActive(blocked)
 
-    def _refuse_hopeless(self, now: Gpu) -> None:
-        """Do not destroy instances for a mode change that cannot become active while somebody holds the GPU."""
-        wanted = _mode_wanted(self._plan)
-        clients = _clients(now)
-        if wanted is False and now.instances and clients and not now.resetless:
-            raise _Waits(
-                "MIG mode cannot be switched off while the GPU is used by %s. Nothing was changed: stop this and run "
-                "again" % words.processes(clients),
-                clients,
-            )
-
-    def _carry_out(self, plan: Plan) -> None:
-        steps = list(plan.operations)
-        if plan.waiting:
-            # Asked for before without success; what stood in the way may be gone.
-            first = next((i for i, step in enumerate(steps) if step.kind not in _DESTROYING), len(steps))
-            steps.insert(first, Operation(SET_MODE, enabled=_mode_wanted(plan)))
+    def _carry_out(self) -> None:
+        steps = self._plan.operations
         for position, step in enumerate(steps):
             self._now = step
             if step.kind == SET_MODE:
                 self._set_mode(bool(step.enabled))
+            elif step.kind == RESET:
+                self._reset(self._plan.target.enabled)
             elif step.kind == CREATE_CI:
                 self._create_ci(step, steps[position:])
             else:
                 self._step(step)
         self._now = None
-        if plan.deferred:
-            self._plan = self._replan(self._journal.state)
-            if self._plan.deferred or self._plan.waiting or self._plan.set_mode is not None:
-                raise _Failed("it tells no profiles although its MIG mode is on")
-            self._carry_out(self._plan)
 
     def _step(self, step: Operation) -> None:
         journal = self._journal
@@ -199,7 +181,7 @@ class _Run:
             slices = [
                 other.slices or 0 for other in rest if other.kind == CREATE_CI and other.placement == step.placement
             ]
-            offered = self._journal.driver.compute_profiles(self._before.index, instance.id)
+            offered = self._journal.compute_profiles(instance)
             try:
                 self._choices[step.placement] = list(choose(offered, slices, instance.compute_instances))
             except LookupError as error:
@@ -216,59 +198,62 @@ class _Run:
         if now.mode_current == enabled:
             return
         if now.resetless:
-            clients = _clients(now)
+            clients = mode.whole_gpu_clients(now)
             raise _Failed(
                 "MIG mode was not switched %s (activation status %s): %s"
-                % (_on(enabled), codes.NAMES.get(status, status), _held_by(clients)),
+                % (mode.on_off(enabled), codes.NAMES.get(status, status), _held_by(clients)),
                 clients,
             )
-        self._reset(enabled, now)
-
-    def _reset(self, enabled: bool, now: Gpu) -> None:
-        """The change is pending. Reset this one GPU if that is allowed and nobody uses it."""
-        pending = "MIG mode will be %s after the next reset of the GPU or reboot of the node" % _on(enabled)
-        if now.processes:
-            raise _Waits(
-                "%s; %s uses it now. Stop it and run again" % (pending, words.processes(now.processes)), now.processes
-            )
-        if now.instances:
-            raise _Waits("%s, which would destroy the instances that it holds" % pending)
+        if status == codes.IN_USE or now.processes:
+            raise _NotActive(mode.in_use(now, enabled))
         if not self._reset_allowed:
-            raise _Waits("%s. Allow the reset with reset: true, or reboot" % pending)
+            raise _NotActive(mode.not_allowed(enabled))
         self._now = Operation(RESET)
+        self._reset(enabled)
+
+    def _reset(self, enabled: bool) -> None:
+        """The change is pending: reset this one GPU."""
         try:
             self._journal.reset()
         except DriverError as error:
             if error.code in (codes.NOT_SUPPORTED, codes.RESET_TYPE_NOT_SUPPORTED):
-                raise _Waits("%s. It cannot be reset (%s): reboot" % (pending, error), reboot=True) from error
-            if error.code in (codes.IN_USE, codes.FUNCTION_NOT_FOUND):
-                clients = _clients(self._journal.read())
-                raise _Waits(
-                    "%s. It could not be reset (%s): %s" % (pending, error, _held_by(clients)), clients
-                ) from error
+                raise _NotActive(mode.needs_reboot(enabled, "it cannot be reset (%s)" % error)) from error
+            if error.code == codes.FUNCTION_NOT_FOUND:
+                raise _NotActive(mode.no_reset_command(enabled, error)) from error
+            if error.code == codes.IN_USE:
+                raise _NotActive(mode.in_use(self._journal.read(), enabled)) from error
             raise
         if self._journal.read().mode_current != enabled:
-            raise _Waits("%s. The reset alone did not do it: reboot" % pending, reboot=True)
+            raise _NotActive(mode.needs_reboot(enabled, "the reset did not activate it"))
 
     def _verify(self) -> None:
-        """The GPU must have become what was planned. It is asked twice before it is called wrong."""
-        for attempt in range(2):
+        """The GPU must have become what was planned. It is read twice before it counts as wrong."""
+        for _attempt in range(2):
             try:
                 wrong = mismatch(self._plan, self._journal.read())
             except DriverError as error:
-                if attempt:
-                    raise _Unverified(str(error)) from error
-                continue
+                raise _Unverified(str(error)) from error
             if wrong is None:
                 return
         raise _Failed("read back, the GPU is not what was planned: %s" % wrong)
 
-    def _waiting(self, waits: _Waits) -> Outcome:
+    def _blocked(self, blocked: Blocked) -> Outcome:
+        """The GPU keeps its instances, or gets them back. A change that a reboot activates stays requested."""
+        notice = mode.notice(self._before, blocked)
+        rolled_back: t.Optional[bool] = None
+        if words.shape(self._journal.state) != words.shape(self._before):
+            restored = restore(self._journal, self._before, self._reset_allowed, keep_mode=blocked.reboot)
+            if restored.missing:
+                return self._outcome(
+                    error="%s. %s" % (notice, ". ".join(_aftermath(restored))), restored=False, clients=blocked.clients
+                )
+            rolled_back = True
         return self._outcome(
-            reset_required=not waits.reboot,
-            reboot_required=waits.reboot,
-            notice="%s: %s" % (self._before.label, waits),
-            clients=waits.clients,
+            reset_required=not blocked.reboot,
+            reboot_required=blocked.reboot,
+            notice=notice,
+            clients=blocked.clients,
+            restored=rolled_back,
         )
 
     def _failed(self, error: Exception) -> Outcome:
@@ -278,7 +263,7 @@ class _Run:
                 "Run again to verify it" % (self._before.label, error)
             )
         under_way = self._now
-        restored = restore(self._journal, self._before)
+        restored = restore(self._journal, self._before, self._reset_allowed)
         clients = self._culprits(error, under_way, restored)
         parts = ["%s: %s" % (self._before.label, _what(error, under_way))]
         if isinstance(error, DriverError) and error.code == codes.IN_USE:
@@ -296,11 +281,14 @@ class _Run:
         if isinstance(error, DriverError) and error.code == codes.IN_USE and restored.seen is not None:
             if under_way is not None and under_way.kind in _DESTROYING:
                 return _users(restored.seen, under_way)
-            return _clients(restored.seen)
+            return mode.whole_gpu_clients(restored.seen)
         return ()
 
     def _outcome(self, **fields: t.Any) -> Outcome:
-        return Outcome(self._before, self._journal.state, self._plan, tuple(self._journal.performed), **fields)
+        journal = self._journal
+        return Outcome(
+            self._before, journal.state, self._plan, tuple(journal.performed), retries=tuple(journal.retries), **fields
+        )
 
 
 class _Unverified(Exception):
@@ -317,31 +305,19 @@ def _what(error: Exception, under_way: t.Optional[Operation]) -> str:
 def _aftermath(restored: Restored) -> t.List[str]:
     if restored.missing:
         return [
-            "It could not be put back to what it was: %s" % "; ".join(restored.missing),
-            "Run again: what is there is kept, and what is missing is made",
+            "It could not be restored to what it was: %s" % "; ".join(restored.missing),
+            "Run again: what is there is kept, and what is missing is created",
         ]
     parts = ["It is as it was before"]
     if restored.new_uuids:
-        parts.append("New UUIDs of MIG devices that were made again: %s" % ", ".join(restored.new_uuids))
+        parts.append("New UUIDs of MIG devices that were recreated: %s" % ", ".join(restored.new_uuids))
     return parts
-
-
-def _mode_wanted(plan: Plan) -> t.Optional[bool]:
-    """The mode that the plan asks for, also where it was asked for before; None if the mode is right."""
-    if plan.waiting:
-        return plan.target is None or plan.target.enabled
-    return plan.set_mode
 
 
 def _ids(gpu: Gpu) -> t.Set[t.Tuple[int, int]]:
     return {(gi.id, -1) for gi in gpu.instances} | {
         (gi.id, ci.id) for gi in gpu.instances for ci in gi.compute_instances
     }
-
-
-def _clients(gpu: Gpu) -> t.Tuple[Process, ...]:
-    """Processes that use the GPU as a whole."""
-    return tuple(process for process in gpu.processes if process.gi_id is None)
 
 
 def _users(gpu: Gpu, operation: Operation) -> t.Tuple[Process, ...]:
@@ -359,6 +335,3 @@ def _held_by(clients: t.Sequence[Process]) -> str:
         return "it is used by %s. Stop this and run again" % words.processes(clients)
     return "%s. Stop what does and run again" % words.USUAL_HOLDERS
 
-
-def _on(enabled: t.Optional[bool]) -> str:
-    return "on" if enabled else "off"

@@ -10,19 +10,30 @@ from __future__ import annotations
 
 import typing as t
 
+from .._driver import errors as codes
+from . import retry
 from .model import ComputeInstance, Gpu, GpuInstance, Placement, Profile
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
 
 if t.TYPE_CHECKING:
     from .._driver.base import CiProfile, Driver
 
+_T = t.TypeVar("_T")
+
 Progress = t.Callable[[Gpu, Operation], None]
 
 
-class Journal:
-    """Makes writes through the driver and remembers them.
+class Retry(t.NamedTuple):
+    """A write that failed without effect and was repeated."""
 
-    ``state`` is the GPU as the driver last told it, or as the writes since then must have
+    operation: Operation
+    error: str
+
+
+class Journal:
+    """Makes writes through the driver, repeats those that fail in a way that can pass, and records them.
+
+    ``state`` is the GPU as the driver last reported it, or as the writes since then must have
     left it. ``attempted`` is where something was created or meant to be created: a call
     may fail after it took effect.
     """
@@ -31,45 +42,82 @@ class Journal:
         self.driver = driver
         self.state = gpu
         self.performed: t.List[Operation] = []
+        self.retries: t.List[Retry] = []
         self.attempted: t.Set[t.Tuple[Placement, int]] = set()  # placement and profile id of GPU instances
         self.entered: t.Set[Placement] = set()  # GPU instances in which compute instances were created
         self._progress = progress
         self._profiles = {profile.id: profile for profile in gpu.board.profiles}
 
     def read(self) -> Gpu:
-        self.state = self.driver.read(self.state.index)
+        self.state = retry.read(lambda: self.driver.read(self.state.index))
         return self.state
 
     def set_mode(self, enabled: bool) -> int:
         """Returns the activation status; the state is unknown until the next read."""
-        status = self.driver.set_mode(self.state.index, enabled)
-        self._done(Operation(SET_MODE, enabled=enabled))
+
+        def made(now: Gpu) -> t.Optional[int]:
+            if now.mode_current == enabled:
+                return codes.SUCCESS
+            return codes.RESET_REQUIRED if now.mode_pending == enabled else None
+
+        operation = Operation(SET_MODE, enabled=enabled)
+        status = self._write(operation, lambda: self.driver.set_mode(self.state.index, enabled), made)
+        self._done(operation)
         return status
 
     def reset(self) -> None:
-        self.driver.reset(self.state.index)
+        """Reset the GPU, so that the pending mode becomes active."""
+        operation = Operation(RESET)
+        self._change(
+            operation, lambda: self.driver.reset(self.state.index), lambda now: now.mode_current == now.mode_pending
+        )
         self.state = self.state._replace(instances=())
-        self._done(Operation(RESET))
+        self._done(operation)
 
     def create_gi(self, profile: Profile, placement: Placement) -> GpuInstance:
         self._profiles[profile.id] = profile
         self.attempted.add((placement, profile.id))
-        gi_id = self.driver.create_gpu_instance(self.state.index, profile.id, placement)
+
+        def made(now: Gpu) -> t.Optional[int]:
+            return next((gi.id for gi in now.instances if (gi.placement, gi.profile_id) == (placement, profile.id)), None)
+
+        gi_id = self._write(
+            Operation(CREATE_GI, profile, placement),
+            lambda: self.driver.create_gpu_instance(self.state.index, profile.id, placement),
+            made,
+        )
         created = GpuInstance(gi_id, profile.id, placement)
-        self.state = self.state._replace(instances=self.state.instances + (created,))
+        self.state = self.state._replace(instances=(*self._without(gi_id), created))
         self._done(Operation(CREATE_GI, profile, placement, gi_id))
         return created
 
     def destroy_gi(self, instance: GpuInstance) -> None:
         """Destroy a GPU instance that has no compute instances left."""
-        self.driver.destroy_gpu_instance(self.state.index, instance.id)
-        left = tuple(gi for gi in self.state.instances if gi.id != instance.id)
-        self.state = self.state._replace(instances=left)
-        self._done(Operation(DESTROY_GI, self._profiles.get(instance.profile_id), instance.placement, instance.id))
+        operation = Operation(DESTROY_GI, self._profiles.get(instance.profile_id), instance.placement, instance.id)
+        self._change(
+            operation,
+            lambda: self.driver.destroy_gpu_instance(self.state.index, instance.id),
+            lambda now: all(gi.id != instance.id for gi in now.instances),
+        )
+        self.state = self.state._replace(instances=self._without(instance.id))
+        self._done(operation)
 
     def create_ci(self, instance: GpuInstance, profile: CiProfile, start: t.Optional[int]) -> None:
         self.entered.add(instance.placement)
-        ci_id = self.driver.create_compute_instance(self.state.index, instance.id, profile.id, start)
+        operation = Operation(
+            CREATE_CI, self._profiles.get(instance.profile_id), instance.placement, instance.id, slices=profile.slices
+        )
+        had = _cis(self.state, instance.id)
+
+        def made(now: Gpu) -> t.Optional[int]:
+            new = _cis(now, instance.id)
+            return next((ci.id for ci in new if ci.profile_id == profile.id and ci.id not in {old.id for old in had}), None)
+
+        ci_id = self._write(
+            operation,
+            lambda: self.driver.create_compute_instance(self.state.index, instance.id, profile.id, start),
+            made,
+        )
         size = dict(profile.placements).get(start) if start is not None else None
         created = ComputeInstance(
             ci_id,
@@ -78,26 +126,24 @@ class Journal:
             Placement(start, size) if start is not None and size is not None else None,
             multiprocessors=profile.multiprocessors,
         )
-        self._replace(instance.id, lambda gi: gi.compute_instances + (created,))
-        self._done(
-            Operation(
-                CREATE_CI,
-                self._profiles.get(instance.profile_id),
-                instance.placement,
-                instance.id,
-                ci_id,
-                profile.slices,
-            )
-        )
+        self._replace(instance.id, (*had, created))
+        self._done(operation._replace(ci_id=ci_id))
 
     def destroy_ci(self, instance: GpuInstance, ci_id: int, slices: int) -> None:
-        self.driver.destroy_compute_instance(self.state.index, instance.id, ci_id)
-        self._replace(instance.id, lambda gi: tuple(ci for ci in gi.compute_instances if ci.id != ci_id))
-        self._done(
-            Operation(
-                DESTROY_CI, self._profiles.get(instance.profile_id), instance.placement, instance.id, ci_id, slices
-            )
+        operation = Operation(
+            DESTROY_CI, self._profiles.get(instance.profile_id), instance.placement, instance.id, ci_id, slices
         )
+        self._change(
+            operation,
+            lambda: self.driver.destroy_compute_instance(self.state.index, instance.id, ci_id),
+            lambda now: all(ci.id != ci_id for ci in _cis(now, instance.id)),
+        )
+        self._replace(instance.id, tuple(ci for ci in _cis(self.state, instance.id) if ci.id != ci_id))
+        self._done(operation)
+
+    def compute_profiles(self, instance: GpuInstance) -> t.Tuple[CiProfile, ...]:
+        """The compute instance profiles that a live GPU instance offers."""
+        return retry.read(lambda: self.driver.compute_profiles(self.state.index, instance.id))
 
     def instance(self, placement: Placement) -> GpuInstance:
         """The GPU instance that lies there now."""
@@ -106,10 +152,33 @@ class Journal:
                 return gi
         raise KeyError(placement)
 
-    def _replace(self, gi_id: int, inside: t.Callable[[GpuInstance], t.Tuple[ComputeInstance, ...]]) -> None:
+    def _write(
+        self, operation: Operation, call: t.Callable[[], _T], made: t.Callable[[Gpu], t.Optional[_T]]
+    ) -> _T:
+        """The result of a write; ``made`` finds it in the GPU's state after a failure, None: it was not made."""
+        return retry.write(
+            call,
+            lambda: made(self.read()),
+            lambda error: self.retries.append(Retry(operation, str(error))),
+        )
+
+    def _change(self, operation: Operation, call: t.Callable[[], None], made: t.Callable[[Gpu], bool]) -> None:
+        """A write that has no result."""
+
+        def called() -> bool:
+            call()
+            return True
+
+        self._write(operation, called, lambda now: made(now) or None)
+
+    def _without(self, gi_id: int) -> t.Tuple[GpuInstance, ...]:
+        return tuple(gi for gi in self.state.instances if gi.id != gi_id)
+
+    def _replace(self, gi_id: int, compute_instances: t.Tuple[ComputeInstance, ...]) -> None:
         self.state = self.state._replace(
             instances=tuple(
-                gi._replace(compute_instances=inside(gi)) if gi.id == gi_id else gi for gi in self.state.instances
+                gi._replace(compute_instances=compute_instances) if gi.id == gi_id else gi
+                for gi in self.state.instances
             )
         )
 
@@ -117,3 +186,7 @@ class Journal:
         self.performed.append(operation)
         if self._progress is not None:
             self._progress(self.state, operation)
+
+
+def _cis(gpu: Gpu, gi_id: int) -> t.Tuple[ComputeInstance, ...]:
+    return next((gi.compute_instances for gi in gpu.instances if gi.id == gi_id), ())

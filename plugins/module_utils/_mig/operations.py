@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .model import Gpu, GpuInstance, Placement, Profile, Target, Wanted
+from .model import Gpu, GpuInstance, Placement, Process, Profile, Target, Wanted
 
 # Kinds of operation, as they appear in results and diffs.
 SET_MODE = "set_mode"
@@ -55,40 +55,52 @@ class Created(t.NamedTuple):
     placement: Placement
 
 
+class Blocked(t.NamedTuple):
+    """Why a change of MIG mode does not become active in this run. The GPU keeps its instances."""
+
+    reason: str
+    clients: t.Tuple[Process, ...] = ()  # processes that block it, as far as the driver lists them
+    reboot: bool = False  # the GPU cannot be reset: only a reboot of the node activates the change
+
+
 class Plan(t.NamedTuple):
     """How one GPU gets from what it is to its target.
 
-    ``deferred`` marks a GPU that tells its profiles only once MIG mode is on: the plan
-    then holds the mode change alone, and the rest is planned after it.
+    ``deferred`` marks a GPU whose driver lists its profiles only while MIG mode is on: the plan
+    then holds the mode change alone, and its target no instances; the rest is planned after it.
 
-    ``waiting`` marks a mode change that was asked for before and still waits for a reset
-    or reboot: nothing needs to be asked for again, but until then the mode is the old one.
+    ``blocked`` marks a mode change that does not become active in this run: the plan then holds
+    at most the request for it.
     """
 
     gpu: Gpu
-    target: t.Optional[Target]  # None only where deferred
+    target: Target
     set_mode: t.Optional[bool] = None
+    reset: bool = False  # the mode change is pending already, and a reset activates it
     kept: t.Tuple[Kept, ...] = ()
     destroyed: t.Tuple[GpuInstance, ...] = ()
     created: t.Tuple[Created, ...] = ()
     deferred: bool = False
-    waiting: bool = False
+    blocked: t.Optional[Blocked] = None
 
     @property
     def operations(self) -> t.Tuple[Operation, ...]:
         """The writes in the order in which they are made.
 
         Everything goes before anything comes; the mode changes in between: on before
-        the first creation, off after the last destruction.
+        the first creation, off after the last destruction. A planned reset takes the
+        instances with it, so that none is destroyed in vain where the reset is refused.
         """
         out: t.List[Operation] = []
         for kept in self.kept:
             out.extend(_destroy_cis(self.gpu, kept.instance, kept.destroy))
-        for gone in self.destroyed:
+        for gone in () if self.reset else self.destroyed:
             out.extend(_destroy_cis(self.gpu, gone, tuple(ci.id for ci in gone.compute_instances)))
             out.append(Operation(DESTROY_GI, self.gpu.profile(gone.profile_id), gone.placement, gone.id))
         if self.set_mode is not None:
             out.append(Operation(SET_MODE, enabled=self.set_mode))
+        if self.reset:
+            out.append(Operation(RESET))
         for kept in self.kept:
             for slices in kept.create:
                 out.append(
@@ -99,6 +111,11 @@ class Plan(t.NamedTuple):
             for slices in new.wanted.slices:
                 out.append(Operation(CREATE_CI, new.wanted.profile, new.placement, slices=slices))
         return tuple(out)
+
+    @property
+    def mode_only(self) -> bool:
+        """Whether the plan ends with the mode, short of its target."""
+        return self.deferred or self.blocked is not None
 
     @property
     def changes(self) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import typing as t
 
+from . import mode
 from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
@@ -29,12 +30,12 @@ from .solve import Search
 _STEP = 1000
 
 
-def plan(gpu: Gpu, target: Target, disturb: bool = True) -> Plan:
-    """The plan for one GPU.
+def plan(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) -> Plan:
+    """The plan for one GPU. ``reset`` allows a reset of the GPU where its MIG mode has to change.
 
     Raises LayoutError if the GPU knows no MIG, InfeasibleError if the instances do not
-    fit on it at all, BusyError if they fit only where processes would lose their instance,
-    and DisturbError if ``disturb`` is False and an idle instance would have to go.
+    fit on it at all, BusyError if they fit only where processes would lose their instance
+    or if a process keeps the driver from changing the mode, and DisturbError if ``disturb`` is False and an idle instance would have to go.
     """
     if not gpu.mig_capable:
         if target.enabled:
@@ -50,29 +51,20 @@ def plan(gpu: Gpu, target: Target, disturb: bool = True) -> Plan:
     _refuse_busy(gpu, kept, destroyed)
     if not disturb:
         _refuse_idle(gpu, kept, destroyed)
-    set_mode, waiting = _mode(gpu, target.enabled)
-    return Plan(gpu, target, set_mode, kept, destroyed, created, waiting=waiting)
+    change = mode.change(gpu, target.enabled, reset)
+    if change.blocked is not None:
+        return Plan(gpu, target, change.request, blocked=change.blocked)
+    return Plan(gpu, target, change.request, change.reset, kept, destroyed, created)
 
 
-def deferred_plan(gpu: Gpu) -> Plan:
-    """The first step for a GPU that tells its profiles only once MIG mode is on."""
-    if not gpu.mig_capable:
-        raise LayoutError(not_capable(gpu))
-    set_mode, waiting = _mode(gpu, True)
-    return Plan(gpu, None, set_mode, deferred=True, waiting=waiting)
+def deferred_plan(gpu: Gpu, reset: bool = False) -> Plan:
+    """The first step for a GPU whose driver lists its profiles only while MIG mode is on."""
+    first = plan(gpu, Target(True), reset=reset)
+    return first._replace(deferred=first.blocked is None)
 
 
 def not_capable(gpu: Gpu) -> str:
     return "%s has no MIG: take it out of the layout's entries, or set mig_enabled: false for it" % gpu.label
-
-
-def _mode(gpu: Gpu, enabled: bool) -> t.Tuple[t.Optional[bool], bool]:
-    """The mode to ask for, if any, and whether a change asked for before still waits for a reset."""
-    current = bool(gpu.mode_current)
-    pending = current if gpu.mode_pending is None else gpu.mode_pending
-    if pending != enabled:
-        return enabled, False
-    return None, current != enabled
 
 
 class _Current:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import typing as t
 
-from . import words
 from .errors import BusyError, InfeasibleError, MigError
 from .plan import deferred_plan, plan
 
@@ -27,13 +26,14 @@ class NodePlan(t.NamedTuple):
     plans: t.Tuple[Plan, ...]
     requests: t.Mapping[int, Request]
     disturb: bool
+    reset: bool
 
     def replan(self, gpu: Gpu) -> Plan:
-        """The plan of a GPU that told its profiles only after its MIG mode was on."""
-        return _full_plan(gpu, self.requests[gpu.index], self.disturb)
+        """The plan of a GPU after its MIG mode has changed."""
+        return plan_gpu(gpu, self.requests[gpu.index], self.disturb, self.reset)
 
 
-def plan_node(driver: Driver, layout: Layout, disturb: bool) -> NodePlan:
+def plan_node(driver: Driver, layout: Layout, disturb: bool, reset: bool) -> NodePlan:
     """Reads all GPUs and plans those that the layout names.
 
     Raises MigError with what every GPU has against it; BusyError where processes are all that is in the way.
@@ -46,40 +46,23 @@ def plan_node(driver: Driver, layout: Layout, disturb: bool) -> NodePlan:
     for gpu in gpus:
         if gpu.index in requests:
             try:
-                plans.append(plan_gpu(gpu, requests[gpu.index], disturb))
+                plans.append(plan_gpu(gpu, requests[gpu.index], disturb, reset))
             except MigError as error:
                 refused.append((gpu, error))
     if refused:
         busy = all(isinstance(error, BusyError) for _gpu, error in refused)
         raise (BusyError if busy else MigError)(_together(refused))
-    return NodePlan(tuple(plans), requests, disturb)
+    return NodePlan(tuple(plans), requests, disturb, reset)
 
 
-def plan_gpu(gpu: Gpu, request: Request, disturb: bool) -> Plan:
+def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
     """The plan of one GPU. Raises MigError where there is none."""
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
-        found = deferred_plan(gpu)
-    else:
-        found = _full_plan(gpu, request, disturb)
-    _refuse_clients(gpu, found)
-    return found
-
-
-def _full_plan(gpu: Gpu, request: Request, disturb: bool) -> Plan:
+        return deferred_plan(gpu, reset)
     try:
-        return plan(gpu, request.target(gpu.board), disturb)
+        return plan(gpu, request.target(gpu.board), disturb, reset)
     except InfeasibleError as error:
         raise InfeasibleError("%s, %s" % (request.where, error)) from None
-
-
-def _refuse_clients(gpu: Gpu, found: Plan) -> None:
-    """A GPU that needs no reset for a mode change does not make one either while somebody uses it."""
-    clients = [process for process in gpu.processes if process.gi_id is None]
-    if found.set_mode is not None and gpu.resetless and clients:
-        raise BusyError(
-            "%s: MIG mode cannot be switched %s while %s uses the GPU. Stop it and run again"
-            % (gpu.label, "on" if found.set_mode else "off", words.processes(clients))
-        )
 
 
 def _together(refused: t.Sequence[t.Tuple[Gpu, MigError]]) -> str:

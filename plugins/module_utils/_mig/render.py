@@ -81,13 +81,15 @@ def row(gpu: Gpu) -> Row:
 
 
 def row_after(plan: Plan) -> Row:
-    """A GPU as its plan leaves it, once the mode change of the plan is in force."""
+    """A GPU as its plan leaves it."""
     gpu = plan.gpu
+    if plan.blocked is not None:
+        return row(gpu if plan.set_mode is None else gpu._replace(mode_pending=plan.set_mode))
     name = label(gpu.index, gpu.uuid, gpu.name)
-    if plan.deferred:
-        return Row(name, note="MIG on, its profiles are known only then")
-    if plan.target is None or not plan.target.enabled:
+    if not plan.target.enabled:
         return Row(name, note=mode_note(gpu.mig_capable, False, False))
+    if not gpu.profiles_known:
+        return Row(name, note="MIG on, its profiles are known only then")
     cells = [
         Cell(
             kept.instance.placement, cell_text(kept.wanted.profile.name, kept.wanted.profile.slices, kept.wanted.slices)
@@ -132,18 +134,6 @@ def describe_operation(operation: Operation) -> str:
     if operation.profile is not None and operation.slices is not None:
         part = compute_name(operation.profile, operation.slices)
     return "%s compute instance %s in %s" % (verb, part, where)
-
-
-def describe_plan(plan: Plan) -> str:
-    """A plan in words: a line on what stays and goes, and one for each write."""
-    counts = "%d kept, %d destroyed, %d created" % (len(plan.kept), len(plan.destroyed), len(plan.created))
-    lines = ["%s: %s" % (plan.gpu.label, counts if plan.changes else "nothing to change, " + counts)]
-    lines.extend("  %s" % describe_operation(operation) for operation in plan.operations)
-    if plan.waiting:
-        lines.append("  the change of MIG mode asked for before still waits for a reset or reboot")
-    if plan.deferred:
-        lines.append("  the driver lists profiles only while MIG mode is on, so the instances are planned after that")
-    return "\n".join(lines)
 
 
 def _text_of(gpu: Gpu, gi: GpuInstance, compute_instances: t.Sequence[int]) -> str:

@@ -33,23 +33,32 @@ class Restored(t.NamedTuple):
     new_uuids: t.Tuple[str, ...]  # of MIG devices that had another UUID before
 
 
-def restore(journal: Journal, before: Gpu) -> Restored:
-    return _Restoration(journal, before).run()
+def restore(journal: Journal, before: Gpu, reset: bool, keep_mode: bool = False) -> Restored:
+    """Roll back to what the GPU was. ``reset`` allows a reset where the mode needs it and nothing uses the GPU.
+
+    ``keep_mode`` leaves a mode change that is requested as it is.
+    """
+    return _Restoration(journal, before, reset, keep_mode).run()
 
 
 class _Restoration:
     """Goes on after a step that fails: each instance that comes back is worth having."""
 
-    def __init__(self, journal: Journal, before: Gpu) -> None:
+    def __init__(self, journal: Journal, before: Gpu, reset: bool, keep_mode: bool) -> None:
         self._journal = journal
         self._before = before
+        self._reset_allowed = reset
+        self._keep_mode = keep_mode
         self._problems: t.List[str] = []
 
     def run(self) -> Restored:
         # If it cannot be read, the journal says what it must be.
         seen = self._read()
         self._remove()
-        self._switch_back()
+        if self._keep_mode:
+            self._before = self._before._replace(mode_pending=self._journal.state.mode_pending)
+        else:
+            self._switch_back()
         self._recreate()
         after = self._read()
         missing = differences(self._before, self._journal.state)
@@ -60,14 +69,11 @@ class _Restoration:
         return Restored(seen, self._journal.state, tuple(missing), _new_uuids(self._before, self._journal.state))
 
     def _read(self) -> t.Optional[Gpu]:
-        """Read, twice if need be: a GPU that just failed deserves a second question."""
-        for _attempt in range(2):
-            try:
-                return self._journal.read()
-            except Exception as error:
-                problem = _words(error)
-        self._problems.append(problem)
-        return None
+        try:
+            return self._journal.read()
+        except Exception as error:
+            self._problems.append(_words(error))
+            return None
 
     def _remove(self) -> None:
         """Remove what this run made and what was not there before."""
@@ -84,12 +90,17 @@ class _Restoration:
         now, before = self._journal.state, self._before
         if now.mode_current == before.mode_current and now.mode_pending == before.mode_pending:
             return
-        # Where the mode itself is back, a change that was pending before is only asked for again.
+        # Where the mode itself is back, a change that was pending before is only requested again.
         wanted = before.mode_pending if now.mode_current == before.mode_current else before.mode_current
         if wanted is None:
             return
         self._try(self._journal.set_mode, wanted)
-        self._read()
+        seen = self._read()
+        if seen is None or seen.mode_current == wanted or seen.mode_pending != wanted:
+            return
+        if self._reset_allowed and not seen.processes and not seen.instances:
+            self._try(self._journal.reset)
+            self._read()
 
     def _recreate(self) -> None:
         """Create what is missing, in the old order: then the driver gives the old ids, and with them the old UUIDs."""
@@ -111,7 +122,7 @@ class _Restoration:
         lost = _extra(old, now)
         if lost:
             offered = {
-                profile.id: profile for profile in self._journal.driver.compute_profiles(self._before.index, now.id)
+                profile.id: profile for profile in self._journal.compute_profiles(now)
             }
             for ci in lost:
                 self._try(self._recreate_ci, now, ci, offered)
@@ -144,8 +155,8 @@ def differences(before: Gpu, after: Gpu) -> t.List[str]:
     out.extend("new: %s" % text for text in _texts(after, now - was))
     if before.mode_current != after.mode_current:
         out.append("MIG mode is %s" % ("on" if after.mode_current else "off"))
-    if before.mode_pending != after.mode_pending:
-        out.append("MIG mode will be %s after the next reset" % ("on" if after.mode_pending else "off"))
+    if before.mode_pending != after.mode_pending or after.mode_pending == before.mode_current != after.mode_current:
+        out.append("MIG mode will be %s after the next reset or reboot" % ("on" if after.mode_pending else "off"))
     return out
 
 

@@ -4,11 +4,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Converging a node of which some GPUs tell their profiles only once MIG mode is on.
+"""Converging a node on which some GPUs cannot be planned to their end at once.
 
-Nothing of the node is partitioned before all of it is planned: first the mode is switched on
-where that is needed to plan, then everything is planned, and only then instances are touched.
-If a GPU cannot be planned then, the modes are switched back and the rest stays as it is.
+A driver that lists profiles only while MIG mode is on needs the mode switched first; a mode change that
+was blocked when it was planned may become active after all. Nothing of the node is partitioned before all
+of it is planned: first those modes are switched, then everything is planned, and only then instances are
+written. If a GPU's layout is refused then, the modes are switched off again and the rest stays as it is.
 """
 
 from __future__ import annotations
@@ -23,46 +24,47 @@ from .plan import plan
 
 if t.TYPE_CHECKING:
     from .._driver.base import Driver
-    from .planning import NodePlan
+    from .journal import Progress
+
+Replan = t.Callable[[Gpu], Plan]
 
 
-def bring(driver: Driver, node: NodePlan, reset: bool) -> t.Tuple[Outcome, ...]:
-    """Carry out the plans of a node; outcomes in the order of the plans."""
-    deferred = [item for item in node.plans if item.deferred]
-    if not deferred:
-        return converge(driver, node.plans, node.replan, reset)
-    switched = {outcome.before.index: outcome for outcome in converge(driver, deferred, _mode_alone, reset)}
-    plans: t.List[Plan] = []
+def converge_node(
+    driver: Driver, plans: t.Sequence[Plan], replan: Replan, reset: bool = False, progress: t.Optional[Progress] = None
+) -> t.Tuple[Outcome, ...]:
+    """Carry out the plans of a node; outcomes in the order of the plans.
+
+    ``replan`` plans a GPU again once its MIG mode has changed, where its first plan ended there.
+    """
+    modes = [item for item in plans if item.mode_only]
+    switched = {outcome.before.index: outcome for outcome in converge(driver, modes, reset, progress)}
+    work: t.List[Plan] = []
     refused: t.Dict[int, str] = {}
-    for item in node.plans:
+    for item in plans:
         index = item.gpu.index
         first = switched.get(index)
         if first is None:
-            plans.append(item)
-        elif _switched(first):
+            work.append(item)
+        elif _active(first):
             try:
-                plans.append(node.replan(first.after))
+                work.append(replan(first.after))
             except MigError as error:
                 refused[index] = str(error)
     if refused:
-        return _called_off(driver, node.plans, switched, refused, reset)
-    done = {outcome.before.index: outcome for outcome in converge(driver, plans, node.replan, reset)}
+        return _called_off(driver, plans, switched, refused, reset)
+    done = {outcome.before.index: outcome for outcome in converge(driver, work, reset, progress)}
     failed = [done[index] for index in switched if index in done and done[index].error is not None]
-    back = _switch_back(driver, [outcome.after for outcome in failed if not outcome.after.instances], reset)
-    return tuple(_joined(switched.get(item.gpu.index), done.get(item.gpu.index), back) for item in node.plans)
+    back = _switch_off(driver, [outcome.after for outcome in failed if not outcome.after.instances], reset)
+    return tuple(_joined(switched.get(item.gpu.index), done.get(item.gpu.index), back) for item in plans)
 
 
-def _mode_alone(gpu: Gpu) -> Plan:
-    return plan(gpu, Target(True))
-
-
-def _switched(first: Outcome) -> bool:
+def _active(first: Outcome) -> bool:
     return first.error is None and not first.reset_required and not first.reboot_required
 
 
-def _switch_back(driver: Driver, gpus: t.Sequence[Gpu], reset: bool) -> t.Dict[int, Outcome]:
-    plans = [plan(gpu, Target(False)) for gpu in gpus]
-    return {outcome.before.index: outcome for outcome in converge(driver, plans, _mode_alone, reset)}
+def _switch_off(driver: Driver, gpus: t.Sequence[Gpu], reset: bool) -> t.Dict[int, Outcome]:
+    plans = [plan(gpu, Target(False), reset=reset) for gpu in gpus if gpu.mode_current]
+    return {outcome.before.index: outcome for outcome in converge(driver, plans, reset)}
 
 
 def _called_off(
@@ -72,15 +74,15 @@ def _called_off(
     refused: t.Mapping[int, str],
     reset: bool,
 ) -> t.Tuple[Outcome, ...]:
-    """Some GPU's part of the layout cannot be: nothing is partitioned, and the modes go back."""
-    back = _switch_back(driver, [first.after for first in switched.values() if _switched(first)], reset)
+    """Some GPU's part of the layout is refused: nothing is partitioned, and the modes are switched off again."""
+    back = _switch_off(driver, [first.after for first in switched.values() if _active(first)], reset)
     outcomes = []
     for item in plans:
         index = item.gpu.index
         first = switched.get(index, Outcome(item.gpu, item.gpu, item))
         error = refused.get(index, first.error)
         if index in refused or (index in back and not _off(back[index])):
-            words = "MIG mode was switched on because only then the driver tells the profiles, and "
+            words = "MIG mode was switched on because the driver lists profiles only then, and "
             words += "is off again" if _off(back[index]) else "stays on: %s" % _why(back[index])
             error = "%s. %s" % (error or "%s: the layout of another GPU is refused" % item.gpu.label, words)
         outcomes.append(_after(first, back.get(index))._replace(error=error))
@@ -89,11 +91,13 @@ def _called_off(
 
 def _joined(first: t.Optional[Outcome], second: t.Optional[Outcome], back: t.Mapping[int, Outcome]) -> Outcome:
     """One outcome of both stages."""
-    if second is None:  # it did not get beyond its mode; and every plan has at least one of the two
+    if second is None:  # it ended with its mode; and every plan has at least one of the two
         return t.cast(Outcome, first)
     if first is None:
         return second
-    both = second._replace(before=first.before, performed=first.performed + second.performed)
+    both = second._replace(
+        before=first.before, performed=first.performed + second.performed, retries=first.retries + second.retries
+    )
     returned = back.get(second.before.index)
     if returned is None:
         return both
@@ -104,7 +108,9 @@ def _joined(first: t.Optional[Outcome], second: t.Optional[Outcome], back: t.Map
 def _after(outcome: Outcome, later: t.Optional[Outcome]) -> Outcome:
     if later is None:
         return outcome
-    return outcome._replace(after=later.after, performed=outcome.performed + later.performed)
+    return outcome._replace(
+        after=later.after, performed=outcome.performed + later.performed, retries=outcome.retries + later.retries
+    )
 
 
 def _off(back: Outcome) -> bool:

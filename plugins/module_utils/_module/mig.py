@@ -19,7 +19,7 @@ from .._driver.errors import DriverError
 from .._mig import layout
 from .._mig.errors import BusyError, MigError
 from .._mig.planning import plan_node
-from .._mig.stages import bring
+from .._mig.stages import converge_node
 from . import config, results
 
 if t.TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(module: AnsibleModule) -> None:
             command="Ansible module nvidia_mig",
             progress=module.warn,
         ), contextlib.closing(select.open_driver(params["driver"])) as driver:
-            found = _bring(driver, wanted, params["disturb"], params["reset"], module.check_mode)
+            found = _converge(driver, wanted, params["disturb"], params["reset"], module.check_mode)
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
     except BusyError as error:
@@ -84,8 +84,9 @@ def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optiona
         raise MigError("config_file %s: %s" % (config_file, error)) from error
 
 
-def _bring(driver: Driver, wanted: Layout, disturb: bool, reset: bool, check_mode: bool) -> t.List[Result]:
-    node = plan_node(driver, wanted, disturb)
+def _converge(driver: Driver, wanted: Layout, disturb: bool, reset: bool, check_mode: bool) -> t.List[Result]:
+    node = plan_node(driver, wanted, disturb, reset)
     if check_mode:
         return [results.of_plan(plan) for plan in node.plans]
-    return [results.of_outcome(outcome) for outcome in bring(driver, node, reset)]
+    outcomes = converge_node(driver, node.plans, node.replan, reset)
+    return [results.of_outcome(outcome) for outcome in outcomes]

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._mig import render, words
-from .._mig.operations import DESTROY_CI, DESTROY_GI, SET_MODE, Operation
+from .._mig import mode, render
 from .._mig.profile import compute_name
 from . import describe
 
@@ -36,16 +35,9 @@ class Result(t.NamedTuple):
 
 
 def of_plan(plan: Plan) -> Result:
-    """What carrying out the plan would give, as far as the GPU lets itself be known beforehand."""
-    blockers = _blockers(plan)
-    if blockers:
-        return _of_blocked(plan, blockers)
-    operations = list(plan.operations)
-    if plan.waiting:
-        # Asked for again: nothing that is known stands in the way of it any more.
-        gone = sum(operation.kind in (DESTROY_CI, DESTROY_GI) for operation in operations)
-        operations.insert(gone, Operation(SET_MODE, enabled=_enabled(plan)))
-    kept = [_kept(plan.gpu, item) for item in plan.kept]
+    """What carrying out the plan gives. Clients of a GPU that the driver does not list show only then."""
+    gpu, blocked = plan.gpu, plan.blocked
+    operations = [describe.operation(gpu, operation) for operation in plan.operations]
     created = [
         describe.gpu_instance(
             item.wanted.profile.name,
@@ -58,12 +50,23 @@ def of_plan(plan: Plan) -> Result:
         )
         for item in plan.created
     ]
-    destroyed = describe.instances(plan.gpu._replace(instances=plan.destroyed))
     return Result(
-        gpu=_gpu(plan, plan.gpu, plan.gpu, bool(operations), kept, created, destroyed, deferred=plan.deferred),
-        operations=[describe.operation(plan.gpu, operation) for operation in operations],
-        before=render.row(plan.gpu),
+        gpu=_gpu(
+            plan,
+            gpu,
+            gpu,
+            bool(operations),
+            kept=[_kept(gpu, item) for item in plan.kept] if blocked is None else describe.instances(gpu),
+            created=created,
+            destroyed=describe.instances(gpu._replace(instances=plan.destroyed)),
+            deferred=plan.deferred,
+            reset_required=blocked is not None,
+            clients=() if blocked is None else blocked.clients,
+        ),
+        operations=operations,
+        before=render.row(gpu),
         after=render.row_after(plan),
+        notice=None if blocked is None else mode.notice(gpu, blocked),
     )
 
 
@@ -76,7 +79,7 @@ def of_outcome(outcome: Outcome) -> Result:
             outcome.plan,
             outcome.before,
             outcome.after,
-            # What could not be put back, or not even be read, is not as it was.
+            # What could not be restored, or not even be read, is not what it was.
             outcome.changed or outcome.restored is False,
             kept=[item for item in after if _key(item) in had],
             created=[item for item in after if _key(item) not in had],
@@ -84,6 +87,10 @@ def of_outcome(outcome: Outcome) -> Result:
             reset_required=outcome.reset_required,
             reboot_required=outcome.reboot_required,
             clients=outcome.clients,
+            retries=[
+                dict(describe.operation(outcome.before, retry.operation), error=retry.error)
+                for retry in outcome.retries
+            ],
         ),
         operations=[describe.operation(outcome.before, operation) for operation in outcome.performed],
         before=render.row(outcome.before),
@@ -107,36 +114,6 @@ def merged(results: t.Sequence[Result], driver: str) -> Data:
     }
 
 
-def _of_blocked(plan: Plan, blockers: t.Sequence[Process]) -> Result:
-    """A mode change that only a reset makes, on a GPU in use: it can be asked for, and no more."""
-    enabled = _enabled(plan)
-    # With instances on the GPU it is not even asked for.
-    asked = plan.set_mode is not None and not plan.gpu.instances
-    after = plan.gpu._replace(mode_pending=enabled) if asked else plan.gpu
-    operations = [Operation(SET_MODE, enabled=enabled)] if asked else []
-    return Result(
-        gpu=_gpu(
-            plan, plan.gpu, plan.gpu, asked, describe.instances(plan.gpu), [], [], reset_required=True, clients=blockers
-        ),
-        operations=[describe.operation(plan.gpu, operation) for operation in operations],
-        before=render.row(plan.gpu),
-        after=render.row(after),
-        notice="%s: MIG mode can be switched %s only by a reset of the GPU, and %s uses it. Stop it and run again"
-        % (plan.gpu.label, "on" if enabled else "off", words.processes(blockers)),
-    )
-
-
-def _blockers(plan: Plan) -> t.Tuple[Process, ...]:
-    """Processes that keep a mode change of the plan from becoming active."""
-    if (plan.set_mode is None and not plan.waiting) or plan.gpu.resetless:
-        return ()
-    return plan.gpu.processes
-
-
-def _enabled(plan: Plan) -> bool:
-    return plan.target is None or plan.target.enabled
-
-
 def _kept(gpu: Gpu, item: Kept) -> Data:
     (found,) = describe.instances(gpu._replace(instances=(item.instance,)))
     staying = [ci for ci in found["compute_instances"] if ci["id"] in item.keep]
@@ -158,12 +135,13 @@ def _gpu(
     reset_required: bool = False,
     reboot_required: bool = False,
     clients: t.Sequence[Process] = (),
+    retries: t.Sequence[Data] = (),
 ) -> Data:
     return dict(
         describe.identity(before),
         mode={
             "before": before.mode_current,
-            "wanted": _enabled(plan),
+            "wanted": plan.target.enabled,
             "current": now.mode_current,
             "pending": now.mode_pending,
         },
@@ -175,6 +153,7 @@ def _gpu(
         reset_required=reset_required,
         reboot_required=reboot_required,
         clients=[{"pid": process.pid, "name": process.name} for process in clients],
+        retries=list(retries),
     )
 
 

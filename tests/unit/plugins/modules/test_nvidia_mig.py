@@ -11,10 +11,12 @@ import json
 import os
 import sys
 
+import hypothesis
+import hypothesis.strategies as st
 import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors, select
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import H100, FakeDriver, FakeGpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import A100, H100, FakeDriver, FakeGpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
 
 MIXED = {"3g.20gb": 1, "1g.5gb": 2}
@@ -151,7 +153,7 @@ def test_gpus_that_no_entry_names_are_left_alone(node):
 def test_turning_mig_off_destroys_the_instances(node):
     gpu = FakeGpu()
     gpu.add("1g.5gb", 0)
-    result = node(gpu).run(off())
+    result = node(gpu).run(off(), reset=True)
     assert result["changed"]
     assert places(result["gpus"][0]["destroyed"]) == ["1g.5gb at 0:1"]
     assert result["gpus"][0]["mode"] == {"before": True, "wanted": False, "current": False, "pending": False}
@@ -222,15 +224,17 @@ def test_check_mode_sees_that_a_process_blocks_the_mode_change(node, reset):
     assert again["reset_required"] is True
 
 
-def test_a_mode_change_that_waited_is_made_once_nothing_blocks_it(node):
-    gpu = pending()
-    driver = node(gpu)
+def test_a_mode_change_that_is_pending_is_made_by_a_reset(node):
+    driver = node(pending())
     driver.run(on(MIXED))
-    gpu.activation = 0
-    checked, done = driver.run(on(MIXED), check=True), driver.run(on(MIXED))
+    for check in (True, False):
+        refused_reset = driver.run(on(MIXED), check=check)
+        assert refused_reset["reset_required"] is True
+        assert refused_reset["operations"] == []
+    checked, done = driver.run(on(MIXED), check=True, reset=True), driver.run(on(MIXED), reset=True)
     assert checked["changed"] and done["changed"]
     assert checked["operations"] == done["operations"]
-    assert [operation["kind"] for operation in done["operations"]][0] == "set_mode"
+    assert [operation["kind"] for operation in done["operations"]][0] == "reset"
     assert checked["diff"] == done["diff"]
     assert done["reset_required"] is False
 
@@ -267,7 +271,7 @@ def test_a_refusal_that_shows_only_with_mig_on_leaves_the_whole_node_as_it_was(n
 def test_a_mode_that_cannot_be_switched_back_after_a_refusal_is_said(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
-    driver.fail[("set_mode", 1)] = errors.UNKNOWN
+    driver.fail[("set_mode", 1)] = errors.NO_PERMISSION
     result = driver.run(on({"4g.20gb": 1, "1g.5gb": 4}))
     assert result["failed"] is True
     assert result["changed"] is True
@@ -305,6 +309,56 @@ def test_a_layout_that_proves_wrong_only_with_mig_on_is_a_failure_that_restores(
     assert "3g.40gb" in result["msg"]
     assert "3g.20gb" in result["msg"]
     assert gpu.current is False
+
+
+# --- the prediction of check mode, over random states
+
+
+@st.composite
+def states(draw):
+    """A GPU with a mode that may be pending, instances, clients that are listed, and a driver that may wait for a reset."""
+    board = draw(st.sampled_from([A100, H100]))
+    gpu = FakeGpu(board=board, mode=draw(st.booleans()), tells_profiles=draw(st.booleans()))
+    small, _two, large = (board.profiles[position].name for position in range(3))
+    if gpu.current:
+        for name, start in draw(st.sampled_from([(), ((small, 0), (small, 1)), ((large, 4),), ((large, 4), (small, 0))])):
+            gpu.add(name, start)
+    users = [None, *gpu.instances] if gpu.current else [None]
+    for gi_id in draw(st.lists(st.sampled_from(users), max_size=2, unique=True)):
+        gpu.use(gi_id, None if gi_id is None else 0, pid=100 + len(gpu.processes))
+    if board is A100:
+        gpu.pending = draw(st.booleans())
+        gpu.activation = draw(st.sampled_from([errors.SUCCESS, errors.RESET_REQUIRED]))
+        gpu.hidden_client = draw(st.booleans())
+    wanted = draw(st.sampled_from([off(), on({}), on({large: 1}), on({large: 1, small: 2})]))
+    return gpu, wanted, draw(st.booleans())
+
+
+@hypothesis.settings(suppress_health_check=list(hypothesis.HealthCheck), max_examples=300)
+@hypothesis.given(states())
+def test_check_mode_predicts_the_run_whatever_the_mode_clients_and_permission(node, state):
+    gpu, wanted, reset = state
+    driver = node(gpu)
+    if gpu.activation or gpu.hidden_client:
+        # How a request ends cannot be read beforehand. Once it is pending, or was cancelled, all is known...
+        driver.run(wanted, reset=reset)
+        # ... but for a client that is not listed, which shows in the attempt to reset alone.
+        hypothesis.assume(not (gpu.hidden_client and reset) and (gpu.current, gpu.pending) != (True, True))
+    known = gpu.snapshot().profiles_known
+    checked = driver.run(wanted, reset=reset, check=True)
+    done = driver.run(wanted, reset=reset)
+    assert checked.get("failed") == done.get("failed")
+    if "failed" in checked:
+        assert checked["msg"] == done["msg"]
+        return
+    (predicted,), (found,) = checked["gpus"], done["gpus"]
+    if predicted["deferred"]:
+        assert done["operations"][0] == checked["operations"][0]
+        return
+    for key in ("changed", "operations", "reset_required", "reboot_required", "diff"):
+        assert checked[key] == done[key] or (key == "diff" and not known), key
+    assert warnings(checked) == warnings(done)
+    assert without_ids(predicted) == without_ids(found)
 
 
 # --- refusals: before the first write, with everything that is wrong
@@ -395,15 +449,25 @@ def test_a_failure_returns_everything_and_what_was_restored(node):
     gpu = FakeGpu()
     gpu.add("2g.10gb", 0)
     driver = node(gpu)
-    driver.fail[("create_gpu_instance", 0)] = errors.INSUFFICIENT_RESOURCES
+    driver.fail[("create_gpu_instance", 0)] = errors.NO_PERMISSION
     result = driver.run(on(MIXED))
     assert result["failed"] is True
     assert result["changed"] is False
-    assert "INSUFFICIENT_RESOURCES" in result["msg"]
+    assert "NO_PERMISSION" in result["msg"]
     assert gpu.uuid in result["msg"]
     assert places(result["gpus"][0]["kept"]) == ["2g.10gb at 0:2"]
     assert result["operations"][0]["kind"] == "destroy_compute_instance"
     assert result["diff"]["before"] == result["diff"]["after"]
+
+
+def test_a_write_that_is_repeated_is_in_the_result(node):
+    driver = node(FakeGpu())
+    driver.fail[("create_gpu_instance", 0)] = errors.INSUFFICIENT_RESOURCES
+    (gpu,) = driver.run(on({"7g.40gb": 1}))["gpus"]
+    (retried,) = gpu["retries"]
+    assert (retried["kind"], retried["profile"], retried["placement"]) == ("create_gpu_instance", "7g.40gb", "0:8")
+    assert "INSUFFICIENT_RESOURCES" in retried["error"]
+    assert driver.run(on({"7g.40gb": 1}))["gpus"][0]["retries"] == []
 
 
 def test_a_gpu_that_cannot_be_put_back_counts_as_changed(node):

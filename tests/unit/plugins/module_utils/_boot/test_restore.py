@@ -118,7 +118,7 @@ def test_a_failure_is_put_back_and_said(boot):
     gpu = FakeGpu()
     gpu.add("2g.10gb", 0)
     driver = FakeDriver(gpu)
-    driver.fail[("create_gpu_instance", 1)] = errors.INSUFFICIENT_RESOURCES
+    driver.fail[("create_gpu_instance", 1)] = errors.NO_PERMISSION
     status, said = boot(driver)
     assert status == 1
     assert held(gpu) == ["2g.10gb"]

@@ -9,11 +9,20 @@ import threading
 
 import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import InfeasibleError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, InfeasibleError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import RESET, SET_MODE
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import (
+    CREATE_CI,
+    CREATE_GI,
+    DESTROY_CI,
+    DESTROY_GI,
+    RESET,
+    SET_MODE,
+)
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.stages import converge_node
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import (
     A100,
     H100,
@@ -38,8 +47,9 @@ def target(board, *names):
 
 def run(driver, wanted, reset=False, index=0):
     gpu = driver.gpus[index].snapshot()
-    first = plan(gpu, wanted) if gpu.profiles_known or not wanted.enabled else deferred_plan(gpu)
-    return converge(driver, [first], lambda now: plan(now, wanted), reset)[0]
+    known = gpu.profiles_known or not wanted.enabled
+    first = plan(gpu, wanted, reset=reset) if known else deferred_plan(gpu, reset)
+    return converge_node(driver, [first], lambda now: plan(now, wanted, reset=reset), reset)[0]
 
 
 def layout(gpu):
@@ -117,8 +127,9 @@ def test_compute_instances_without_known_places_are_left_to_the_driver(a100):
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_every_call_that_fails_leaves_the_gpu_as_it_was_or_as_wanted(late):
-    """Also where a call fails after it took effect."""
+@pytest.mark.parametrize("code", [errors.UNKNOWN, errors.NO_PERMISSION])
+def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code, late):
+    """Also where a call fails after it took effect. What can pass is repeated: then the layout is reached."""
     wanted = target(A100, "4g.20gb", ("3g.20gb", (2, 1)))
     reference = FakeDriver(mixed(FakeGpu()))
     run(reference, wanted)
@@ -130,17 +141,49 @@ def test_every_call_that_fails_leaves_the_gpu_as_it_was_or_as_wanted(late):
         before = layout(gpu)
         driver = FakeDriver(gpu)
         driver.late = late
-        driver.fail = {(name, nth): errors.UNKNOWN}
+        driver.fail = {(name, nth): code}
         outcome = run(driver, wanted)
+        write = name not in ("read", "compute_profiles")
+        if code == errors.UNKNOWN or (late and write):
+            assert outcome.error is None
         if outcome.error is None:
             assert layout(gpu) == layout(reference.gpus[0])
-        else:
+            assert [retry.operation.kind for retry in outcome.retries] == ([name_of[name]] if write and not late else [])
+        elif "could not be read back" not in outcome.error:
             assert "told to fail" in outcome.error
             assert layout(gpu) == before, outcome.error
-            assert not outcome.changed
+            assert not outcome.changed and outcome.retries == ()
             assert "as it was before" in outcome.error or "Nothing was changed" in outcome.error
         assert run(FakeDriver(gpu), wanted).error is None
         assert layout(gpu) == layout(reference.gpus[0])
+
+
+name_of = {
+    "create_gpu_instance": CREATE_GI,
+    "create_compute_instance": CREATE_CI,
+    "destroy_gpu_instance": DESTROY_GI,
+    "destroy_compute_instance": DESTROY_CI,
+}
+
+
+@pytest.mark.parametrize(
+    "code", [errors.UNKNOWN, errors.TIMEOUT, errors.IN_USE, errors.INSUFFICIENT_RESOURCES, errors.RESET_REQUIRED]
+)
+def test_a_write_is_repeated_where_its_failure_can_pass(a100, code):
+    driver = FakeDriver(a100)
+    driver.fail = {("create_gpu_instance", 0): code, ("create_gpu_instance", 1): code}
+    outcome = run(driver, target(A100, "7g.40gb"))
+    assert (outcome.error is None) == (code != errors.RESET_REQUIRED)
+    assert len(outcome.retries) == (2 if outcome.error is None else 0)
+
+
+def test_a_write_is_repeated_a_bounded_number_of_times(a100):
+    driver = FakeDriver(a100)
+    driver.always = {"create_gpu_instance": errors.UNKNOWN}
+    outcome = run(driver, target(A100, "7g.40gb"))
+    assert driver.writes == ["create_gpu_instance"] * (1 + len(retry.PAUSES))
+    assert outcome.restored is True and len(outcome.retries) == len(retry.PAUSES)
+    assert "told to fail" in outcome.retries[0].error
 
 
 def test_a_function_that_never_works_again_is_named_with_what_is_missing(a100):
@@ -177,7 +220,7 @@ def test_a_gpu_that_dies_half_way_is_reported_from_the_journal(a100):
 def test_what_others_made_meanwhile_is_not_touched(a100):
     """An instance that appears beside ours during the run is not ours to remove."""
     driver = FakeDriver(a100)
-    driver.fail = {("create_compute_instance", 0): errors.UNKNOWN}
+    driver.fail = {("create_compute_instance", 0): errors.NO_PERMISSION}
     intruded = []
 
     def intrude(name):
@@ -198,7 +241,7 @@ def test_a_process_that_came_after_the_plan_keeps_its_instance(a100):
     first = plan(a100.snapshot(), wanted)
     gi_id = next(gi.id for gi in a100.snapshot().instances if gi.placement.start == 4)
     a100.use(gi_id, 0)
-    outcome = converge(driver, [first], lambda now: plan(now, wanted))[0]
+    (outcome,) = converge(driver, [first])
     assert "PID 4711 (python) began to use" in outcome.error and "3g.20gb at 4:4" in outcome.error
     assert "Nothing was changed" in outcome.error
     assert [client.pid for client in outcome.clients] == [4711]
@@ -230,7 +273,7 @@ def test_a_gpu_changed_by_somebody_else_is_left_alone(a100):
     first = plan(a100.snapshot(), wanted)
     a100.add("1g.5gb", 2)
     driver = FakeDriver(a100)
-    outcome = converge(driver, [first], lambda now: plan(now, wanted))[0]
+    (outcome,) = converge(driver, [first])
     assert "changed by somebody else" in outcome.error and "Run again" in outcome.error
     assert driver.writes == []
 
@@ -252,7 +295,7 @@ def test_read_back_must_match(a100):
 
 def test_a_state_that_cannot_be_read_back_is_not_torn_down(a100):
     driver = FakeDriver(a100)
-    driver.fail = {("read", 1): errors.UNKNOWN, ("read", 2): errors.UNKNOWN}
+    driver.fail = {("read", 1): errors.GPU_IS_LOST}
     outcome = run(driver, target(A100, "3g.20gb"))
     assert "could not be read back" in outcome.error
     assert [name for name, _start, _cis in layout(a100)] == ["3g.20gb"]
@@ -263,7 +306,7 @@ def test_new_uuids_of_restored_instances_are_told(a100):
     """Hardware gives back the old ones as far as is known; if it does not, the user must learn it."""
     mixed(a100)
     driver = FakeDriver(a100)
-    driver.fail = {("create_gpu_instance", 0): errors.UNKNOWN}
+    driver.fail = {("create_gpu_instance", 0): errors.NO_PERMISSION}
 
     def rename(name):
         if name == "create_gpu_instance":
@@ -274,7 +317,7 @@ def test_new_uuids_of_restored_instances_are_told(a100):
     a100.snapshot = lambda: snapshot()._replace(index=0, uuid="GPU-same")
     outcome = run(driver, target(A100, "7g.40gb"))
     assert outcome.restored is True
-    assert "New UUIDs of MIG devices that were made again: MIG-9-" in outcome.error
+    assert "New UUIDs of MIG devices that were recreated: MIG-9-" in outcome.error
 
 
 # MIG mode
@@ -293,10 +336,53 @@ def test_mode_on_and_layout_in_one_run():
 
 def test_mode_off_after_the_last_instance():
     gpu = mixed(FakeGpu())
-    outcome = run(FakeDriver(gpu), OFF)
+    outcome = run(FakeDriver(gpu), OFF, reset=True)
     assert outcome.error is None
     assert not gpu.current and not gpu.instances
     assert outcome.performed[-1].kind == SET_MODE
+
+
+def test_mode_off_without_permission_to_reset_destroys_nothing():
+    gpu = mixed(FakeGpu(activation=errors.RESET_REQUIRED))
+    driver = FakeDriver(gpu)
+    outcome = run(driver, OFF)
+    assert outcome.reset_required and outcome.error is None and not outcome.changed
+    assert "Allow the reset with reset: true" in outcome.notice and "instances are kept" in outcome.notice
+    assert driver.writes == []
+
+
+def test_mode_off_gives_the_instances_back_if_a_client_that_is_not_listed_blocks_it():
+    gpu = mixed(FakeGpu())
+    gpu.hidden_client = True
+    before = gpu.snapshot()
+    outcome = run(FakeDriver(gpu), OFF, reset=True)
+    assert outcome.reset_required and outcome.error is None
+    assert outcome.restored is True and not outcome.changed
+    assert gpu.snapshot() == before
+    assert "nvidia-persistenced" in outcome.notice and "Allow the reset" not in outcome.notice
+
+
+def test_mode_off_that_needs_a_reboot_keeps_the_instances_until_then():
+    gpu = mixed(FakeGpu(activation=errors.RESET_REQUIRED))
+    gpu.reset_error = errors.NOT_SUPPORTED
+    before = gpu.snapshot()
+    outcome = run(FakeDriver(gpu), OFF, reset=True)
+    assert outcome.reboot_required and outcome.error is None
+    assert gpu.snapshot() == before._replace(mode_pending=False)
+    driver = FakeDriver(gpu)
+    again = run(driver, OFF, reset=True)
+    assert again.reboot_required and not again.changed
+    assert driver.writes == ["reset"]
+
+
+def test_instances_that_do_not_come_back_after_a_blocked_mode_change_are_named():
+    gpu = mixed(FakeGpu())
+    gpu.hidden_client = True
+    driver = FakeDriver(gpu)
+    driver.always = {"create_gpu_instance": errors.UNKNOWN}
+    outcome = run(driver, OFF, reset=True)
+    assert outcome.restored is False and not outcome.reset_required
+    assert "missing: 3g.20gb at 4:4" in outcome.error
 
 
 def test_pending_without_permission_to_reset_is_no_error():
@@ -310,15 +396,28 @@ def test_pending_without_permission_to_reset_is_no_error():
     assert driver.writes == ["set_mode"]
 
 
-def test_a_change_that_waits_is_tried_again_and_is_no_change_if_it_still_waits():
+def test_a_change_that_is_pending_is_left_to_a_reset():
     gpu = off(activation=errors.RESET_REQUIRED)
     wanted = target(A100, "7g.40gb")
     run(FakeDriver(gpu), wanted)
-    again = run(FakeDriver(gpu), wanted)
+    driver = FakeDriver(gpu)
+    again = run(driver, wanted)
     assert again.reset_required and not again.changed and again.error is None
-    gpu.activation = errors.SUCCESS
-    last = run(FakeDriver(gpu), wanted)
+    assert driver.writes == []
+    last = run(driver, wanted, reset=True)
     assert not last.reset_required and layout(gpu) == [("7g.40gb", 0, (7,))]
+    assert driver.writes[0] == "reset" and "set_mode" not in driver.writes
+
+
+def test_a_planned_reset_that_is_refused_has_cost_no_instance():
+    gpu = mixed(FakeGpu())
+    gpu.pending = False
+    gpu.hidden_client = True
+    before = gpu.snapshot()
+    driver = FakeDriver(gpu)
+    outcome = run(driver, OFF, reset=True)
+    assert outcome.reset_required and outcome.error is None and gpu.snapshot() == before
+    assert set(driver.writes) == {"reset"}
 
 
 def test_pending_is_ended_by_a_reset_if_that_is_allowed():
@@ -345,7 +444,27 @@ def test_a_hidden_client_keeps_the_reset_from_happening_and_is_guessed_at():
     gpu.hidden_client = True
     outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
     assert outcome.reset_required and outcome.error is None
-    assert "nvidia-persistenced" in outcome.notice
+    assert "nvidia-persistenced" in outcome.notice and "Allow the reset" not in outcome.notice
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_hidden_client_is_the_reason_whether_or_not_a_reset_is_allowed(reset):
+    """A reset would be refused for it, so that allowing one is no advice."""
+    gpu = off()
+    gpu.hidden_client = True
+    driver = FakeDriver(gpu)
+    outcome = run(driver, target(A100, "7g.40gb"), reset=reset)
+    assert outcome.reset_required and "nvidia-persistenced" in outcome.notice
+    assert driver.writes == ["set_mode"]
+
+
+def test_a_missing_nvidia_smi_is_named():
+    gpu = off(activation=errors.RESET_REQUIRED)
+    gpu.reset_error = errors.FUNCTION_NOT_FOUND
+    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    assert outcome.reset_required and outcome.error is None
+    assert "nvidia-smi" in outcome.notice and "is missing" in outcome.notice
+    assert "persistenced" not in outcome.notice
 
 
 @pytest.mark.parametrize("code", [errors.NOT_SUPPORTED, errors.RESET_TYPE_NOT_SUPPORTED])
@@ -354,7 +473,7 @@ def test_where_no_reset_exists_a_reboot_is_required(code):
     gpu.reset_error = code
     outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
     assert outcome.reboot_required and not outcome.reset_required and outcome.error is None
-    assert "reboot" in outcome.notice
+    assert "Reboot the node" in outcome.notice
 
 
 def test_a_reset_that_fails_otherwise_is_an_error_and_the_mode_is_put_back():
@@ -373,19 +492,39 @@ def test_switching_off_under_a_client_destroys_nothing():
     driver = FakeDriver(gpu)
     outcome = run(driver, OFF, reset=True)
     assert outcome.reset_required and outcome.error is None and not outcome.changed
-    assert "PID 7 (monitor)" in outcome.notice and "Nothing was changed" in outcome.notice
+    assert "PID 7 (monitor)" in outcome.notice and "instances are kept" in outcome.notice
     assert driver.writes == []
 
 
 def test_hopper_refuses_a_mode_change_under_a_client_and_is_put_back():
     gpu = FakeGpu(board=H100)
     gpu.add("3g.40gb", 4)
-    gpu.use(pid=7, name="monitor")
     before = gpu.snapshot()
-    outcome = run(FakeDriver(gpu), OFF)
+    driver = FakeDriver(gpu)
+
+    def arrive(name):
+        if name == "set_mode" and not gpu.processes:
+            gpu.use(pid=7, name="monitor")
+
+    driver.before = arrive
+    outcome = run(driver, OFF)
     assert "switching MIG mode off failed" in outcome.error and "PID 7 (monitor)" in outcome.error
     assert not outcome.reset_required and outcome.restored is True
+    gpu.processes.clear()
     assert gpu.snapshot() == before
+
+
+def test_hopper_with_a_client_is_refused_before_anything_is_destroyed():
+    gpu = FakeGpu(board=H100)
+    gpu.add("3g.40gb", 4)
+    first = plan(gpu.snapshot(), OFF)
+    gpu.use(pid=7, name="monitor")
+    with pytest.raises(BusyError, match=r"PID 7 \(monitor\)"):
+        plan(gpu.snapshot(), OFF)
+    driver = FakeDriver(gpu)
+    (outcome,) = converge(driver, [first])
+    assert "PID 7 (monitor)" in outcome.error and "Nothing was changed" in outcome.error
+    assert driver.writes == []
 
 
 def test_cancelling_a_pending_change_keeps_the_instances():
@@ -412,8 +551,8 @@ def test_if_the_late_plan_refuses_the_mode_is_put_back(board):
         raise InfeasibleError("too much")
 
     driver = FakeDriver(gpu)
-    outcome = converge(driver, [deferred_plan(gpu.snapshot())], refuse)[0]
-    assert "too much" in outcome.error and outcome.restored is True
+    outcome = converge_node(driver, [deferred_plan(gpu.snapshot())], refuse)[0]
+    assert "too much" in outcome.error and not outcome.changed
     assert (gpu.current, gpu.pending) == (False, False)
     assert driver.writes == ["set_mode", "set_mode"]
 
@@ -430,10 +569,44 @@ def test_a_late_plan_may_wait_for_a_reset():
 def test_an_error_after_switching_on_switches_off_again():
     gpu = off(H100)
     driver = FakeDriver(gpu)
-    driver.fail = {("create_compute_instance", 0): errors.INSUFFICIENT_RESOURCES}
+    driver.always = {"create_compute_instance": errors.INSUFFICIENT_RESOURCES}
     outcome = run(driver, target(H100, "7g.80gb"))
     assert outcome.restored is True
     assert not gpu.current and not gpu.instances
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_an_error_after_a_reset_restores_the_mode_by_another_reset(blocked):
+    gpu = off(activation=errors.RESET_REQUIRED)
+    driver = FakeDriver(gpu)
+    driver.always = {"create_compute_instance": errors.INSUFFICIENT_RESOURCES}
+
+    def arrive(name):
+        if blocked and name == "create_compute_instance" and not gpu.processes:
+            gpu.use(pid=7, name="monitor")
+
+    driver.before = arrive
+    outcome = run(driver, target(A100, "7g.40gb"), reset=True)
+    assert "creating a compute instance" in outcome.error and gpu.instances == {}
+    assert (gpu.current, gpu.pending) == (blocked, False)
+    assert outcome.restored is not blocked
+    assert ("MIG mode is on; MIG mode will be off after the next reset or reboot" in outcome.error) is blocked
+    assert driver.writes.count("reset") == (1 if blocked else 2)
+
+
+def test_a_mode_that_becomes_active_although_a_client_was_there_is_planned_on():
+    gpu = off()
+    gpu.use(pid=7, name="monitor")
+    driver = FakeDriver(gpu)
+
+    def leave(name):
+        if name == "set_mode":
+            gpu.processes.clear()
+
+    driver.before = leave
+    outcome = run(driver, target(A100, "7g.40gb"))
+    assert outcome.error is None and not outcome.reset_required
+    assert layout(gpu) == [("7g.40gb", 0, (7,))]
 
 
 # Several GPUs
@@ -452,9 +625,7 @@ def test_gpus_converge_side_by_side_and_come_back_in_order():
     wanted = target(A100, "7g.40gb")
     told = []
     plans = [plan(gpu.snapshot(), wanted) for gpu in gpus]
-    outcomes = converge(
-        driver, plans, lambda now: plan(now, wanted), progress=lambda gpu, op: told.append((gpu.index, op.kind))
-    )
+    outcomes = converge(driver, plans, progress=lambda gpu, op: told.append((gpu.index, op.kind)))
     assert [outcome.before.index for outcome in outcomes] == [0, 1, 2, 3]
     assert all(outcome.error is None for outcome in outcomes)
     assert len(told) == 8
@@ -471,7 +642,7 @@ def test_one_gpu_that_fails_does_not_stop_the_others():
         raise RuntimeError("a defect")
 
     gpus[1].create = broken
-    outcomes = converge(driver, plans, lambda now: plan(now, wanted))
+    outcomes = converge(driver, plans)
     assert [outcome.error is None for outcome in outcomes] == [True, False, True]
     assert "internal error" in outcomes[1].error and "a defect" in outcomes[1].error
     assert [layout(gpu) for gpu in gpus[::2]] == [[("7g.40gb", 0, (7,))]] * 2
@@ -480,6 +651,6 @@ def test_one_gpu_that_fails_does_not_stop_the_others():
 def test_nothing_to_do_makes_no_call():
     gpu = mixed(FakeGpu())
     driver = FakeDriver(gpu)
-    assert converge(driver, [], lambda now: None) == ()
+    assert converge(driver, []) == ()
     outcome = run(driver, target(A100, "3g.20gb", "1g.5gb", "1g.5gb"))
     assert not outcome.changed and driver.calls == []

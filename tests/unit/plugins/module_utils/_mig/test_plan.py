@@ -298,7 +298,7 @@ def test_infeasible_comes_before_busy():
 # Mode
 
 MODES = [
-    # current, pending, wanted -> mode to set, waiting
+    # current, pending, wanted -> mode to set, and whether a reset is needed beside
     (False, False, True, True, False),
     (False, True, True, None, True),
     (True, True, True, None, False),
@@ -312,18 +312,20 @@ MODES = [
 ]
 
 
-@pytest.mark.parametrize(("current", "pending", "enabled", "set_mode", "waiting"), MODES)
-def test_mode_is_set_only_where_it_is_not_asked_for_yet(current, pending, enabled, set_mode, waiting):
-    result = plan(gpu(A100, mode_current=current, mode_pending=pending), Target(enabled))
-    assert (result.set_mode, result.waiting) == (set_mode, waiting)
+@pytest.mark.parametrize(("current", "pending", "enabled", "set_mode", "needs_reset"), MODES)
+def test_mode_is_set_only_where_it_is_not_requested_yet(current, pending, enabled, set_mode, needs_reset):
+    of = gpu(A100, mode_current=current, mode_pending=pending)
+    allowed, not_allowed = plan(of, Target(enabled), reset=True), plan(of, Target(enabled))
+    assert (allowed.set_mode, allowed.reset, allowed.blocked) == (set_mode, needs_reset, None)
+    assert (not_allowed.set_mode, not_allowed.reset, bool(not_allowed.blocked)) == (set_mode, False, needs_reset)
     if enabled:
-        deferred = deferred_plan(gpu(A100, mode_current=current, mode_pending=pending))
-        assert (deferred.set_mode, deferred.waiting, deferred.deferred) == (set_mode, waiting, True)
-        assert deferred.target is None
+        deferred = deferred_plan(of, reset=True)
+        assert (deferred.set_mode, deferred.reset, deferred.deferred) == (set_mode, needs_reset, True)
+        assert deferred.target == Target(True)
 
 
 def test_mode_off_destroys_everything_first():
-    result = plan(gpu(A100, "3g.40gb@4", "1g.10gb@0"), Target(False))
+    result = plan(gpu(A100, "3g.40gb@4", "1g.10gb@0"), Target(False), reset=True)
     assert [op.kind for op in result.operations] == [
         "destroy_compute_instance",
         "destroy_gpu_instance",

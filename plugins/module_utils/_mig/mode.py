@@ -1,0 +1,95 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What a change of MIG mode requires, and what blocks it. The plan and its execution both decide it here.
+
+GPUs that report ``resetless`` change the mode at once, and refuse while a process uses them. All others (Ampere)
+record the change as pending; it becomes active with a reset of the GPU. An idle GPU is reset by the driver itself
+when the change is requested.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import words
+from .errors import BusyError
+from .model import Gpu, Process
+from .operations import Blocked
+
+
+class ModeChange(t.NamedTuple):
+    """What is to be done about the mode. All fields empty: the mode is the desired one."""
+
+    request: t.Optional[bool] = None  # the mode to request from the driver
+    reset: bool = False  # the change is pending already, and a reset of the GPU activates it
+    blocked: t.Optional[Blocked] = None
+
+
+def change(gpu: Gpu, enabled: bool, reset_allowed: bool) -> ModeChange:
+    """What it takes to switch MIG mode of this GPU.
+
+    Raises BusyError where the driver would refuse the change because of a process that it lists.
+    """
+    current = bool(gpu.mode_current)
+    pending = current if gpu.mode_pending is None else gpu.mode_pending
+    if current == enabled:
+        return ModeChange(request=None if pending == enabled else enabled)
+    if gpu.resetless:
+        clients = whole_gpu_clients(gpu)
+        if clients:
+            raise BusyError(
+                "%s: MIG mode cannot be switched %s while %s uses the GPU. Stop it and run again"
+                % (gpu.label, on_off(enabled), words.processes(clients))
+            )
+        return ModeChange(request=enabled)
+    request = None if pending == enabled else enabled
+    if gpu.processes:
+        # A request destroys nothing on an empty GPU, and the next reset or reboot activates it.
+        return ModeChange(request=None if gpu.instances else request, blocked=in_use(gpu, enabled))
+    if not reset_allowed and (request is None or gpu.instances):
+        return ModeChange(blocked=not_allowed(enabled))
+    return ModeChange(request=request, reset=request is None)
+
+
+def notice(gpu: Gpu, blocked: Blocked) -> str:
+    """The message of a blocked mode change."""
+    return "%s: %s%s" % (gpu.label, blocked.reason, ". Its instances are kept" if gpu.instances else "")
+
+
+def in_use(gpu: Gpu, enabled: bool) -> Blocked:
+    """The GPU has clients, perhaps such as the driver does not list."""
+    listed = gpu.processes
+    holder = "%s uses it" % words.processes(listed) if listed else words.USUAL_HOLDERS
+    return Blocked("%s, and %s. Stop it and run again" % (_needs_reset(enabled), holder), listed)
+
+
+def not_allowed(enabled: bool) -> Blocked:
+    return Blocked("%s. Allow the reset with reset: true, or reboot" % _needs_reset(enabled))
+
+
+def no_reset_command(enabled: bool, error: Exception) -> Blocked:
+    return Blocked(
+        "%s, and the command nvidia-smi, which resets GPUs, is missing (%s). Install it, or reboot"
+        % (_needs_reset(enabled), error)
+    )
+
+
+def needs_reboot(enabled: bool, why: str) -> Blocked:
+    return Blocked("%s, but %s. Reboot the node" % (_needs_reset(enabled), why), reboot=True)
+
+
+def whole_gpu_clients(gpu: Gpu) -> t.Tuple[Process, ...]:
+    """Processes that use the GPU as a whole, not one of its instances."""
+    return tuple(process for process in gpu.processes if process.gi_id is None)
+
+
+def on_off(enabled: t.Optional[bool]) -> str:
+    return "on" if enabled else "off"
+
+
+def _needs_reset(enabled: bool) -> str:
+    return "switching MIG mode %s needs a reset of the GPU" % on_off(enabled)

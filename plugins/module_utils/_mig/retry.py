@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Repeating driver calls that failed in a way that can pass."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+
+from .._driver import errors as codes
+from .._driver.errors import DriverError
+
+# Seconds before each repetition; after the last one the failure counts.
+PAUSES: t.Tuple[float, ...] = (0.1, 0.3, 1.0)
+# A read that times out would time out again, and hold up the other GPUs.
+_PASSING_READ = (codes.UNKNOWN,)
+_PASSING_WRITE = (codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES)
+
+_T = t.TypeVar("_T")
+
+
+def read(call: t.Callable[[], _T]) -> _T:
+    """The result of a call that changes nothing. Raises DriverError."""
+    for pause in PAUSES:
+        try:
+            return call()
+        except DriverError as error:
+            if error.code not in _PASSING_READ:
+                raise
+        wait(pause)
+    return call()
+
+
+def write(
+    call: t.Callable[[], _T], effect: t.Callable[[], t.Optional[_T]], repeated: t.Callable[[DriverError], None]
+) -> _T:
+    """The result of a write.
+
+    After a failure ``effect`` reads whether the write was made all the same, and returns its result, or None where it
+    was not; only then it is repeated, and ``repeated`` is called with the failure. Raises DriverError.
+    """
+    pauses = iter(PAUSES)
+    while True:
+        try:
+            return call()
+        except DriverError as error:
+            try:
+                made = effect()
+            except DriverError:
+                raise error from None
+            if made is not None:
+                return made
+            pause = next(pauses, None)
+            if pause is None or error.code not in _PASSING_WRITE:
+                raise
+            repeated(error)
+        wait(pause)
+
+
+def wait(seconds: float) -> None:
+    threading.Event().wait(seconds)
