@@ -201,7 +201,8 @@ class _Run:
             ]
             offered = self._journal.driver.compute_profiles(self._before.index, instance.id)
             try:
-                self._choices[step.placement] = list(choose(offered, slices, instance.compute_instances))
+                chosen = choose(offered, slices, instance.compute_instances, step.reduced)
+                self._choices[step.placement] = list(chosen)
             except LookupError as error:
                 raise _Failed(
                     "the driver offers no compute instance of %s slices in %s"

@@ -77,6 +77,7 @@ class Journal:
             profile.slices,
             Placement(start, size) if start is not None and size is not None else None,
             multiprocessors=profile.multiprocessors,
+            reduced=profile.reduced,
         )
         self._replace(instance.id, lambda gi: gi.compute_instances + (created,))
         self._done(
@@ -87,15 +88,23 @@ class Journal:
                 instance.id,
                 ci_id,
                 profile.slices,
+                reduced=profile.reduced,
             )
         )
 
     def destroy_ci(self, instance: GpuInstance, ci_id: int, slices: int) -> None:
         self.driver.destroy_compute_instance(self.state.index, instance.id, ci_id)
+        reduced = any(ci.reduced for ci in instance.compute_instances if ci.id == ci_id)
         self._replace(instance.id, lambda gi: tuple(ci for ci in gi.compute_instances if ci.id != ci_id))
         self._done(
             Operation(
-                DESTROY_CI, self._profiles.get(instance.profile_id), instance.placement, instance.id, ci_id, slices
+                DESTROY_CI,
+                self._profiles.get(instance.profile_id),
+                instance.placement,
+                instance.id,
+                ci_id,
+                slices,
+                reduced=reduced,
             )
         )
 
