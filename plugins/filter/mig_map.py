@@ -11,8 +11,8 @@ version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Draws one line a GPU, on which every GPU instance is as wide as its placement. Dots are free.
-  - Brackets hold the compute instances of a GPU instance where they are not one over the whole. They are empty where
-    there is none.
+  - Brackets hold the compute instances of a GPU instance where they are not one over the whole, with all of its
+    multiprocessors. They are empty where there is none.
 positional: _input, board
 options:
   _input:

@@ -14,6 +14,9 @@ description:
   - The GPU operator's MIG manager reads the same format.
   - Such a document cannot say where instances start, so that is left out. It also cannot say how compute instances are
     spread over GPU instances; where that matters, the filter fails.
+  - A compute instance with fewer multiprocessors than its GPU instance is written as V(1c.1g.20gb), so that
+    M(gpufleet.node.nvidia_mig) restores it. C(nvidia-mig-parted) reports either kind as V(1g.20gb), and recreates on
+    every run what a document calls V(1c.1g.20gb).
 positional: _input, name, gpus, board
 options:
   _input:

@@ -252,7 +252,9 @@ ansible_facts:
                           type: int
                           sample: 0
                         profile:
-                          description: Name of its profile.
+                          description:
+                            - Name of its profile.
+                            - V(1c.1g.20gb) has fewer multiprocessors than its GPU instance V(1g.20gb).
                           type: str
                           sample: 3g.40gb
                         slices:

@@ -80,6 +80,9 @@ options:
             GPU instances.
           - Or a list of GPU instances, each a dictionary with C(profile), and where wanted C(start) (the first memory unit
             of its placement), C(compute_instances) (a list of names such as V(2c.3g.40gb)) and C(count).
+          - On Hopper and Blackwell, the profile of one slice with double memory offers two kinds of compute instance.
+            V(1g.20gb) has all multiprocessors of the GPU instance (26 on an H100), V(1c.1g.20gb) has those of a single
+            slice (16). Where there is one kind only, both names mean it.
         type: raw
         aliases: [mig-devices]
   config_file:
@@ -87,6 +90,8 @@ options:
       - Path of a C(nvidia-mig-parted) configuration file, version 1, on the node.
       - JSON can always be read. YAML needs PyYAML on the node. Without it, read the file on the controller and give the
         configuration in O(layout), as the examples show.
+      - Names mean the same as in O(layout). C(nvidia-mig-parted) itself creates for V(1g.20gb) what is called
+        V(1c.1g.20gb) here. This module recreates such compute instances, and fails where they are in use.
     type: path
   config_name:
     description:

@@ -46,7 +46,8 @@ def _existing(gpu: Gpu) -> Content:
     held = []
     for gi in gpu.instances:
         profile = gpu.profile(gi.profile_id)
-        held.append(Held(profile.name, profile.slices, tuple(ci.slices for ci in gi.compute_instances)))
+        slices = tuple(ci.slices for ci in gi.compute_instances)
+        held.append(Held(profile.name, profile.slices, slices, any(ci.reduced for ci in gi.compute_instances)))
     return Content(gpu.label, tuple(held))
 
 
@@ -57,5 +58,6 @@ def _wanted(gpu: Gpu, target: Target) -> Content:
     if why is not None:
         raise InfeasibleError("%s: %s" % (gpu.label, why))
     return Content(
-        gpu.label, tuple(Held(item.profile.name, item.profile.slices, item.slices) for item in target.instances)
+        gpu.label,
+        tuple(Held(item.profile.name, item.profile.slices, item.slices, item.reduced) for item in target.instances),
     )

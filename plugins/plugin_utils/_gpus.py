@@ -138,21 +138,24 @@ def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
             )
         held = value.get("compute_instances")
         parts = ({"slices": profile.slices},) if held is None else held
-        out.append(GpuInstance(value.get("id", position), profile.id, placement, _compute(parts, profile, where)))
+        inside = _compute(parts, profile, board, where)
+        out.append(GpuInstance(value.get("id", position), profile.id, placement, inside))
     _no_overlap(out)
     return tuple(out)
 
 
-def _compute(values: t.Sequence[t.Any], profile: Profile, where: str) -> tuple[ComputeInstance, ...]:
+def _compute(values: t.Sequence[t.Any], profile: Profile, board: Board, where: str) -> tuple[ComputeInstance, ...]:
     """The facts do not tell where compute instances lie, so they are taken to lie as low as they can."""
-    slices = []
+    slices, reduced = [], []
     for value in values:
         size = value.get("slices") if isinstance(value, dict) else None
-        if size is None and isinstance(value, dict) and "profile" in value:
-            size = names.parse(value["profile"]).compute or profile.slices
+        name = names.parse(value["profile"]) if isinstance(value, dict) and "profile" in value else None
+        if size is None and name is not None:
+            size = name.compute or profile.slices
         if not isinstance(size, int):
             raise LayoutError("%s: a compute instance needs slices or profile, and is %r" % (where, value))
         slices.append(size)
+        reduced.append(name is not None and instances.is_reduced(name, profile, board))
     places = pack(slices, (), ci_places(profile))
     if places is None:
         raise LayoutError(
@@ -160,8 +163,8 @@ def _compute(values: t.Sequence[t.Any], profile: Profile, where: str) -> tuple[C
             % (where, profile.name, ", ".join(str(size) for size in slices))
         )
     return tuple(
-        ComputeInstance(value.get("id", position), size, size, place, value.get("uuid"))
-        for position, (value, size, place) in enumerate(zip(values, slices, places))
+        ComputeInstance(value.get("id", position), size, size, place, value.get("uuid"), reduced=small)
+        for position, (value, size, place, small) in enumerate(zip(values, slices, places, reduced))
     )
 
 

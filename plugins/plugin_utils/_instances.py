@@ -29,14 +29,15 @@ def after(kept: Kept) -> Data:
     """A GPU instance that stays, with the compute instances that it then holds."""
     profile = kept.wanted.profile
     parts = [_existing_part(profile, ci) for ci in kept.instance.compute_instances if ci.id in kept.keep]
-    parts.extend(_part(profile, slices) for slices in kept.create)
+    parts.extend(_part(profile, slices, kept.wanted.reduced) for slices in kept.create)
     return _instance(profile, kept.instance.id, kept.instance.placement, parts)
 
 
 def new(created: Created) -> Data:
     """A GPU instance that is not there yet."""
     profile = created.wanted.profile
-    return _instance(profile, None, created.placement, [_part(profile, slices) for slices in created.wanted.slices])
+    parts = [_part(profile, slices, created.wanted.reduced) for slices in created.wanted.slices]
+    return _instance(profile, None, created.placement, parts)
 
 
 def _instance(profile: Profile, gi_id: int | None, placement: Placement, parts: list[Data]) -> Data:
@@ -49,9 +50,11 @@ def _instance(profile: Profile, gi_id: int | None, placement: Placement, parts: 
     }
 
 
-def _part(profile: Profile, slices: int, ci_id: int | None = None, uuid: str | None = None) -> Data:
-    return {"id": ci_id, "profile": compute_name(profile, slices), "slices": slices, "uuid": uuid}
+def _part(
+    profile: Profile, slices: int, reduced: bool = False, ci_id: int | None = None, uuid: str | None = None
+) -> Data:
+    return {"id": ci_id, "profile": compute_name(profile, slices, reduced), "slices": slices, "uuid": uuid}
 
 
 def _existing_part(profile: Profile, ci: ComputeInstance) -> Data:
-    return _part(profile, ci.slices, ci.id, ci.uuid)
+    return _part(profile, ci.slices, ci.reduced, ci.id, ci.uuid)

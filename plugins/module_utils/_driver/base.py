@@ -29,6 +29,7 @@ class CiProfile(t.NamedTuple):
     max_instances: int
     placements: t.Tuple[t.Tuple[int, int], ...]  # (start, size) in compute slices; empty where the driver does not tell
     name: str = ""
+    reduced: bool = False  # over the whole GPU instance, which also offers one with more multiprocessors
 
 
 class Versions(t.NamedTuple):

@@ -4,13 +4,16 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""A board as it follows from the profiles that a GPU tells."""
+"""What follows from all profiles of a GPU, or of a GPU instance, together."""
 
 from __future__ import annotations
 
 import typing as t
 
 from .._mig.model import Board, Profile
+
+if t.TYPE_CHECKING:
+    from .base import CiProfile
 
 
 def board_of(model: str, profiles: t.Sequence[Profile]) -> t.Optional[Board]:
@@ -23,4 +26,18 @@ def board_of(model: str, profiles: t.Sequence[Profile]) -> t.Optional[Board]:
         compute_slices=max(profile.slices for profile in profiles),
         memory_units=max(place.end for profile in profiles for place in profile.placements),
         max_gpu_instances=max(profile.max_instances for profile in profiles),
+    )
+
+
+def mark_reduced(offered: t.Iterable[CiProfile]) -> t.Tuple[CiProfile, ...]:
+    """The compute instance profiles of one GPU instance, with ``reduced`` set.
+
+    A 1g.20gb of an H100 offers 1_SLICE with 16 multiprocessors and 1_SLICE_REV1 with 26. Both are over
+    all of its slices. The first is the reduced one, which nvidia-smi calls 1c.1g.20gb.
+    """
+    found = tuple(offered)
+    largest = max(((profile.slices, profile.multiprocessors) for profile in found), default=(0, 0))
+    return tuple(
+        profile._replace(reduced=profile.slices == largest[0] and profile.multiprocessors < largest[1])
+        for profile in found
     )

@@ -14,7 +14,7 @@ import typing as t
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
 from . import architecture, errors, names
 from .base import CiProfile, Versions
-from .boards import board_of
+from .boards import board_of, mark_reduced
 from .command import Runner
 from .command import run as run_command
 from .errors import DriverError
@@ -356,6 +356,7 @@ class NvmlDriver:
                         placement=Placement(info.placement.start, info.placement.size),
                         uuid=uuids.get((gi_id, info.id)),
                         multiprocessors=profile.multiprocessors,
+                        reduced=profile.reduced,
                     )
                 )
         return tuple(sorted(found, key=lambda ci: ci.id))
@@ -364,7 +365,7 @@ class NvmlDriver:
         where = _where(index, gi_id)
         key = (index, self._library.call("nvmlGpuInstanceGetInfo", gi_handle, where=where).profileId)
         if key not in self._ci_profiles:
-            self._ci_profiles[key] = tuple(self._read_compute_profiles(gi_handle, where))
+            self._ci_profiles[key] = mark_reduced(self._read_compute_profiles(gi_handle, where))
         return self._ci_profiles[key]
 
     def _read_compute_profiles(self, gi_handle: t.Any, where: str) -> t.Iterator[CiProfile]:

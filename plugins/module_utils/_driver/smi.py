@@ -20,7 +20,7 @@ import typing as t
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
 from . import architecture, errors, names, smi_glance, smi_log, smi_tables
 from .base import CiProfile, Versions
-from .boards import board_of
+from .boards import board_of, mark_reduced
 from .command import Result, Runner
 from .command import run as run_command
 from .errors import DriverError
@@ -138,7 +138,7 @@ class SmiDriver:
         inside = ["-gi", str(gi_id)]
         rows = self._mig(index, ["-lcip"] + inside, smi_tables.compute_profiles)
         places = self._mig(index, ["-lcipp"] + inside, smi_tables.compute_placements)
-        return tuple(_ci_profile(row, places.get(row.id, [])) for row in rows if row.gi_id == gi_id)
+        return mark_reduced(_ci_profile(row, places.get(row.id, [])) for row in rows if row.gi_id == gi_id)
 
     def create_compute_instance(self, index: int, gi_id: int, profile_id: int, start: t.Optional[int]) -> int:
         what = str(profile_id) if start is None else "%d:%d" % (profile_id, start)
@@ -241,14 +241,7 @@ class SmiDriver:
                 row.profile_id,
                 Placement(row.start, row.size),
                 tuple(
-                    ComputeInstance(
-                        id=ci.id,
-                        profile_id=ci.profile_id,
-                        slices=smi_tables.compute_slices(ci.name),
-                        placement=Placement(ci.start, ci.size),
-                        uuid=uuids.get((row.id, ci.id)),
-                        multiprocessors=kinds.get((row.profile_id, ci.profile_id)),
-                    )
+                    _compute_instance(ci, kinds.get((row.profile_id, ci.profile_id)), uuids.get((row.id, ci.id)))
                     for ci in sorted(inside, key=lambda ci: ci.id)
                     if ci.gi_id == row.id
                 ),
@@ -258,19 +251,17 @@ class SmiDriver:
 
     def _kinds(
         self, gpu: Gpu, rows: t.Sequence[smi_tables.InstanceRow], inside: t.Sequence[smi_tables.ComputeRow]
-    ) -> t.Dict[t.Tuple[int, int], int]:
-        """Multiprocessors of compute instances, by profile id of the GPU instance and of the compute instance."""
+    ) -> t.Dict[t.Tuple[int, int], CiProfile]:
+        """Compute instance profiles, by profile id of the GPU instance and of the compute instance."""
         key = _kind(gpu)
         if inside and any((key, row.profile_id) not in self._ci_profiles for row in rows):
             offered = self._mig(gpu.index, ["-lcip"], smi_tables.compute_profiles)
             for row in rows:
-                self._ci_profiles[(key, row.profile_id)] = tuple(
+                self._ci_profiles[(key, row.profile_id)] = mark_reduced(
                     _ci_profile(each, []) for each in offered if each.gi_id == row.id
                 )
         return {
-            (row.profile_id, each.id): each.multiprocessors
-            for row in rows
-            for each in self._ci_profiles.get((key, row.profile_id), ())
+            (row.profile_id, each.id): each for row in rows for each in self._ci_profiles.get((key, row.profile_id), ())
         }
 
     def _mig_uuids(self, glance: smi_glance.Glance) -> t.Dict[t.Tuple[int, int], str]:
@@ -361,6 +352,20 @@ def _profile(row: smi_tables.ProfileRow, places: t.Mapping[int, t.Sequence[t.Tup
         encoders=row.encoders,
         jpeg=row.jpeg,
         ofa=row.ofa,
+    )
+
+
+def _compute_instance(
+    row: smi_tables.ComputeRow, kind: t.Optional[CiProfile], uuid: t.Optional[str]
+) -> ComputeInstance:
+    return ComputeInstance(
+        id=row.id,
+        profile_id=row.profile_id,
+        slices=smi_tables.compute_slices(row.name),
+        placement=Placement(row.start, row.size),
+        uuid=uuid,
+        multiprocessors=None if kind is None else kind.multiprocessors,
+        reduced=kind is not None and kind.reduced,
     )
 
 

@@ -19,7 +19,9 @@ ME_ALL = "me_all"  # has every media engine of the GPU
 NO_ME = "no_me"  # has none
 GFX = "gfx"  # can run graphics
 
-# NVML_GPU_INSTANCE_PROFILE_* numbers that are not plain. 9 (1_SLICE_REV2) is plain: one slice with double memory.
+_DOUBLE_MEMORY = 9  # NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2: one slice with double memory
+
+# NVML_GPU_INSTANCE_PROFILE_* numbers that are not plain. _DOUBLE_MEMORY is.
 _BY_CONSTANT: t.Dict[int, str] = {
     7: ME,
     8: ME,
@@ -107,6 +109,26 @@ def places_inside(slices: int) -> t.Dict[int, t.Tuple[Placement, ...]]:
     if starts is None:  # no board known has such an instance; single slices and the whole are safe to assume
         starts = {1: tuple(range(slices)), slices: (0,)}
     return {size: tuple(Placement(start, size) for start in found) for size, found in starts.items()}
+
+
+def offers_reduced(board: Board, profile: Profile) -> bool:
+    """Whether GPU instances of the profile offer two kinds of compute instance over the whole.
+
+    A 1g.20gb of an H100 has 26 multiprocessors. Its compute instance has all of them, or, if it is of the
+    reduced kind, the 16 of a single slice. nvidia-smi calls the first 1g.20gb and the second 1c.1g.20gb.
+    On an A100 a single slice always has 14: there is one kind, and both names mean it.
+
+    Only a GPU instance that exists lists its kinds, which ``_driver.boards.mark_reduced`` compares. Layouts
+    and plans need the answer earlier and derive it from the GPU instance profiles: there are two kinds where
+    another profile of the same slices has fewer multiprocessors. Some board files lack the
+    multiprocessors (0). Those boards are newer than the A100, so their double memory profile has two kinds.
+    """
+    if not profile.multiprocessors:
+        return profile.constant == _DOUBLE_MEMORY
+    return any(
+        other.slices == profile.slices and 0 < other.multiprocessors < profile.multiprocessors
+        for other in board.profiles
+    )
 
 
 def _disjoint(profile: Profile) -> int:

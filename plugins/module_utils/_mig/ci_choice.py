@@ -25,17 +25,22 @@ class Choice(t.NamedTuple):
 
 
 def choose(
-    offered: t.Sequence[CiProfile], slices: t.Sequence[int], present: t.Sequence[ComputeInstance]
+    offered: t.Sequence[CiProfile],
+    slices: t.Sequence[int],
+    present: t.Sequence[ComputeInstance],
+    reduced: bool = False,
 ) -> t.Tuple[Choice, ...]:
     """The profiles for compute instances of these slice counts (descending), beside those present.
 
     A slice count may come with different numbers of multiprocessors: a 2g.20gb of an H100
     offers one slice with 16 of them twice, and with 26 once. One that is alone gets the most;
     several get the kind of which there can be most, because only those are sure to go
-    together. Raises LookupError, with the slice count, where a count is not offered.
+    together. With ``reduced``, only the kind of that name is used, and without it never. Raises
+    LookupError, with the slice count, where a count is not offered.
     """
     alone = len(slices) == 1 and not present
-    by_size = {size: _best(offered, size, alone) for size in set(slices)}
+    kinds = [profile for profile in offered if profile.reduced == reduced]
+    by_size = {size: _best(kinds, size, alone) for size in set(slices)}
     starts = _starts(by_size, slices, present)
     return tuple(Choice(by_size[size], start) for size, start in zip(slices, starts))
 

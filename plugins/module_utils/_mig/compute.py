@@ -45,16 +45,20 @@ def pack(
     return None
 
 
-def adjust(instance: GpuInstance, wanted: t.Sequence[int], busy: t.Container[int], places: Places) -> Adjustment:
+def adjust(
+    instance: GpuInstance, wanted: t.Sequence[int], busy: t.Container[int], places: Places, reduced: bool = False
+) -> Adjustment:
     """Keep as much as possible: busy compute instances first, then their number, then UUIDs, then the lowest ids.
 
-    ``wanted`` are slice counts that fit into an empty GPU instance.
+    ``wanted`` are slice counts that fit into an empty GPU instance; with ``reduced``
+    they are of the kind with fewer multiprocessors.
     """
     present = sorted(instance.compute_instances, key=lambda ci: ci.id)
-    all_busy = sum(ci.id in busy for ci in present)
+    usable = [ci for ci in present if ci.reduced == reduced]
+    all_busy = sum(ci.id in busy for ci in usable)
     best: t.Optional[t.Tuple[t.Tuple[t.Any, ...], Adjustment]] = None
-    for count in range(len(present), -1, -1):
-        for kept in itertools.combinations(present, count):
+    for count in range(len(usable), -1, -1):
+        for kept in itertools.combinations(usable, count):
             create = _missing(wanted, kept)
             if create is None or not _room(create, kept, places):
                 continue

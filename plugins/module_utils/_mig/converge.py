@@ -183,7 +183,8 @@ class _Run:
             ]
             offered = self._journal.compute_profiles(instance)
             try:
-                self._choices[step.placement] = list(choose(offered, slices, instance.compute_instances))
+                chosen = choose(offered, slices, instance.compute_instances, step.reduced)
+                self._choices[step.placement] = list(chosen)
             except LookupError as error:
                 raise _Failed(
                     "the driver offers no compute instance of %s slices in %s"

@@ -14,6 +14,7 @@ from collections import Counter
 from .board import PLAIN, attribute, ci_places, together
 from .compute import pack
 from .model import WHOLE, Board, Wanted
+from .profile import compute_name
 from .solve import arrangeable, options, order
 
 
@@ -34,7 +35,9 @@ def refusal(board: Board, instances: t.Iterable[Wanted]) -> t.Optional[str]:
 
 def _name(wanted: Wanted) -> str:
     name = wanted.profile.name
-    if wanted.compute_instances != WHOLE:
+    if wanted.reduced:
+        name = compute_name(wanted.profile, wanted.profile.slices, True)
+    elif wanted.compute_instances != WHOLE:
         name += " (compute instances %s)" % "+".join("%dc" % slices for slices in wanted.compute_instances)
     return name if wanted.start is None else "%s at %d" % (name, wanted.start)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from . import profile as names
-from .board import ci_places, places_inside
+from .board import ci_places, offers_reduced, places_inside
 from .compute import pack
 from .errors import LayoutError
 from .keys import known_keys, plain_keys, short
@@ -54,29 +54,36 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
     """What the lines mean on a board. The result does not depend on their order."""
     wanted: t.List[Wanted] = []
     parts: t.Dict[Profile, t.List[int]] = {}
-    seen: t.Dict[t.Tuple[Profile, t.Optional[int]], Item] = {}  # of the mapping form, where keys are unique
+    seen: t.Dict[t.Tuple[Profile, t.Optional[int], bool], Item] = {}  # of the mapping form, where keys are unique
     for item in items:
         profile = _profile(item, board)
+        compute = None if item.name.compute == profile.slices else item.name.compute
+        reduced = any(is_reduced(name, profile, board) for name in (item.name,) + item.compute_instances)
         if item.start is not None and all(item.start != place.start for place in profile.placements):
             raise LayoutError(
                 "%s: %s cannot start at %d on %s: use one of %s"
                 % (item.where, profile.name, item.start, board.model, _starts(profile))
             )
         if item.mapped:
-            twin = seen.setdefault((profile, item.name.compute), item)
+            twin = seen.setdefault((profile, compute, reduced), item)
             if twin is not item:
                 raise LayoutError(
                     "%s and %s both mean %s on %s: write it once" % (twin.where, item.where, profile.name, board.model)
                 )
-        if item.name.compute is not None:
-            _check_compute(item, profile, item.name.compute)
-            parts.setdefault(profile, []).extend([item.name.compute] * item.number)
+        if compute is not None:
+            _check_compute(item, profile, compute)
+            parts.setdefault(profile, []).extend([compute] * item.number)
         else:
-            one = Wanted(profile, item.start, _compute(item, profile, board))
+            one = Wanted(profile, item.start, _compute(item, profile, board), reduced)
             wanted.extend([one] * item.number)
     for profile, slices in parts.items():
         wanted.extend(Wanted(profile, None, _normal(profile.slices, held)) for held in packed(profile.slices, slices))
     return Target(True, tuple(sorted(wanted, key=_order)))
+
+
+def is_reduced(name: names.Name, profile: Profile, board: Board) -> bool:
+    """Whether a name is that of the reduced compute instance. Without one, the name means the whole."""
+    return name.compute == profile.slices and offers_reduced(board, profile)
 
 
 def packed(within: int, slices: t.Iterable[int]) -> t.List[t.Tuple[int, ...]]:
@@ -141,6 +148,9 @@ def _parse_line(raw: object, where: str) -> Item:
     if "profile" not in line:
         raise LayoutError("%s has no profile: add one, for example profile: 3g.40gb" % where)
     name = _within(where, line["profile"])
+    if name.compute == name.slices and "compute_instances" not in line:  # 1c.1g.20gb
+        line["compute_instances"] = [name.canonical]
+        name = name.gpu_instance
     if name.compute is not None:
         whole = name.gpu_instance.canonical
         raise LayoutError(
@@ -252,5 +262,5 @@ def _order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
     return (
         (-profile.slices, -profile.memory_mib, profile.name),
         (wanted.start is None, wanted.start or 0),
-        (-sum(wanted.slices), tuple(-slices for slices in wanted.slices)),
+        (-sum(wanted.slices), tuple(-slices for slices in wanted.slices), wanted.reduced),
     )

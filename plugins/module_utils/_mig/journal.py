@@ -105,7 +105,12 @@ class Journal:
     def create_ci(self, instance: GpuInstance, profile: CiProfile, start: t.Optional[int]) -> None:
         self.entered.add(instance.placement)
         operation = Operation(
-            CREATE_CI, self._profiles.get(instance.profile_id), instance.placement, instance.id, slices=profile.slices
+            CREATE_CI,
+            self._profiles.get(instance.profile_id),
+            instance.placement,
+            instance.id,
+            slices=profile.slices,
+            reduced=profile.reduced,
         )
         had = _cis(self.state, instance.id)
 
@@ -125,13 +130,20 @@ class Journal:
             profile.slices,
             Placement(start, size) if start is not None and size is not None else None,
             multiprocessors=profile.multiprocessors,
+            reduced=profile.reduced,
         )
         self._replace(instance.id, (*had, created))
         self._done(operation._replace(ci_id=ci_id))
 
     def destroy_ci(self, instance: GpuInstance, ci_id: int, slices: int) -> None:
         operation = Operation(
-            DESTROY_CI, self._profiles.get(instance.profile_id), instance.placement, instance.id, ci_id, slices
+            DESTROY_CI,
+            self._profiles.get(instance.profile_id),
+            instance.placement,
+            instance.id,
+            ci_id,
+            slices,
+            reduced=any(ci.reduced for ci in instance.compute_instances if ci.id == ci_id),
         )
         self._change(
             operation,

@@ -8,6 +8,12 @@
 
 A document tells neither placements nor how compute instances are spread over GPU
 instances. The first are left out when one is written; where the second matters, it is refused.
+
+Where a GPU instance offers two kinds of whole compute instance (``board.offers_reduced``), names
+differ from mig-parted's. It calls both kinds of an H100 ``1g.20gb``, creates the reduced one, and
+leaves either in place. Here ``1g.20gb`` is the kind with all multiprocessors and ``1c.1g.20gb`` the
+reduced one, in documents read and written: reading ``1g.20gb`` recreates what mig-parted created,
+once, and mig-parted recreates what a document calls ``1c.1g.20gb`` on every run.
 """
 
 from __future__ import annotations
@@ -50,6 +56,7 @@ class Held(t.NamedTuple):
     profile: str
     slices: int
     compute_instances: t.Tuple[int, ...]
+    reduced: bool = False  # the compute instance is of the kind with fewer multiprocessors: 1c.1g.20gb
 
 
 def document(name: str, entries: t.Sequence[t.Dict[str, t.Any]]) -> t.Dict[str, t.Any]:
@@ -93,7 +100,8 @@ def _listed(item: Item) -> t.List[Held]:
         return []
     slices = item.name.slices
     parts = tuple(part.compute or slices for part in item.compute_instances) or (slices,)
-    return [Held(item.name.canonical, slices, parts)] * item.number
+    reduced = any(part.compute == slices for part in item.compute_instances)
+    return [Held(item.name.canonical, slices, parts, reduced)] * item.number
 
 
 def _devices(entry: Entry) -> t.Union[str, t.List[int]]:
@@ -125,7 +133,7 @@ def _counts(held: t.Iterable[Held], where: str) -> t.Dict[str, int]:
                 "bring the GPU to a layout first" % (where, one.profile)
             )
         for size in one.compute_instances:
-            name = one.profile if size == one.slices else "%dc.%s" % (size, one.profile)
+            name = one.profile if size == one.slices and not one.reduced else "%dc.%s" % (size, one.profile)
             out[name] = out.get(name, 0) + 1
         if one.compute_instances != (one.slices,):
             group = tuple(sorted(one.compute_instances, reverse=True))

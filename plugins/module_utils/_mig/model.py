@@ -86,6 +86,7 @@ class ComputeInstance(t.NamedTuple):
     placement: t.Optional[Placement]  # in compute slices inside the GPU instance; None where the driver does not tell
     uuid: t.Optional[str] = None
     multiprocessors: t.Optional[int] = None
+    reduced: bool = False  # over the whole GPU instance, but not with all of its multiprocessors: 1c.1g.20gb
 
 
 class GpuInstance(t.NamedTuple):
@@ -144,12 +145,13 @@ class Wanted(t.NamedTuple):
 
     ``start`` pins the placement. ``compute_instances`` are compute slice counts in
     descending order; the default, ``WHOLE``, is one compute instance over the whole
-    GPU instance.
+    GPU instance. With ``reduced`` that one is of the kind with fewer multiprocessors.
     """
 
     profile: Profile
     start: t.Optional[int] = None
     compute_instances: t.Tuple[int, ...] = WHOLE
+    reduced: bool = False
 
     @property
     def slices(self) -> t.Tuple[int, ...]:

@@ -36,6 +36,7 @@ class Operation(t.NamedTuple):
     ci_id: t.Optional[int] = None  # DESTROY_CI only
     slices: t.Optional[int] = None  # CREATE_CI, DESTROY_CI: compute slices
     enabled: t.Optional[bool] = None  # SET_MODE only
+    reduced: bool = False  # CREATE_CI, DESTROY_CI: as of a compute instance
 
 
 class Kept(t.NamedTuple):
@@ -103,13 +104,11 @@ class Plan(t.NamedTuple):
             out.append(Operation(RESET))
         for kept in self.kept:
             for slices in kept.create:
-                out.append(
-                    Operation(CREATE_CI, kept.wanted.profile, kept.instance.placement, kept.instance.id, slices=slices)
-                )
+                out.append(_create_ci(kept.wanted, kept.instance.placement, slices, kept.instance.id))
         for new in self.created:
             out.append(Operation(CREATE_GI, new.wanted.profile, new.placement))
             for slices in new.wanted.slices:
-                out.append(Operation(CREATE_CI, new.wanted.profile, new.placement, slices=slices))
+                out.append(_create_ci(new.wanted, new.placement, slices))
         return tuple(out)
 
     @property
@@ -122,9 +121,12 @@ class Plan(t.NamedTuple):
         return bool(self.operations)
 
 
+def _create_ci(wanted: Wanted, placement: Placement, slices: int, gi_id: t.Optional[int] = None) -> Operation:
+    return Operation(CREATE_CI, wanted.profile, placement, gi_id, slices=slices, reduced=wanted.reduced)
+
+
 def _destroy_cis(gpu: Gpu, instance: GpuInstance, ids: t.Tuple[int, ...]) -> t.Iterator[Operation]:
     for ci in instance.compute_instances:
         if ci.id in ids:
-            yield Operation(
-                DESTROY_CI, gpu.profile(instance.profile_id), instance.placement, instance.id, ci.id, ci.slices
-            )
+            profile = gpu.profile(instance.profile_id)
+            yield Operation(DESTROY_CI, profile, instance.placement, instance.id, ci.id, ci.slices, reduced=ci.reduced)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import mode
+from . import mode, words
 from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
@@ -74,16 +74,18 @@ class _Current:
         self._at = {gi.placement: gi for gi in gpu.instances}
         self._busy = {process.gi_id for process in gpu.processes}
         self._busy_cis = {gi.id: _busy_cis(gpu, gi) for gi in gpu.instances}
-        self._adjustments: t.Dict[t.Tuple[int, t.Tuple[int, ...]], Adjustment] = {}
+        self._adjustments: t.Dict[t.Tuple[int, t.Tuple[int, ...], bool], Adjustment] = {}
 
     def match(self, wanted: Wanted, place: Placement) -> t.Optional[t.Tuple[GpuInstance, Adjustment]]:
         """The instance that can stay if the wanted one goes there, and what its compute instances need."""
         gi = self._at.get(place)
         if gi is None or gi.profile_id != wanted.profile.id:
             return None
-        key = (gi.id, wanted.slices)
+        key = (gi.id, wanted.slices, wanted.reduced)
         if key not in self._adjustments:
-            self._adjustments[key] = adjust(gi, wanted.slices, self._busy_cis[gi.id], ci_places(wanted.profile))
+            self._adjustments[key] = adjust(
+                gi, wanted.slices, self._busy_cis[gi.id], ci_places(wanted.profile), wanted.reduced
+            )
         return gi, self._adjustments[key]
 
     def score(self, wanted: Wanted, place: Placement) -> int:
@@ -175,7 +177,9 @@ def _gi_text(gpu: Gpu, gi: GpuInstance) -> str:
 
 def _ci_text(item: Kept, ids: t.Container[int]) -> str:
     return ", ".join(
-        "compute instance %d (%dc)" % (ci.id, ci.slices) for ci in item.instance.compute_instances if ci.id in ids
+        "compute instance %d (%s)" % (ci.id, words.compute_instance(ci, item.wanted.profile.name))
+        for ci in item.instance.compute_instances
+        if ci.id in ids
     )
 
 

@@ -54,7 +54,8 @@ class Name(t.NamedTuple):
 def parse(text: object) -> Name:
     """Take a name apart: ``[Xc.]Yg.Zgb[+attributes|-attributes]``, with or without ``MIG`` in front.
 
-    ``7c.7g.80gb`` is ``7g.80gb``: a compute instance over all slices is the whole.
+    ``7c.7g.80gb`` is ``7g.80gb``: a compute instance over all slices is the whole. Of one slice there may be two
+    kinds, so ``1c.1g.20gb`` stays as it is; which kind it means depends on the GPU (``board.offers_reduced``).
     Raises LayoutError with a remedy.
     """
     if not isinstance(text, str):
@@ -76,7 +77,7 @@ def parse(text: object) -> Name:
         memory_gb=int(match.group("memory")),
         attributes=_words(match.group("with")),
         without=_words(match.group("without")),
-        compute=None if compute == slices else compute,
+        compute=None if compute == slices > 1 else compute,
     )
 
 
@@ -110,9 +111,9 @@ def find(name: Name, profiles: t.Iterable[Profile]) -> t.Optional[Profile]:
     return drifted[0] if len(drifted) == 1 else None
 
 
-def compute_name(profile: Profile, slices: int) -> str:
+def compute_name(profile: Profile, slices: int, reduced: bool = False) -> str:
     """The name of a compute instance, and of its MIG device, of so many slices in a GPU instance of the profile."""
-    return profile.name if slices == profile.slices else "%dc.%s" % (slices, profile.name)
+    return profile.name if slices == profile.slices and not reduced else "%dc.%s" % (slices, profile.name)
 
 
 def resource_name(name: str) -> str:

@@ -10,8 +10,9 @@
     GPU 0 GPU-9f0c... A100-SXM4-80GB  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb[2c,1c]                 |
 
 A cell is as wide as its placement. Brackets hold the compute instances where they are
-not one over the whole, and are empty where there is none; dots are free. The text
-depends on nothing but the state shown, so that equal states give equal text.
+not one over the whole, with all of its multiprocessors, and are empty where there is
+none; dots are free. The text depends on nothing but the state shown, so that equal
+states give equal text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import re
 import typing as t
 
 from . import operations as ops
-from .model import Gpu, GpuInstance, Placement
+from .model import Gpu, GpuInstance, Placement, Wanted
 from .profile import compute_name
 
 if t.TYPE_CHECKING:
@@ -53,9 +54,9 @@ def label(index: int, uuid: str, name: str) -> t.Tuple[str, ...]:
     return ("GPU %d" % index, uuid[:8] + "..." if len(uuid) > 11 else uuid, product[:_LONGEST_PRODUCT].rstrip())
 
 
-def cell_text(profile: str, slices: int, compute_instances: t.Sequence[int]) -> str:
+def cell_text(profile: str, slices: int, compute_instances: t.Sequence[int], reduced: bool = False) -> str:
     """A GPU instance by its profile and the slices of its compute instances."""
-    if tuple(compute_instances) == (slices,):
+    if tuple(compute_instances) == (slices,) and not reduced:
         return profile
     return "%s[%s]" % (profile, ",".join("%dc" % size for size in sorted(compute_instances, reverse=True)))
 
@@ -72,9 +73,7 @@ def mode_note(capable: bool, current: t.Optional[bool], pending: t.Optional[bool
 def row(gpu: Gpu) -> Row:
     """A GPU as it is."""
     note = mode_note(gpu.mig_capable, gpu.mode_current, gpu.mode_pending)
-    cells = tuple(
-        Cell(gi.placement, _text_of(gpu, gi, [ci.slices for ci in gi.compute_instances])) for gi in gpu.instances
-    )
+    cells = tuple(Cell(gi.placement, _existing_text(gpu, gi)) for gi in gpu.instances)
     if cells:  # a mode change that waits for a reset leaves them where they are
         note = ""
     return Row(label(gpu.index, gpu.uuid, gpu.name), gpu.board.memory_units, cells, note)
@@ -90,16 +89,8 @@ def row_after(plan: Plan) -> Row:
         return Row(name, note=mode_note(gpu.mig_capable, False, False))
     if not gpu.profiles_known:
         return Row(name, note="MIG on, its profiles are known only then")
-    cells = [
-        Cell(
-            kept.instance.placement, cell_text(kept.wanted.profile.name, kept.wanted.profile.slices, kept.wanted.slices)
-        )
-        for kept in plan.kept
-    ]
-    cells.extend(
-        Cell(new.placement, cell_text(new.wanted.profile.name, new.wanted.profile.slices, new.wanted.slices))
-        for new in plan.created
-    )
+    cells = [Cell(kept.instance.placement, _wanted_text(kept.wanted)) for kept in plan.kept]
+    cells.extend(Cell(new.placement, _wanted_text(new.wanted)) for new in plan.created)
     return Row(name, gpu.board.memory_units, tuple(cells))
 
 
@@ -132,16 +123,21 @@ def describe_operation(operation: Operation) -> str:
         return "%s GPU instance %s" % (verb, where)
     part = name
     if operation.profile is not None and operation.slices is not None:
-        part = compute_name(operation.profile, operation.slices)
+        part = compute_name(operation.profile, operation.slices, operation.reduced)
     return "%s compute instance %s in %s" % (verb, part, where)
 
 
-def _text_of(gpu: Gpu, gi: GpuInstance, compute_instances: t.Sequence[int]) -> str:
+def _wanted_text(wanted: Wanted) -> str:
+    return cell_text(wanted.profile.name, wanted.profile.slices, wanted.slices, wanted.reduced)
+
+
+def _existing_text(gpu: Gpu, gi: GpuInstance) -> str:
     try:
         profile = gpu.profile(gi.profile_id)
     except KeyError:  # a driver that lists no profiles can still list instances
         return "profile %d" % gi.profile_id
-    return cell_text(profile.name, profile.slices, compute_instances)
+    slices = [ci.slices for ci in gi.compute_instances]
+    return cell_text(profile.name, profile.slices, slices, any(ci.reduced for ci in gi.compute_instances))
 
 
 class _Scale:

@@ -27,6 +27,7 @@ def order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
         wanted.start is None,
         wanted.start or 0,
         wanted.slices,
+        wanted.reduced,
     )
 
 

@@ -29,6 +29,9 @@ def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
     for key in sorted(set(present) - set(wanted)):
         return "%s is there" % words.gpu_instance(gpu, present[key])
     for key, gi in present.items():
-        if sorted(ci.slices for ci in gi.compute_instances) != sorted(wanted[key].slices):
+        one = wanted[key]
+        if sorted((ci.slices, ci.reduced) for ci in gi.compute_instances) != sorted(
+            (slices, one.reduced) for slices in one.slices
+        ):
             return words.gpu_instance(gpu, gi)
     return None

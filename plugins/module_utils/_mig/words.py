@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from .model import Gpu, GpuInstance, Placement, Process
+from .model import ComputeInstance, Gpu, GpuInstance, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
 
 # What keeps a GPU from changing its mode without being listed as a process.
@@ -34,12 +34,18 @@ def place(name: str, placement: Placement) -> str:
 
 def gpu_instance(gpu: Gpu, instance: GpuInstance) -> str:
     """``3g.40gb at 4:4 with compute instances 1c+2c``."""
-    text = place(profile_name(gpu, instance.profile_id), instance.placement)
+    name = profile_name(gpu, instance.profile_id)
+    text = place(name, instance.placement)
     if not instance.compute_instances:
         return text + " without compute instance"
-    sizes = sorted((ci.slices for ci in instance.compute_instances), reverse=True)
-    kind = "compute instance" if len(sizes) == 1 else "compute instances"
-    return "%s with %s %s" % (text, kind, "+".join("%dc" % size for size in sizes))
+    found = sorted(instance.compute_instances, key=lambda ci: -ci.slices)
+    kind = "compute instance" if len(found) == 1 else "compute instances"
+    return "%s with %s %s" % (text, kind, "+".join(compute_instance(ci, name) for ci in found))
+
+
+def compute_instance(ci: ComputeInstance, profile: str) -> str:
+    """``1c``; where that may be taken for the whole GPU instance, ``1c.1g.20gb``."""
+    return "%dc.%s" % (ci.slices, profile) if ci.reduced else "%dc" % ci.slices
 
 
 def processes(found: t.Iterable[Process]) -> str:

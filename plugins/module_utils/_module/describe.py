@@ -58,7 +58,9 @@ def operation(gpu: Gpu, done: Operation) -> Data:
     """One write, planned or made. Ids are left out: a plan does not know those of new instances."""
     name = None
     if done.profile is not None:
-        name = done.profile.name if done.slices is None else compute_name(done.profile, done.slices)
+        name = done.profile.name
+        if done.slices is not None:
+            name = compute_name(done.profile, done.slices, done.reduced)
     return {
         "gpu": gpu.index,
         "kind": done.kind,
@@ -76,7 +78,9 @@ def _existing(gpu: Gpu, instance: GpuInstance) -> Data:
         instance.placement,
         instance.id,
         [
-            compute_instance(compute_name(profile, ci.slices) if profile else name, ci.slices, ci.id, ci.uuid)
+            compute_instance(
+                compute_name(profile, ci.slices, ci.reduced) if profile else name, ci.slices, ci.id, ci.uuid
+            )
             for ci in instance.compute_instances
         ],
     )

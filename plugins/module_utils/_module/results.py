@@ -44,7 +44,7 @@ def of_plan(plan: Plan) -> Result:
             item.placement,
             None,
             [
-                describe.compute_instance(compute_name(item.wanted.profile, slices), slices)
+                describe.compute_instance(compute_name(item.wanted.profile, slices, item.wanted.reduced), slices)
                 for slices in item.wanted.slices
             ],
         )
@@ -118,7 +118,7 @@ def _kept(gpu: Gpu, item: Kept) -> Data:
     (found,) = describe.instances(gpu._replace(instances=(item.instance,)))
     staying = [ci for ci in found["compute_instances"] if ci["id"] in item.keep]
     coming = [
-        describe.compute_instance(compute_name(item.wanted.profile, slices), slices) for slices in item.create
+        describe.compute_instance(compute_name(item.wanted.profile, slices, item.wanted.reduced), slices) for slices in item.create
     ]
     return dict(found, compute_instances=staying + coming)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-A100 = "0x20B510DE"
+A100, H100 = "0x20B510DE", "0x233010DE"
 
 
 def held(gi_id: int, profile: str, start: int, size: int, *slices: int) -> t.Dict[str, t.Any]:
@@ -29,6 +29,13 @@ def held(gi_id: int, profile: str, start: int, size: int, *slices: int) -> t.Dic
             for number, count in enumerate(slices or (whole,))
         ],
     }
+
+
+def reduced(gi_id: int, start: int) -> t.Dict[str, t.Any]:
+    """A 1g.20gb of an H100 with the compute instance that has fewer multiprocessors."""
+    out = held(gi_id, "1g.20gb", start, 2)
+    out["compute_instances"][0]["profile"] = "1c.1g.20gb"
+    return out
 
 
 def gpu(index: int, *instances: t.Dict[str, t.Any], current: t.Optional[bool] = True, **changes: t.Any) -> t.Any:

@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_map import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, gpu, held, reduced
 
 mig_map = FilterModule().filters()["mig_map"]
 
@@ -72,3 +72,10 @@ def test_a_set_of_instances_on_a_board(held_: t.Any, line: str) -> None:
 def test_refusals(value: t.Any, board: t.Optional[str], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_map(value, board)
+
+
+def test_a_compute_instance_with_fewer_multiprocessors_is_shown() -> None:
+    h100 = gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100, name="NVIDIA H100")
+    cells = "|...............|1g.20gb[1c]    |1g.20gb        |...............|"
+    assert mig_map([h100]) == "GPU 0 GPU-0000... H100  %s\n" % cells
+    assert "|1g.20gb[1c]" in mig_map({"1c.1g.20gb": 1}, "H100-80GB")

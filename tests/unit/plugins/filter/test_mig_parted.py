@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_parted import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, gpu, held, reduced
 
 mig_parted = FilterModule().filters()["mig_parted"]
 LAYOUT: t.List[t.Any] = [
@@ -89,3 +89,13 @@ def test_a_layout_for_any_node() -> None:
 def test_refusals(value: t.Any, options: t.Dict[str, t.Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_parted(value, **options)
+
+
+def test_either_kind_of_a_1g_with_double_memory_by_its_name() -> None:
+    gpus = [gpu(0, reduced(3, 0), reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)]
+    (entry,) = mig_parted(gpus)["mig-configs"]["current"]
+    assert entry["mig-devices"] == {"1c.1g.20gb": 2, "1g.20gb": 1}
+    layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1c.1g.20gb": 1}}]
+    for board, name in (("H100-80GB", "1c.1g.20gb"), ("A100-80GB", "1g.20gb")):
+        (entry,) = mig_parted(layout, gpus=[board])["mig-configs"]["current"]
+        assert entry["mig-devices"] == {name: 1}

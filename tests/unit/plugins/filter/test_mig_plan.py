@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_plan import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, gpu, held, reduced
 
 mig_plan = FilterModule().filters()["mig_plan"]
 HALF = held(1, "3g.40gb", 4, 4)
@@ -118,3 +118,17 @@ def test_a_gpu_with_mig_off_is_turned_on() -> None:
 def test_refusals(current: t.Any, wanted: t.Any, board: t.Optional[str], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_plan(current, wanted, board)
+
+
+def test_a_compute_instance_of_the_other_kind_is_recreated() -> None:
+    h100 = gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)
+    plan = mig_plan(h100, {"1g.20gb": 2})
+    assert plan["operations"] == [
+        "destroy compute instance 1c.1g.20gb in 1g.20gb at 2:2",
+        "create compute instance 1g.20gb in 1g.20gb at 2:2",
+    ]
+    assert [one["compute_instances"][0]["profile"] for one in plan["kept"]] == ["1g.20gb"] * 2
+    assert "|1g.20gb[1c]" in plan["map"]["before"] and "[1c]" not in plan["map"]["after"]
+    assert mig_plan(h100, {"1g.20gb": 1, "1c.1g.20gb": 1})["changed"] is False
+    created = mig_plan([], {"1c.1g.20gb": 1}, board="H100-80GB")["created"]
+    assert created[0]["compute_instances"] == [{"id": None, "profile": "1c.1g.20gb", "slices": 1, "uuid": None}]

@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_resources import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, gpu, held, reduced
 
 mig_resources = FilterModule().filters()["mig_resources"]
 
@@ -136,3 +136,10 @@ def test_boards_of_several_kinds_and_names_that_mean_them() -> None:
 def test_refusals(value: t.Any, strategy: str, options: t.Dict[str, t.Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_resources(value, strategy, **options)
+
+
+@pytest.mark.parametrize("strategy, resource", [("single", "nvidia.com/gpu"), ("mixed", "nvidia.com/mig-1g.20gb")])
+def test_both_kinds_of_a_1g_with_double_memory_are_one_resource(strategy: str, resource: str) -> None:
+    """The device plugin makes the name from slices and memory, and these are the same."""
+    gpus = [gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)]
+    assert mig_resources(gpus, strategy) == {resource: 2}

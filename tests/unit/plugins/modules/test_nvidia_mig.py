@@ -133,6 +133,28 @@ def test_compute_instances_change_inside_an_instance_that_is_kept(node):
     }
 
 
+def test_a_compute_instance_with_fewer_multiprocessors_is_named_and_recreated(node):
+    """Another tool's 1g.20gb may hold the smaller of two kinds."""
+    gpu = FakeGpu(board=H100)
+    gpu.add("1g.20gb", 2, slices=1, reduced=True)
+    gpu.add("1g.20gb", 4, slices=1)
+    driver = node(gpu)
+    checked, done = driver.run(on({"1g.20gb": 2}), check=True), driver.run(on({"1g.20gb": 2}))
+    assert checked["diff"] == done["diff"] and "|1g.20gb[1c]" in done["diff"]["before"]
+    assert checked["operations"] == done["operations"]
+    assert [(operation["kind"], operation["profile"]) for operation in done["operations"]] == [
+        ("destroy_compute_instance", "1c.1g.20gb"),
+        ("create_compute_instance", "1g.20gb"),
+    ]
+    (foretold,) = driver.run(on({"1g.20gb": 1, "1c.1g.20gb": 1}), check=True)["gpus"]
+    names = [ci["profile"] for one in foretold["kept"] + foretold["created"] for ci in one["compute_instances"]]
+    assert sorted(names) == ["1c.1g.20gb", "1g.20gb"]
+    back = driver.run(on({"1g.20gb": 1, "1c.1g.20gb": 1}))
+    (found,) = back["gpus"]
+    assert sorted(one["compute_instances"][0]["profile"] for one in found["kept"]) == ["1c.1g.20gb", "1g.20gb"]
+    assert driver.run(on({"1g.20gb": 1, "1c.1g.20gb": 1}))["changed"] is False
+
+
 def test_operations_are_named(node):
     gpu = FakeGpu(mode=False)
     assert node(gpu).run(on({"1g.5gb": 1}))["operations"] == [

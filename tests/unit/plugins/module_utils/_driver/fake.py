@@ -16,6 +16,7 @@ import threading
 
 from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.base import CiProfile, Versions
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.boards import mark_reduced
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Board,
@@ -83,13 +84,13 @@ class FakeGpu:
         self.processes = []
         self.hidden_client = False  # holds the GPU and is not listed
 
-    def add(self, name, start, cis=None, slices=None):
+    def add(self, name, start, cis=None, slices=None, reduced=False):
         """Put a GPU instance there, with compute instances of these sizes (default: one over all of it)."""
         what = profile(self.board, name, slices)
         place = next(p for p in what.placements if p.start == start)
         gi_id = self.create(what.id, place)
         for size in (what.slices,) if cis is None else cis:
-            offered = [p for p in self.ci_profiles(gi_id) if p.slices == size]
+            offered = [p for p in self.ci_profiles(gi_id) if p.slices == size and p.reduced == reduced]
             self.create_ci(gi_id, offered[0].id, None)
         return gi_id
 
@@ -132,7 +133,7 @@ class FakeGpu:
         ]
         if what.multiprocessors >= self._plain() + 10:
             found.append(CiProfile(_REV1, 1, self._plain() + 10, 1, self._places((0,), 1)))
-        return tuple(found)
+        return mark_reduced(found)
 
     def create_ci(self, gi_id, profile_id, start):
         what, _place, cis = self._instance(gi_id)
@@ -207,7 +208,15 @@ class FakeGpu:
                     what.id,
                     place,
                     tuple(
-                        ComputeInstance(ci, kind, size, where, "MIG-%d-%d-%d" % (self.index, gi_id, ci), sms)
+                        ComputeInstance(
+                            ci,
+                            kind,
+                            size,
+                            where,
+                            "MIG-%d-%d-%d" % (self.index, gi_id, ci),
+                            sms,
+                            kind in {offered.id for offered in self.ci_profiles(gi_id) if offered.reduced},
+                        )
                         for ci, (kind, size, sms, where) in sorted(cis.items())
                     ),
                 )

@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
 
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import legal
 
+REDUCED = "1c."  # in front of 1g.20gb: its compute instance of the kind with fewer multiprocessors
 _BOARDS = Path(__file__).parents[5] / "plugins" / "plugin_utils" / "boards"
 # Where compute instances of so many slices can start inside a GPU instance of so many, written down once more.
 _CI_STARTS = {
@@ -86,16 +87,20 @@ def profile(on: Board, name: str) -> Profile:
 
 
 def want(on: Board, *specs: str) -> Target:
-    """A target from texts like ``3g.40gb``, ``3g.40gb@4`` (pinned), ``3g.40gb=2+1`` (compute instances)."""
+    """A target from texts like ``3g.40gb``, ``3g.40gb@4`` (pinned), ``3g.40gb=2+1`` (compute instances).
+
+    ``1c.1g.20gb`` is a whole one of the reduced kind.
+    """
     out = []
     for spec in specs:
         spec, _equals, slices = spec.partition("=")
         name, _at, start = spec.partition("@")
         out.append(
             Wanted(
-                profile(on, name),
+                profile(on, name[len(REDUCED) :] if name.startswith(REDUCED) else name),
                 int(start) if start else None,
                 tuple(int(part) for part in slices.split("+")) if slices else WHOLE,
+                name.startswith(REDUCED),
             )
         )
     return Target(True, tuple(out))
@@ -107,7 +112,12 @@ def gi_id(place: Placement) -> int:
 
 
 def instance(on: Board, spec: str) -> GpuInstance:
-    """An instance that exists: ``3g.40gb@4`` (with one whole compute instance), ``...=1@0+1@2``, ``...=`` (none)."""
+    """An instance that exists: ``3g.40gb@4`` (with one whole compute instance), ``...=1@0+1@2``, ``...=`` (none).
+
+    ``1c.1g.20gb@4`` has a whole one of the reduced kind.
+    """
+    reduced = spec.startswith(REDUCED)
+    spec = spec[len(REDUCED) :] if reduced else spec
     spec, equals, slices = spec.partition("=")
     name, _at, start = spec.partition("@")
     of = profile(on, name)
@@ -116,7 +126,8 @@ def instance(on: Board, spec: str) -> GpuInstance:
     cis = []
     for number, part in enumerate(parts):
         size, _at, ci_start = part.partition("@")
-        cis.append(ComputeInstance(number, 0, int(size), Placement(int(ci_start), int(size)) if ci_start else None))
+        place_inside = Placement(int(ci_start), int(size)) if ci_start else None
+        cis.append(ComputeInstance(number, 0, int(size), place_inside, reduced=reduced))
     return GpuInstance(gi_id(place), of.id, place, tuple(cis))
 
 
@@ -195,7 +206,7 @@ def carry_out(plan: ops.Plan) -> Gpu:
             state[op.placement] = gi._replace(compute_instances=left)
         elif op.kind == ops.CREATE_CI:
             rest = [later.slices or 0 for later in todo[number:] if _creates_ci(later, op.placement)]
-            state[op.placement] = gi._replace(compute_instances=_add_ci(gi, op.profile, rest))
+            state[op.placement] = gi._replace(compute_instances=_add_ci(gi, op.profile, rest, op.reduced))
     after = tuple(sorted(state.values(), key=lambda gi: gi.id))
     return before._replace(mode_current=mode, mode_pending=mode, instances=after)
 
@@ -218,13 +229,13 @@ def _check_new(
         raise Refused("insufficient resources for %s" % new.name)
 
 
-def _add_ci(gi: GpuInstance, of: Profile, rest: t.Sequence[int]) -> t.Tuple[ComputeInstance, ...]:
+def _add_ci(gi: GpuInstance, of: Profile, rest: t.Sequence[int], reduced: bool) -> t.Tuple[ComputeInstance, ...]:
     """The compute instances with the first of ``rest`` added, where it leaves space for the others."""
     starts = ci_starts(of, gi.compute_instances, rest)
     if starts is None:
         raise Refused("no space for compute instances %s in %s" % (rest, gi))
     new_id = next(n for n in itertools.count() if n not in {ci.id for ci in gi.compute_instances})
-    new = ComputeInstance(new_id, 0, rest[0], Placement(starts[0], rest[0]))
+    new = ComputeInstance(new_id, 0, rest[0], Placement(starts[0], rest[0]), reduced=reduced)
     return tuple(sorted(gi.compute_instances + (new,), key=lambda ci: ci.id))
 
 

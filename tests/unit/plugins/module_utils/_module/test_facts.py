@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.node import 
     PciGpu,
     PciSwitch,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import FakeDriver, FakeGpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import H100, FakeDriver, FakeGpu
 
 NO_MIG_YET = {"capable": None, "current": None, "pending": None, "instances": [], "devices": []}
 
@@ -113,6 +113,15 @@ def test_a_driver_that_works_tells_everything():
     }
     assert second["mig"] == {"capable": True, "current": False, "pending": False, "instances": [], "devices": []}
     assert driver.closed == 1
+
+
+def test_a_compute_instance_with_fewer_multiprocessors_has_its_own_name():
+    gpu = FakeGpu(board=H100)
+    gpu.add("1g.20gb", 2, slices=1, reduced=True)
+    gpu.add("1g.20gb", 4, slices=1)
+    (found,) = gather(FakeNode(), lambda: Driver(gpu))["gpus"]
+    assert [one["profile"] for one in found["mig"]["instances"]] == ["1g.20gb", "1g.20gb"]
+    assert [one["profile"] for one in found["mig"]["devices"]] == ["1c.1g.20gb", "1g.20gb"]
 
 
 def test_the_source_is_the_driver_that_was_opened():
