@@ -18,12 +18,14 @@ import parallel
 import planner_speed
 import site_runs
 import transitions
+import write_faults
 
 OUTPUT = Path(__file__).resolve().parent.parent / ".cache" / "benchmarks.md"
 PARTS = {
     "transitions": transitions.measure,
     "planner": planner_speed.measure,
     "parallel": parallel.measure,
+    "faults": write_faults.measure,
     "module": module_cost.measure,
     "site": site_runs.measure,
 }
