@@ -43,7 +43,7 @@ if t.TYPE_CHECKING:
 AS_WANTED, NOT_AS_WANTED, UNUSABLE, NO_DRIVER = 0, 1, 2, 3
 
 _POLL_SECONDS = 1.0
-# A GPU that is not read after this long, or after a third of the time that is left, is left as it is.
+# A GPU that is not read after this long, or after half of the time that is left, is left as it is.
 _READ_SECONDS = 60.0
 # No waiting mends these.
 _HOPELESS = (errors.NO_PERMISSION, errors.LIB_RM_VERSION_MISMATCH)
@@ -130,7 +130,7 @@ def _restore(wanted: Settings, check: bool, report: Report, limit: _Limit) -> in
         report.error("The NVIDIA driver is not up, so the GPUs are left as they are: %s. %s" % (error, _AGAIN))
         return NO_DRIVER
     try:
-        # First, so that a GPU that hangs costs no access to the others.
+        # First: a GPU that hangs must not keep the group from its access.
         granted = check or _grant(wanted, report)
         good = _bring(driver, wanted, check, report, limit) and granted
     except (MigError, DriverError) as error:
@@ -192,7 +192,7 @@ def _bring(driver: Driver, wanted: Settings, check: bool, report: Report, limit:
     refused: t.List[LayoutError] = []
     requests = layout.resolve(gpus, lost + missing, refused.append)
     for error in refused:
-        report.error("The GPUs that this is about are left as they are: %s" % error)
+        report.error("A part of the layout cannot be restored: %s" % error)
     plans, unplanned = _planned(gpus, requests, wanted, report)
     good = good and not refused and not unplanned
     if check:
@@ -214,7 +214,7 @@ def _read(driver: Driver, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
             done[index] = LostGpu(index, error)
 
     threads = [threading.Thread(target=read, args=(index,), daemon=True) for index in range(number)]
-    seconds = min(_READ_SECONDS, (limit.deadline - time.monotonic()) / 3)
+    seconds = min(_READ_SECONDS, (limit.deadline - time.monotonic()) / 2)
     end = time.monotonic() + seconds
     for thread in threads:
         thread.start()
