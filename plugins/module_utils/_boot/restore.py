@@ -184,7 +184,9 @@ def _bring(driver: Driver, wanted: Settings, check: bool, report: Report, limit:
             report.error("GPU %d cannot be read, and is left as it is: %s%s" % (one.index, one.error, _identity(one)))
             good = False
         else:
-            report.info("GPU %d cannot be read, and is not in the layout: %s%s" % (one.index, one.error, _identity(one)))
+            report.info(
+                "GPU %d cannot be read, and is not in the layout: %s%s" % (one.index, one.error, _identity(one))
+            )
     for one in missing:
         report.error("%s %s" % (one.label, one.error))
     if not gpus:
@@ -222,7 +224,9 @@ def _read(driver: Driver, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
         thread.join(max(0.0, end - time.monotonic()))
     found = dict(done)
     limit.hanging = len(found) < number
-    late = DriverError(errors.TIMEOUT, "reading the GPU", "no answer after %.3g seconds" % seconds, remedy(errors.TIMEOUT))
+    late = DriverError(
+        errors.TIMEOUT, "reading the GPU", "no answer after %.3g seconds" % seconds, remedy(errors.TIMEOUT)
+    )
     return [found.get(index, LostGpu(index, late)) for index in range(number)]
 
 
