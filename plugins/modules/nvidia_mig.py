@@ -22,7 +22,10 @@ description:
     it writes, and names the processes.
   - If a write fails, the instances that were destroyed are made again where they were, and the message says what happened,
     what was restored and what to do.
-  - GPUs that the layout does not name are left alone.
+  - GPUs that the layout does not name are left alone. If one of them cannot be read, the module warns.
+  - A GPU that the layout covers and that cannot be read fails the module before it writes. The message names the GPU and
+    the entries, and how to leave it out. If not even its identity can be read, this includes entries that may cover it. An
+    example is a UUID that matches none of the other GPUs.
 extends_documentation_fragment:
   - gpufleet.node._attributes
 attributes:
@@ -215,7 +218,8 @@ gpus:
   description:
     - The GPUs that the layout names, in order of index.
     - Instances have the same shape in RV(gpus[].kept), RV(gpus[].created) and RV(gpus[].destroyed).
-  returned: always, also on failure once the plan is made
+    - With RV(busy), only RV(gpus[].index), RV(gpus[].uuid), RV(gpus[].pci_bus_id) and RV(gpus[].name).
+  returned: always, also on failure once the plan is made, and with RV(busy)
   type: list
   elements: dict
   contains:

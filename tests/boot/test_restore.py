@@ -193,6 +193,51 @@ def test_a_driver_that_does_not_answer_does_not_hold_up_the_boot(make_node):
     assert node.held() == HELD
 
 
+def test_a_node_that_lost_a_gpu_restores_the_others(tmp_path, make_node):
+    """Eight GPUs in the inventory, seven left: the others have new indices, and what was theirs."""
+    node = make_node("--board", "A100-80GB:8")
+    layout = [LAYOUT[0], {"devices": 7, "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
+    assert node.boot(layout=layout)[0] == 0
+    uuids, held = [gpu["uuid"] for gpu in node.gpus()], node.held()
+
+    rest = [number for number in range(8) if number != 3]
+    node.path = tmp_path / "seven"
+    node.nvsim("create", "--driver", "550.163.01", "--board", "A100-80GB:7", *["--uuid=" + uuids[n] for n in rest])
+    status, said = node.boot(layout=layout, gpus=dict(enumerate(uuids)))
+    assert (status, node.held()) == (1, [held[number] for number in rest])
+    assert said.count("GPU 3 (%s) is not among the GPUs that can be read" % uuids[3]) == 1
+
+
+def test_a_lost_gpu_costs_only_itself(make_node):
+    node = make_node("--board", "A100-80GB:8")
+    node.nvsim("fault", "nvmlDeviceGetHandleByIndex_v2", "--nth", "5", "--code", "GPU_IS_LOST")  # of one, once
+    status, said = node.boot(driver="nvml", layout=LAYOUT[:1])
+    assert (status, sorted(node.held())) == (1, [[]] + [HELD[0]] * 7)
+    assert re.search(r"^GPU \d cannot be read, and is left as it is: .*GPU_IS_LOST.* \(GPU-", said, re.MULTILINE)
+
+
+def test_a_gpu_that_hangs_while_it_is_read_costs_only_itself(make_node):
+    node = make_node("--board", "A100-80GB:3")
+    assert node.boot(layout=[dict(LAYOUT[0], devices=0)])[0] == 0
+    node.nvsim("latency", "nvmlGpuInstanceGetInfo", "--ms", "600000")  # only GPU 0 has an instance
+    before = node.held()
+    layout = [LAYOUT[0], {"devices": [1, 2], "mig_enabled": True, "mig_devices": {}}]
+    status, said = node.boot(driver="nvml", layout=layout, time_limit=20)
+    assert (status, node.held(), node.modes()) == (1, before, [True, True, True])
+    assert re.search(r"^GPU 0 cannot be read, and is left as it is: .*TIMEOUT \(no answer after ", said, re.MULTILINE)
+    assert (said.count("|  restored\n"), len(said.splitlines())) == (2, 3)
+
+
+def test_a_gpu_that_hangs_while_it_is_converged_costs_only_itself(make_node):
+    node = make_node("--board", "A100-80GB:2")
+    assert node.boot(layout=[{"devices": 1, "mig_enabled": True, "mig_devices": {}}])[0] == 0
+    node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has its mode
+    status, said = node.boot(driver="nvml", layout=LAYOUT[:1], time_limit=10)
+    assert (status, node.held()) == (1, [[], HELD[0]])
+    assert re.search(r"^GPU 0 \(GPU-.* does not answer, and may be half-way to its layout$", said, re.MULTILINE)
+    assert said.count("|  restored\n") == 1
+
+
 def test_only_root_can(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     status, said = node.boot(user=True)

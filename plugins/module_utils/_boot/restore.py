@@ -7,7 +7,8 @@
 """Bringing the GPUs to their layout at boot, with no Ansible.
 
 The same engine under the same rules as the module, with one difference: at boot nobody is
-there to decide, so a GPU that cannot have its layout does not keep the others from theirs.
+there to decide, so a GPU that is missing, lost or hangs, or cannot have its layout, does not
+keep the others from theirs. Each GPU is read and converged in a thread of its own.
 It controls no service, and ends by itself when its time is up.
 """
 
@@ -22,9 +23,11 @@ import typing as t
 
 from .._driver import errors, lock, select
 from .._driver.errors import DriverError
+from .._driver.remedies import remedy
 from .._mig import render
-from .._mig.errors import MigError
-from .._mig.planning import NodePlan, plan_gpu
+from .._mig.errors import LayoutError, MigError
+from .._mig.model import Board, Gpu, LostGpu
+from .._mig.planning import NodePlan, plan_gpu, read_gpu
 from .._mig.stages import converge_node
 from . import access, settings
 from .report import Report
@@ -32,7 +35,7 @@ from .report import Report
 if t.TYPE_CHECKING:
     from .._driver.base import Driver
     from .._mig.converge import Outcome
-    from .._mig.model import Gpu
+    from .._mig.layout import Request
     from .._mig.operations import Plan
     from .settings import Settings
 
@@ -40,6 +43,8 @@ if t.TYPE_CHECKING:
 AS_WANTED, NOT_AS_WANTED, UNUSABLE, NO_DRIVER = 0, 1, 2, 3
 
 _POLL_SECONDS = 1.0
+# A GPU that is not read after this long, or after half of the time that is left, is left as it is.
+_READ_SECONDS = 60.0
 # No waiting mends these.
 _HOPELESS = (errors.NO_PERMISSION, errors.LIB_RM_VERSION_MISMATCH)
 _AGAIN = "Then run gpufleet-mig-restore, or restart gpufleet-mig-restore.service"
@@ -53,10 +58,13 @@ def main(arguments: t.Optional[t.Sequence[str]] = None) -> int:
     except settings.SettingsError as error:
         report.error("Nothing is restored: %s" % error)
         return UNUSABLE
-    with _limited(wanted.time_limit, report):
+    with _limited(wanted.time_limit, report) as limit:
         if options.access_only:
             return AS_WANTED if _grant(wanted, report) else NOT_AS_WANTED
-        return _locked(wanted, options.check, report)
+        status = _locked(wanted, options.check, report, limit)
+    if limit.hanging:
+        os._exit(status)  # an orderly exit would wait for the driver
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,11 +80,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Limit:
+    """When the time is up, and what is under way."""
+
+    def __init__(self, seconds: float) -> None:
+        self.deadline = time.monotonic() + seconds
+        self.converging: t.Dict[int, Gpu] = {}
+        self.hanging = False  # a thread has not come back from the driver
+
+
 @contextlib.contextmanager
-def _limited(seconds: float, report: Report) -> t.Iterator[None]:
+def _limited(seconds: float, report: Report) -> t.Iterator[_Limit]:
     """End the whole process when the time is up, wherever in the driver it hangs."""
+    limit = _Limit(seconds)
 
     def expire() -> None:
+        for gpu in list(limit.converging.values()):
+            report.error("%s does not answer, and may be half-way to its layout" % gpu.label)
         report.error(
             "Not done after %g seconds: the driver or a GPU does not answer. GPUs may be half-way to their layout. "
             "Look at dmesg and nvidia-smi. %s: what is there is kept, and what is missing is made" % (seconds, _AGAIN)
@@ -87,36 +107,38 @@ def _limited(seconds: float, report: Report) -> t.Iterator[None]:
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield limit
     finally:
         timer.cancel()
 
 
-def _locked(wanted: Settings, check: bool, report: Report) -> int:
+def _locked(wanted: Settings, check: bool, report: Report, limit: _Limit) -> int:
     try:
         with lock.held(
             wanted.lock_path, wanted.lock_wait, create=not check, command="gpufleet-mig-restore", progress=report.info
         ):
-            return _restore(wanted, check, report)
+            return _restore(wanted, check, report, limit)
     except lock.LockError as error:
         report.error("Nothing is restored: %s" % error)
         return NOT_AS_WANTED
 
 
-def _restore(wanted: Settings, check: bool, report: Report) -> int:
+def _restore(wanted: Settings, check: bool, report: Report, limit: _Limit) -> int:
     try:
         driver = _driver(wanted, report)
     except DriverError as error:
         report.error("The NVIDIA driver is not up, so the GPUs are left as they are: %s. %s" % (error, _AGAIN))
         return NO_DRIVER
-    with contextlib.closing(driver):
-        try:
-            good = _bring(driver, wanted, check, report)
-        except (MigError, DriverError) as error:
-            report.error("The GPUs are left as they are: %s" % error)
-            return NOT_AS_WANTED
-    if not check:
-        good = _grant(wanted, report) and good
+    try:
+        # First: a GPU that hangs must not keep the group from its access.
+        granted = check or _grant(wanted, report)
+        good = _bring(driver, wanted, check, report, limit) and granted
+    except (MigError, DriverError) as error:
+        report.error("The GPUs are left as they are: %s" % error)
+        good = False
+    finally:
+        if not limit.hanging:
+            driver.close()
     return AS_WANTED if good else NOT_AS_WANTED
 
 
@@ -149,13 +171,90 @@ def _with_gpus(driver: Driver) -> Driver:
     )
 
 
-def _bring(driver: Driver, wanted: Settings, check: bool, report: Report) -> bool:
-    """Plan and converge all GPUs that can be; whether all of them are as wanted then."""
-    gpus, good = _read(driver, report)
+def _bring(driver: Driver, wanted: Settings, check: bool, report: Report, limit: _Limit) -> bool:
+    """Plan and converge all GPUs that can be; whether all of the layout's are as wanted then."""
+    found = _read(driver, limit)
+    gpus = [gpu for gpu in found if isinstance(gpu, Gpu)]
+    lost = [gpu for gpu in found if isinstance(gpu, LostGpu)]
+    missing = _missing(wanted, gpus, lost)
+    layout = wanted.layout.pinned(wanted.gpus)
+    good = not missing
+    for one in lost:
+        if any(entry.covers(one, gpus) is not False for entry in layout.entries):
+            report.error("GPU %d cannot be read, and is left as it is: %s%s" % (one.index, one.error, _identity(one)))
+            good = False
+        else:
+            report.info(
+                "GPU %d cannot be read, and is not in the layout: %s%s" % (one.index, one.error, _identity(one))
+            )
+    for one in missing:
+        report.error("%s %s" % (one.label, one.error))
     if not gpus:
         return False
-    requests = wanted.layout.resolve(gpus)
-    plans = []
+    refused: t.List[LayoutError] = []
+    requests = layout.resolve(gpus, lost + missing, refused.append)
+    for error in refused:
+        report.error("A part of the layout cannot be restored: %s" % error)
+    plans, unplanned = _planned(gpus, requests, wanted, report)
+    good = good and not refused and not unplanned
+    if check:
+        checked = [_checked(plan, report) for plan in plans]  # all are told, whatever the first one is
+        return all(checked) and good
+    node = NodePlan(tuple(plans), requests, wanted.disturb, wanted.reset)
+    return _converged(driver, node, report, limit) and good
+
+
+def _read(driver: Driver, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
+    """All GPUs that the driver counts, side by side: one that hangs does not keep the others from being read."""
+    number = driver.count()
+    driver.prefetch()
+    done: t.Dict[int, t.Union[Gpu, LostGpu]] = {}
+
+    def read(index: int) -> None:
+        try:
+            done[index] = read_gpu(driver, index)
+        except Exception as error:
+            done[index] = LostGpu(index, error)
+
+    threads = [threading.Thread(target=read, args=(index,), daemon=True) for index in range(number)]
+    seconds = min(_READ_SECONDS, (limit.deadline - time.monotonic()) / 2)
+    end = time.monotonic() + seconds
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    found = dict(done)
+    limit.hanging = len(found) < number
+    late = DriverError(
+        errors.TIMEOUT, "reading the GPU", "no answer after %.3g seconds" % seconds, remedy(errors.TIMEOUT)
+    )
+    return [found.get(index, LostGpu(index, late)) for index in range(number)]
+
+
+def _missing(wanted: Settings, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu]) -> t.List[LostGpu]:
+    """The GPUs of the layout, as the role found them, that are not among these any more."""
+    known = {gpu.uuid for gpu in [*gpus, *(one.gpu for one in lost if one.gpu)]}
+    why = MigError(
+        "is not among the GPUs that can be read, and has no layout. Look for it with lspci and in dmesg; "
+        "if it was replaced or removed, run the role gpufleet.node.nvidia_mig"
+    )
+    nothing = Board("", (), 0, 0, 0)
+    return [
+        LostGpu(index, why, Gpu(index, uuid, "", "", 0, 0, True, None, None, None, nothing, False))
+        for index, uuid in sorted(wanted.gpus.items())
+        if uuid not in known
+    ]
+
+
+def _identity(lost: LostGpu) -> str:
+    return "" if lost.gpu is None else " (%s, %s)" % (lost.gpu.uuid, lost.gpu.pci_bus_id)
+
+
+def _planned(
+    gpus: t.Sequence[Gpu], requests: t.Mapping[int, Request], wanted: Settings, report: Report
+) -> t.Tuple[t.List[Plan], t.List[Gpu]]:
+    """The plans, and the GPUs of the layout that have none."""
+    plans, unplanned = [], []
     for gpu in gpus:
         if gpu.index not in requests:
             _tell(report.info, gpu, "not in the layout, left alone")
@@ -164,27 +263,30 @@ def _bring(driver: Driver, wanted: Settings, check: bool, report: Report) -> boo
             plans.append(plan_gpu(gpu, requests[gpu.index], wanted.disturb, wanted.reset))
         except MigError as error:
             _tell(report.error, gpu, "left as it is: %s" % error)
-            good = False
-    if check:
-        checked = [_checked(plan, report) for plan in plans]  # all are told, whatever the first one is
-        return all(checked) and good
-    node = NodePlan(tuple(plans), requests, wanted.disturb, wanted.reset)
-    outcomes = converge_node(driver, node.plans, node.replan, wanted.reset)
-    done = [_done(outcome, report) for outcome in outcomes]
-    return all(done) and good
+            unplanned.append(gpu)
+    return plans, unplanned
 
 
-def _read(driver: Driver, report: Report) -> t.Tuple[t.List[Gpu], bool]:
-    """The GPUs that can be read, and whether these are all."""
-    gpus: t.List[Gpu] = []
-    number = driver.count()
-    driver.prefetch()
-    for index in range(number):
+def _converged(driver: Driver, node: NodePlan, report: Report, limit: _Limit) -> bool:
+    """Whether all plans were carried out. If a GPU hangs, the limit ends the process when the others are done."""
+    good: t.Dict[int, bool] = {}
+
+    def run(plan: Plan) -> None:
         try:
-            gpus.append(driver.read(index))
-        except DriverError as error:
-            report.error("GPU %d cannot be read, and is left as it is: %s" % (index, error))
-    return gpus, len(gpus) == number
+            (outcome,) = converge_node(driver, [plan], node.replan, node.reset)
+            good[plan.gpu.index] = _done(outcome, report)
+        except Exception as error:
+            _tell(report.error, plan.gpu, "FAILED: internal error: %r" % error)
+        finally:
+            del limit.converging[plan.gpu.index]
+
+    limit.converging.update((plan.gpu.index, plan.gpu) for plan in node.plans)
+    threads = [threading.Thread(target=run, args=(plan,), daemon=True) for plan in node.plans]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(good) == len(node.plans) and all(good.values())
 
 
 def _checked(plan: Plan, report: Report) -> bool:

@@ -38,6 +38,7 @@ class Settings(t.NamedTuple):
     time_limit: float = 300
     access_group: str = ""  # none: access is left as it is
     access_capabilities: t.Tuple[str, ...] = ()
+    gpus: t.Mapping[int, str] = {}  # index and UUID of the GPUs of the layout, as the role found them
 
 
 _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
@@ -50,6 +51,7 @@ _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
     "time_limit": (int, float),
     "access_group": (str,),
     "access_capabilities": (list,),
+    "gpus": (dict,),
 }
 
 
@@ -81,4 +83,6 @@ def parse(data: t.Any) -> Settings:
         raise ValueError("driver is %r, and must be one of %s" % (fields["driver"], ", ".join(select.NAMES)))
     if "access_capabilities" in fields:
         fields["access_capabilities"] = tuple(fields["access_capabilities"])
+    if "gpus" in fields:
+        fields["gpus"] = {int(index): str(uuid) for index, uuid in fields["gpus"].items()}
     return Settings(layout.parse(data.get("layout")), **fields)

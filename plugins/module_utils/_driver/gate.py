@@ -12,11 +12,22 @@ import contextlib
 import threading
 import typing as t
 
+from . import errors
+from .errors import DriverError
+from .remedies import remedy
+
+# No call of a healthy GPU takes this long.
+_CLOSE_SECONDS = 60.0
+
 
 class Gate:
-    """Calls to the library pass together; closing waits until none is inside and keeps others out."""
+    """Calls to the library pass together; closing waits until none is inside and keeps others out.
 
-    def __init__(self) -> None:
+    A call that hangs makes closing fail, with TIMEOUT, and keeps nobody else out.
+    """
+
+    def __init__(self, close_seconds: float = _CLOSE_SECONDS) -> None:
+        self._close_seconds = close_seconds
         self._changed = threading.Condition()
         self._inside = 0
         self._closed = False
@@ -38,7 +49,15 @@ class Gate:
         with self._changed:
             self._changed.wait_for(lambda: not self._closed)
             self._closed = True
-            self._changed.wait_for(lambda: self._inside == 0)
+            if not self._changed.wait_for(lambda: self._inside == 0, self._close_seconds):
+                self._closed = False
+                self._changed.notify_all()
+                raise DriverError(
+                    errors.TIMEOUT,
+                    "reset",
+                    "a call for another GPU has not returned after %g seconds" % self._close_seconds,
+                    remedy(errors.TIMEOUT),
+                )
         try:
             yield
         finally:

@@ -209,7 +209,8 @@ class SmiDriver:
     def _board(self, gpu: Gpu) -> t.Optional[Board]:
         """What the GPU offers; None where the driver does not tell while MIG mode is off."""
         key = _kind(gpu)
-        if key not in self._boards:
+        board = self._boards.get(key)  # another thread may empty the table
+        if board is None:
             try:
                 rows = self._mig(gpu.index, ["-lgip"], smi_tables.profiles)
                 places = self._mig(gpu.index, ["-lgipp"], smi_tables.placements)
@@ -217,8 +218,8 @@ class SmiDriver:
                 if gpu.mode_current or error.code not in (errors.NOT_SUPPORTED, errors.NOT_FOUND):
                     raise
                 return None
-            self._boards[key] = board_of(gpu.name, [_profile(row, places) for row in rows])
-        return self._boards[key]
+            board = self._boards[key] = board_of(gpu.name, [_profile(row, places) for row in rows])
+        return board
 
     def _instances(self, gpu: Gpu, glance: smi_glance.Glance) -> t.Tuple[GpuInstance, ...]:
         index = gpu.index

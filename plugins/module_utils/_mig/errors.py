@@ -8,6 +8,11 @@
 
 from __future__ import annotations
 
+import typing as t
+
+if t.TYPE_CHECKING:
+    from .model import Gpu
+
 
 class MigError(Exception):
     """Base of everything that the engine refuses before it writes."""
@@ -22,7 +27,11 @@ class InfeasibleError(MigError):
 
 
 class BusyError(MigError):
-    """Reaching the layout would destroy an instance that has processes."""
+    """Reaching the layout would destroy an instance that has processes. ``gpus`` are all GPUs of the layout."""
+
+    def __init__(self, text: str, gpus: t.Sequence[Gpu] = ()) -> None:
+        super().__init__(text)
+        self.gpus = tuple(gpus)
 
 
 class DisturbError(MigError):

@@ -17,7 +17,7 @@ import typing as t
 from . import instances, mig_parted, selector
 from .errors import LayoutError
 from .keys import known_keys, plain_keys, short
-from .model import Board, Gpu, Target
+from .model import Board, Gpu, LostGpu, Target
 
 _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
 
@@ -53,28 +53,41 @@ class Entry(t.NamedTuple):
     def everything(self) -> bool:
         return self.selectors[0].kind == selector.ALL
 
-    def gpus(self, gpus: t.Sequence[Gpu]) -> t.List[Gpu]:
+    def gpus(
+        self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: selector.Refuse = selector.stop
+    ) -> t.List[Gpu]:
         """The GPUs that this entry is about.
 
         A GPU named must exist. A filter may leave none: it says where the entry applies,
         and files for several kinds of nodes rely on that. Of all GPUs, only those that
         can are asked to turn MIG on.
         """
-        try:
-            named = selector.select(self.selectors, gpus)
-        except LayoutError as error:
-            raise LayoutError("%s: %s" % (self.where, error)) from None
+        named = selector.select(
+            self.selectors, gpus, lost, lambda error: refuse(LayoutError("%s: %s" % (self.where, error)))
+        )
         if self.filters:
             named = [gpu for gpu in named if any(found.matches(gpu) for found in self.filters)]
         if self.everything and self.enabled:
             capable = [gpu for gpu in named if gpu.mig_capable]
             if named and not capable:
-                raise LayoutError(
-                    "%s: none of the GPUs it is about has MIG: take the entry out, or set mig_enabled: false (%s)"
-                    % (self.where, "; ".join(gpu.label for gpu in named))
+                refuse(
+                    LayoutError(
+                        "%s: none of the GPUs it is about has MIG: take the entry out, or set mig_enabled: false (%s)"
+                        % (self.where, "; ".join(gpu.label for gpu in named))
+                    )
                 )
             named = capable
         return named
+
+    def covers(self, lost: LostGpu, gpus: t.Sequence[Gpu]) -> t.Optional[bool]:
+        """Whether the entry is about a GPU that cannot be read; None if only its identity would show that."""
+        if not any(item.may_mean(lost, gpus) for item in self.selectors):
+            return False
+        if lost.gpu is None:
+            return True if not self.filters and any(item.means(lost) for item in self.selectors) else None
+        if self.filters and not any(found.matches(lost.gpu) for found in self.filters):
+            return False
+        return lost.gpu.mig_capable or not (self.everything and self.enabled)
 
 
 class Layout(t.NamedTuple):
@@ -82,29 +95,53 @@ class Layout(t.NamedTuple):
 
     entries: t.Tuple[Entry, ...]
 
-    def resolve(self, gpus: t.Sequence[Gpu]) -> t.Dict[int, Request]:
+    def resolve(
+        self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: selector.Refuse = selector.stop
+    ) -> t.Dict[int, Request]:
         """What each GPU is asked to be, by index; later entries override earlier ones.
 
-        GPUs that no entry is about are absent.
+        GPUs that no entry is about are absent. Where ``refuse`` does not raise, what is wrong
+        costs only the GPUs that it is about.
         """
         out: t.Dict[int, Request] = {}
+        refused: t.List[LayoutError] = []
+
+        def wrong(error: LayoutError) -> None:
+            refused.append(error)
+            refuse(error)
+
         for entry in self.entries:
-            for gpu in entry.gpus(gpus):
+            for gpu in entry.gpus(gpus, lost, wrong):
                 out[gpu.index] = Request(entry.enabled, entry.items, entry.where, gpu.label)
-        if not out:
-            raise LayoutError(
-                "no entry of the layout is about a GPU of this node: "
-                "add one whose device_filter names the PCI device id of %s"
-                % "; ".join("%s, 0x%08X" % (gpu.label, gpu.pci_device_id) for gpu in gpus)
+        covered = any(entry.covers(one, gpus) is not False for entry in self.entries for one in lost)
+        if not (out or refused or covered):
+            wrong(
+                LayoutError(
+                    "no entry of the layout is about a GPU of this node: "
+                    "add one whose device_filter names the PCI device id of %s"
+                    % "; ".join("%s, 0x%08X" % (gpu.label, gpu.pci_device_id) for gpu in gpus)
+                )
             )
         for gpu in gpus:
             request = out.get(gpu.index)
             if request is not None and request.enabled and not gpu.mig_capable:
-                raise LayoutError(
-                    "%s: %s has no MIG: take it out of the entry, or set mig_enabled: false for it"
-                    % (request.where, gpu.label)
+                wrong(
+                    LayoutError(
+                        "%s: %s has no MIG: take it out of the entry, or set mig_enabled: false for it"
+                        % (request.where, gpu.label)
+                    )
                 )
+                del out[gpu.index]
         return dict(sorted(out.items()))
+
+    def pinned(self, uuids: t.Mapping[int, str]) -> Layout:
+        """The layout with its indices meaning these GPUs, whatever index they have now."""
+        return Layout(
+            tuple(
+                entry._replace(selectors=tuple(item.pinned(uuids) for item in entry.selectors))
+                for entry in self.entries
+            )
+        )
 
 
 def parse(data: object, origin: str = "") -> Layout:

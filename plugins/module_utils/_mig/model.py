@@ -140,6 +140,18 @@ class Gpu(t.NamedTuple):
         return "GPU %d (%s)" % (self.index, ", ".join(filter(None, (self.uuid, self.pci_bus_id, self.name))))
 
 
+class LostGpu(t.NamedTuple):
+    """A GPU that the driver counts and that cannot be read. ``gpu`` is its identity and mode, where these can."""
+
+    index: int  # type: ignore[assignment]  # it hides tuple.index
+    error: Exception
+    gpu: t.Optional[Gpu] = None
+
+    @property
+    def label(self) -> str:
+        return "GPU %d" % self.index if self.gpu is None else self.gpu.label
+
+
 class Wanted(t.NamedTuple):
     """One GPU instance of a layout, already resolved to a profile of the GPU.
 

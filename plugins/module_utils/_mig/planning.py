@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import typing as t
 
-from .errors import BusyError, InfeasibleError, MigError
+from .._driver import errors as codes
+from .._driver.errors import DriverError
+from . import retry
+from .errors import BusyError, InfeasibleError, LayoutError, MigError
+from .model import Gpu, LostGpu
 from .plan import deferred_plan, plan
 
 if t.TYPE_CHECKING:
     from .._driver.base import Driver
     from .layout import Layout, Request
-    from .model import Gpu
     from .operations import Plan
 
 
@@ -27,6 +30,7 @@ class NodePlan(t.NamedTuple):
     requests: t.Mapping[int, Request]
     disturb: bool
     reset: bool
+    lost: t.Tuple[LostGpu, ...] = ()  # cannot be read, and the layout does not cover them
 
     def replan(self, gpu: Gpu) -> Plan:
         """The plan of a GPU after its MIG mode has changed."""
@@ -37,10 +41,18 @@ def plan_node(driver: Driver, layout: Layout, disturb: bool, reset: bool) -> Nod
     """Reads all GPUs and plans those that the layout names.
 
     Raises MigError with what every GPU has against it; BusyError where processes are all that is in the way.
+    A GPU that cannot be read is an error only where the layout covers it, or may.
     """
     driver.prefetch()
-    gpus = [driver.read(index) for index in range(driver.count())]
-    requests = layout.resolve(gpus)
+    found = [read_gpu(driver, index) for index in range(driver.count())]
+    gpus = [gpu for gpu in found if isinstance(gpu, Gpu)]
+    lost = [gpu for gpu in found if isinstance(gpu, LostGpu)]
+    if lost and not gpus:
+        raise lost[0].error
+    covered = [text for text in (_covered(layout, one, gpus) for one in lost) if text]
+    if covered:
+        raise LayoutError("\n".join(covered))
+    requests = layout.resolve(gpus, lost)
     plans = []
     refused: t.List[t.Tuple[Gpu, MigError]] = []
     for gpu in gpus:
@@ -50,9 +62,23 @@ def plan_node(driver: Driver, layout: Layout, disturb: bool, reset: bool) -> Nod
             except MigError as error:
                 refused.append((gpu, error))
     if refused:
-        busy = all(isinstance(error, BusyError) for _gpu, error in refused)
-        raise (BusyError if busy else MigError)(_together(refused))
-    return NodePlan(tuple(plans), requests, disturb, reset)
+        if all(isinstance(error, BusyError) for _gpu, error in refused):
+            raise BusyError(_together(refused), [gpu for gpu in gpus if gpu.index in requests])
+        raise MigError(_together(refused))
+    return NodePlan(tuple(plans), requests, disturb, reset, tuple(lost))
+
+
+def read_gpu(driver: Driver, index: int) -> t.Union[Gpu, LostGpu]:
+    """The GPU, or why it cannot be read, with its identity where that can."""
+    try:
+        return retry.read(lambda: driver.read(index))
+    except DriverError as error:
+        if error.code == codes.TIMEOUT:  # the next call would time out too
+            return LostGpu(index, error)
+        try:
+            return LostGpu(index, error, driver.identify(index))
+        except DriverError:
+            return LostGpu(index, error)
 
 
 def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
@@ -63,6 +89,26 @@ def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
         return plan(gpu, request.target(gpu.board), disturb, reset)
     except InfeasibleError as error:
         raise InfeasibleError("%s, %s" % (request.where, error)) from None
+
+
+def _covered(layout: Layout, lost: LostGpu, gpus: t.Sequence[Gpu]) -> str:
+    """Why the layout cannot be applied without this GPU; empty if it can."""
+    entries = [(entry.where, entry.covers(lost, gpus)) for entry in layout.entries]
+    covering = ["%s %s it" % (where, "covers" if sure else "may cover") for where, sure in entries if sure is not False]
+    if not covering:
+        return ""
+    unknown = "" if lost.gpu else " Its UUID, PCI bus id and product name cannot be read either."
+    return (
+        "%s cannot be read: %s.%s %s, so no GPU of this node was changed. To leave it out of the layout, name only "
+        "other GPUs there (devices: [%s]), or remove the entry"
+        % (
+            lost.label,
+            str(lost.error).rstrip("."),
+            unknown,
+            ", ".join(covering),
+            ", ".join(str(gpu.index) for gpu in gpus),
+        )
+    )
 
 
 def _together(refused: t.Sequence[t.Tuple[Gpu, MigError]]) -> str:

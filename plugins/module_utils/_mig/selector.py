@@ -14,7 +14,7 @@ import typing as t
 
 from .errors import LayoutError
 from .keys import short
-from .model import Gpu
+from .model import Gpu, LostGpu
 
 # Kinds of selector
 ALL = "all"
@@ -22,6 +22,8 @@ INDEX = "index"
 UUID = "UUID"
 BUS_ID = "PCI bus id"
 PRODUCT = "product name"
+
+Refuse = t.Callable[[LayoutError], None]  # called with everything that is wrong; raises, unless the rest is wanted
 
 _FORMS = (
     "'all', an index (0), a UUID ('GPU-...'), a PCI bus id ('00000000:47:00.0'), a product name ('A100*'), "
@@ -38,10 +40,13 @@ class Selector(t.NamedTuple):
 
     kind: str
     value: t.Union[int, str]
+    uuid: t.Optional[str] = None  # of an index: the GPU that had it when the layout was applied
 
     def matches(self, gpu: Gpu) -> bool:
         if self.kind == ALL:
             return True
+        if self.uuid is not None:
+            return gpu.uuid.lower() == self.uuid.lower()
         if self.kind == INDEX:
             return gpu.index == self.value
         if self.kind == UUID:
@@ -50,7 +55,25 @@ class Selector(t.NamedTuple):
             return normal_bus_id(gpu.pci_bus_id) == self.value
         return _product_matches(gpu.name, str(self.value))
 
+    def means(self, lost: LostGpu) -> bool:
+        """Whether the selector certainly names a GPU that cannot be read."""
+        if lost.gpu is not None:
+            return self.matches(lost.gpu)
+        return self.kind == ALL or (self.kind == INDEX and self.uuid is None and self.value == lost.index)
+
+    def may_mean(self, lost: LostGpu, gpus: t.Sequence[Gpu]) -> bool:
+        """Whether it may name a GPU of which not even the identity can be read, beside ``gpus`` that can."""
+        if lost.gpu is not None or (self.kind == INDEX and self.uuid is None):
+            return self.means(lost)
+        return self.kind in (ALL, PRODUCT) or not any(self.matches(gpu) for gpu in gpus)
+
+    def pinned(self, uuids: t.Mapping[int, str]) -> Selector:
+        """An index as the name of the GPU that these UUIDs give for it; anything else as it is."""
+        return self._replace(uuid=uuids.get(int(self.value))) if self.kind == INDEX else self
+
     def __str__(self) -> str:
+        if self.uuid is not None:
+            return "%s %s (%s)" % (self.kind, self.value, self.uuid)
         return "%s %s" % (self.kind, self.value) if self.kind != ALL else "all"
 
 
@@ -100,18 +123,28 @@ def parse_filter(value: object) -> t.Tuple[DeviceFilter, ...]:
     return (_device_filter(value),)
 
 
-def select(selectors: t.Iterable[Selector], gpus: t.Sequence[Gpu]) -> t.List[Gpu]:
-    """The GPUs named, in order of index. Each selector must match, and only product names may overlap with others."""
+def stop(error: LayoutError) -> None:
+    """Refuse everything because of one thing that is wrong."""
+    raise error
+
+
+def select(
+    selectors: t.Iterable[Selector], gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: Refuse = stop
+) -> t.List[Gpu]:
+    """The GPUs named, in order of index. Each selector must match, and only product names may overlap with others.
+
+    A selector that names one of the ``lost`` GPUs, and no other, is no mistake.
+    """
     found: t.Dict[int, t.Tuple[Selector, Gpu]] = {}
     for selector in selectors:
         matched = [gpu for gpu in gpus if selector.matches(gpu)]
-        if not matched:
-            raise LayoutError("%s matches no GPU: %s" % (selector, inventory(gpus)))
+        if not matched and not any(selector.means(one) for one in lost):
+            refuse(LayoutError("%s matches no GPU: %s" % (selector, inventory(gpus))))
         for gpu in matched:
             other = found.get(gpu.index)
             if other is not None and PRODUCT not in (selector.kind, other[0].kind):
-                raise LayoutError(
-                    "%s and %s are the same GPU (%s): name each GPU once" % (other[0], selector, gpu.label)
+                refuse(
+                    LayoutError("%s and %s are the same GPU (%s): name each GPU once" % (other[0], selector, gpu.label))
                 )
             found[gpu.index] = (selector, gpu)
     return [found[index][1] for index in sorted(found)]

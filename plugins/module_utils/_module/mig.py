@@ -18,9 +18,9 @@ from .._driver import lock, select
 from .._driver.errors import DriverError
 from .._mig import layout
 from .._mig.errors import BusyError, MigError
-from .._mig.planning import plan_node
+from .._mig.planning import NodePlan, plan_node
 from .._mig.stages import converge_node
-from . import config, results
+from . import config, describe, results
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -57,11 +57,14 @@ def run(module: AnsibleModule) -> None:
             command="Ansible module nvidia_mig",
             progress=module.warn,
         ), contextlib.closing(select.open_driver(params["driver"])) as driver:
-            found = _converge(driver, wanted, params["disturb"], params["reset"], module.check_mode)
+            node = plan_node(driver, wanted, params["disturb"], params["reset"])
+            for lost in node.lost:
+                module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
+            found = _converge(driver, node, params["reset"], module.check_mode)
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
     except BusyError as error:
-        module.fail_json(msg=str(error), changed=False, busy=True)
+        module.fail_json(msg=str(error), changed=False, busy=True, gpus=[describe.identity(gpu) for gpu in error.gpus])
     except (MigError, DriverError) as error:
         module.fail_json(msg=str(error), changed=False)
     for result in found:
@@ -84,8 +87,7 @@ def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optiona
         raise MigError("config_file %s: %s" % (config_file, error)) from error
 
 
-def _converge(driver: Driver, wanted: Layout, disturb: bool, reset: bool, check_mode: bool) -> t.List[Result]:
-    node = plan_node(driver, wanted, disturb, reset)
+def _converge(driver: Driver, node: NodePlan, reset: bool, check_mode: bool) -> t.List[Result]:
     if check_mode:
         return [results.of_plan(plan) for plan in node.plans]
     outcomes = converge_node(driver, node.plans, node.replan, reset)

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -205,6 +206,7 @@ def test_another_run_is_waited_for_only_so_long(boot, tmp_path):
         ('{"version": 1, "layout": [], "driver_wait": NaN}', "driver_wait is nan"),
         ('{"version": 1, "layout": [], "lock_wait": -1}', "lock_wait is -1"),
         ('{"version": 1, "layout": ' + "[" * 100000, "recursion"),
+        ('{"version": 1, "layout": [], "gpus": {"first": "GPU-1"}}', "invalid literal"),
         ('{"version": 1, "layout": [], "driver": "dcgm"}', "must be one of auto, nvml, nvidia_smi"),
     ],
 )
@@ -219,11 +221,130 @@ def test_settings_that_cannot_be_used_are_named_with_the_remedy(tmp_path, capfd,
     assert settings.REMEDY in said
 
 
-def test_an_entry_without_its_gpu_leaves_the_node_as_it_is(boot):
-    driver = FakeDriver(FakeGpu())
-    status, said = boot(driver, layout=[dict(LAYOUT[0], devices=[0]), dict(LAYOUT[0], devices=[5])])
-    assert (status, driver.writes) == (1, [])
-    assert "The GPUs are left as they are: entry 2 (devices: [5])" in said
+# --- GPUs that are missing or hang
+
+OTHER = {"mig_enabled": True, "mig_devices": {"7g.40gb": 1}}
+UUIDS = ["GPU-00000000-0000-0000-0000-%012d" % number for number in range(8)]
+
+
+def left(*missing):
+    """The GPUs of a node of eight of which some are missing: the others have new indices."""
+    gpus = [FakeGpu(index=index) for index in range(8)]
+    rest = [gpu for gpu in gpus if gpu.index not in missing]
+    for index, gpu in enumerate(rest):
+        gpu.index = index
+    return rest
+
+
+@pytest.mark.parametrize("devices", [7, [7], UUIDS[7], [UUIDS[7]]])
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_missing_gpu_is_named_and_the_others_are_restored(boot, devices, recorded):
+    gpus = left(7)
+    record = {"gpus": dict(enumerate(UUIDS))} if recorded else {}
+    status, said = boot(FakeDriver(*gpus), layout=[*LAYOUT, dict(OTHER, devices=devices)], **record)
+    assert status == 1
+    assert [held(gpu) for gpu in gpus] == [HELD] * 7
+    assert said.count("|  restored\n") == 7
+    problems = [line for line in said.splitlines() if not line.endswith("|  restored")]
+    assert len(problems) == 1
+    if recorded:
+        assert problems[0].startswith("GPU 7 (%s) is not among the GPUs that can be read" % UUIDS[7])
+    else:
+        assert "A part of the layout cannot be restored: entry 2 (devices: " in problems[0] and "matches no GPU" in problems[0]
+
+
+def test_an_index_means_the_gpu_that_had_it_when_the_role_ran(boot):
+    """Without the record, the GPUs behind the missing one would get their neighbours' layouts."""
+    gpus = left(3)
+    layout = [*LAYOUT, dict(OTHER, devices=[3, 5]), {"devices": 7, "mig_enabled": False}]
+    status, said = boot(FakeDriver(*gpus), layout=layout, gpus=dict(enumerate(UUIDS)))
+    assert status == 1
+    assert [held(gpu) for gpu in gpus] == [HELD, HELD, HELD, HELD, ["7g.40gb"], HELD, []]
+    assert [gpu.current for gpu in gpus] == [True] * 6 + [False]
+    assert said.count("GPU 3 (%s) is not among the GPUs that can be read" % UUIDS[3]) == 1
+    assert "matches no GPU" not in said
+
+
+def test_of_all_gpus_those_missing_are_named_too(boot):
+    gpus = left(2, 6)
+    status, said = boot(FakeDriver(*gpus), gpus=dict(enumerate(UUIDS)))
+    assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 6)
+    for index in (2, 6):
+        assert "GPU %d (%s) is not among" % (index, UUIDS[index]) in said
+
+
+def test_a_list_that_names_a_missing_gpu_holds_for_the_others(boot):
+    gpus = left(7)
+    status, _said = boot(FakeDriver(*gpus), layout=[dict(OTHER, devices=[0, 7]), dict(LAYOUT[0], devices=[1])])
+    assert (status, held(gpus[0]), held(gpus[1])) == (1, ["7g.40gb"], HELD)
+
+
+@pytest.mark.parametrize("identified", [True, False])
+def test_a_lost_gpu_outside_the_layout_is_no_failure(boot, identified):
+    gpus = left()
+    driver = FakeDriver(*gpus)
+    driver.always[("read", 7)] = errors.GPU_IS_LOST
+    if not identified:
+        driver.always[("identify", 7)] = errors.GPU_IS_LOST
+    status, said = boot(driver, layout=[dict(LAYOUT[0], devices=list(range(7)))])
+    assert (status, [held(gpu) for gpu in gpus]) == (0, [HELD] * 7 + [[]])
+    assert "GPU 7 cannot be read, and is not in the layout: read: GPU_IS_LOST" in said
+    assert (UUIDS[7] in said) == identified
+
+
+@pytest.mark.parametrize("devices", [7, UUIDS[7], "00000000:0E:00.0"])
+def test_a_lost_gpu_of_the_layout_is_named_once(boot, devices):
+    gpus = left()
+    driver = FakeDriver(*gpus)
+    driver.always[("read", 7)] = errors.GPU_IS_LOST
+    status, said = boot(driver, layout=[*LAYOUT, dict(OTHER, devices=devices)], gpus=dict(enumerate(UUIDS)))
+    assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 7 + [[]])
+    (problem,) = [line for line in said.splitlines() if not line.endswith("|  restored")]
+    assert problem.startswith("GPU 7 cannot be read, and is left as it is: ") and UUIDS[7] in problem
+
+
+def test_an_entry_that_its_gpu_cannot_have_costs_only_that_gpu(boot):
+    gpus = left()
+    status, said = boot(FakeDriver(*gpus), layout=[*LAYOUT, dict(OTHER, devices=2, mig_devices={"9g.1gb": 1})])
+    assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 2 + [[]] + [HELD] * 5)
+    assert "9g.1gb" in said
+
+
+def test_a_gpu_that_hangs_while_it_is_read_does_not_hold_the_others(boot, monkeypatch):
+    """The process ends once the others are restored, and waits for the driver in no way."""
+    gpus = left()
+    driver = FakeDriver(*gpus)
+    awake, ended = threading.Event(), []
+    read = driver.read
+
+    def hang(index):
+        if index == 2:
+            awake.wait()
+        return read(index)
+
+    def end(status):
+        ended.append(status)
+        awake.set()
+        raise SystemExit
+
+    monkeypatch.setattr(driver, "read", hang)
+    monkeypatch.setattr(driver, "close", lambda: ended.append("closed"))
+    monkeypatch.setattr(restore.os, "_exit", end)
+    monkeypatch.setattr(restore, "_READ_SECONDS", 0.5)
+    seen = []
+    monkeypatch.setattr(Report, "error", lambda _report, text: seen.append(text))
+    with pytest.raises(SystemExit):
+        boot(driver)
+    assert (ended, [held(gpu) for gpu in gpus]) == ([1], [HELD] * 2 + [[]] + [HELD] * 5)
+    (problem,) = seen
+    assert problem.startswith("GPU 2 cannot be read, and is left as it is: reading the GPU: TIMEOUT (no answer after 0.5 ")
+
+
+def test_an_entry_without_its_gpu_costs_the_others_nothing(boot):
+    gpu = FakeGpu()
+    status, said = boot(FakeDriver(gpu), layout=[dict(LAYOUT[0], devices=[0]), dict(LAYOUT[0], devices=[5])])
+    assert (status, held(gpu)) == (1, HELD)
+    assert "A part of the layout cannot be restored: entry 2 (devices: [5]): index 5 matches no GPU" in said
 
 
 HANG = """

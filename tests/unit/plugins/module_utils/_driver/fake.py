@@ -225,6 +225,9 @@ class FakeGpu:
             processes=tuple(self.processes),
         )
 
+    def identity(self):
+        return self.snapshot()._replace(instances=(), processes=())
+
     def _profile(self, profile_id):
         if not self.current:
             raise Refused(errors.NOT_SUPPORTED)
@@ -260,7 +263,7 @@ class FakeDriver:
         self.gpus = gpus
         self.fail = {}
         self.late = False
-        self.always = {}  # call -> code
+        self.always = {}  # call, or call and GPU -> code
         self.before = None  # called with every call's name before it is made
         self.calls = []
         self._counts = collections.Counter()
@@ -283,6 +286,9 @@ class FakeDriver:
 
     def read(self, index):
         return self._call("read", index, self.gpus[index].snapshot)
+
+    def identify(self, index):
+        return self._call("identify", index, self.gpus[index].identity)
 
     def set_mode(self, index, enabled):
         return self._call("set_mode", index, lambda: self.gpus[index].set_mode(enabled))
@@ -309,13 +315,15 @@ class FakeDriver:
 
     @property
     def writes(self):
-        return [call for call, _index in self.calls if call not in ("prefetch", "read", "compute_profiles")]
+        reading = ("prefetch", "identify", "read", "compute_profiles")
+        return [call for call, _index in self.calls if call not in reading]
 
     def _call(self, name, index, effect):
         if self.before is not None:
             self.before(name)
         with self._lock:
-            code = self.always.get(name, self.fail.get((name, self._counts[name])))
+            always = self.always.get(name, self.always.get((name, index)))
+            code = self.fail.get((name, self._counts[name])) if always is None else always
             self._counts[name] += 1
             self.calls.append((name, index))
             if code is not None and not self.late:

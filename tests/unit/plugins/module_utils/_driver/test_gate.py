@@ -7,6 +7,8 @@ from __future__ import annotations
 import threading
 
 import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.gate import Gate
 
 
@@ -65,4 +67,16 @@ def test_an_exception_leaves_it_open(way):
     with gate.closed():
         pass
     with gate.passing():
+        pass
+
+
+def test_a_call_that_hangs_makes_closing_fail_and_keeps_nobody_out():
+    gate = Gate(close_seconds=0.05)
+    with gate.passing():
+        with pytest.raises(DriverError) as caught, gate.closed():
+            pass
+        assert caught.value.code == errors.TIMEOUT
+        with gate.passing():
+            pass
+    with gate.closed():
         pass
