@@ -145,6 +145,15 @@ def gpu_uuid(index: int, seed: str) -> str:
     return "GPU-%s" % uuid.uuid5(uuid.UUID(int=0), "nvsim %s %d" % (seed, index))
 
 
+def fabric(product: Data, seed: str) -> t.List[str]:
+    """What a product is connected to by NVLink, if to any switch."""
+    if "fabric" not in product:
+        return []
+    if product["fabric"] == "node":
+        return ["fabric 1"]
+    return ["fabric 1", "fabric_clique 1", "fabric_cluster %s" % uuid.uuid5(uuid.UUID(int=0), "nvsim fabric " + seed)]
+
+
 def place(index: int, bus_id: t.Optional[str]) -> t.Tuple[int, int, int]:
     """Domain, bus and device."""
     if bus_id is None:
@@ -215,6 +224,7 @@ def describe(
             "multiprocessors %d" % product["multiprocessors"],
             "power_limit_mw %d" % (product["power_w"] * 1000),
             "power_default_mw %d" % (product["power_w"] * 1000),
+            *fabric(product, seed),
             "ecc_supported 1",
             "ecc_current 1",
             "ecc_pending 1",

@@ -56,6 +56,9 @@ static const struct field gpu_fields[] = {
     FIELD(sim_gpu, NUMBER, multiprocessors),
     FIELD(sim_gpu, NUMBER, power_limit_mw),
     FIELD(sim_gpu, NUMBER, power_default_mw),
+    FIELD(sim_gpu, NUMBER, fabric),
+    FIELD(sim_gpu, NUMBER, fabric_clique),
+    FIELD(sim_gpu, TEXT, fabric_cluster),
     FIELD(sim_gpu, NUMBER, persistence),
     FIELD(sim_gpu, NUMBER, compute_mode),
     FIELD(sim_gpu, NUMBER, accounting),
@@ -155,6 +158,8 @@ static const char *gap_in(const struct sim_gpu *gpu)
         return "a GPU needs a name";
     if (strncmp(gpu->uuid, "GPU-", 4) != 0 || !is_uuid(gpu->uuid + 4))
         return "a GPU's UUID looks like GPU-01234567-89ab-cdef-0123-456789abcdef";
+    if (gpu->fabric_cluster[0] && !is_uuid(gpu->fabric_cluster))
+        return "a fabric's cluster is a UUID";
     if (!gpu->mig_capable)
         return NULL;
     if (gpu->memory_units == 0 || gpu->memory_units > 32 || gpu->compute_slices > SIM_MAX_COMPUTE_INSTANCES ||

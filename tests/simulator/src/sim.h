@@ -131,6 +131,9 @@ struct sim_gpu {
     uint64_t memory_mib;
     uint32_t multiprocessors;
     uint32_t power_limit_mw, power_default_mw; /* enforced and factory limit */
+    uint32_t fabric;                           /* registered with an NVLink fabric */
+    uint32_t fabric_clique;
+    char fabric_cluster[48]; /* UUID of a fabric that spans nodes; "" where it ends with the board */
 
     /* settings */
     uint32_t persistence, compute_mode, accounting;
