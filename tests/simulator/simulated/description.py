@@ -232,14 +232,15 @@ def describe(
         for place_of, name in sorted((recorded or {}).get(identity, {}).items()):
             lines.append("recorded %s %s" % (place_of.replace("/", " "), name))
         if board:
-            lines += mig(board, fill(board, product), data["older"], number, profile_count, "old-names" in quirks)
+            lines += mig(board, fill(board, product), data["differences"], number, profile_count, "old-names" in quirks)
     return "\n".join(lines) + "\n"
 
 
-def at_branch(profile: Data, model: str, older: t.Sequence[Data], number: int) -> t.Optional[Data]:
+def at_branch(profile: Data, model: str, differences: t.Sequence[Data], number: int) -> t.Optional[Data]:
     """A profile as a driver of this branch has it; None if it is newer than the driver."""
-    for change in older:
-        if number < change["below"] and (change["board"], change["constant"]) == (model, profile["constant"]):
+    for change in differences:
+        applies = number < change["below"] if "below" in change else number >= change["from"]
+        if applies and (change["board"], change["constant"]) == (model, profile["constant"]):
             if change["set"] is None:
                 return None
             profile = dict(profile, **change["set"])
@@ -247,7 +248,7 @@ def at_branch(profile: Data, model: str, older: t.Sequence[Data], number: int) -
 
 
 def mig(
-    board: Data, profiles: t.Sequence[Data], older: t.Sequence[Data], number: int, count: int, old_names: bool
+    board: Data, profiles: t.Sequence[Data], differences: t.Sequence[Data], number: int, count: int, old_names: bool
 ) -> t.List[str]:
     lines = [
         "mig_capable 1",
@@ -257,8 +258,8 @@ def mig(
         "compute_slices %d" % board["compute_slices"],
         "max_gpu_instances %d" % board["max_gpu_instances"],
     ]
-    for newest in profiles:
-        profile = at_branch(newest, board["model"], older, number)
+    for row in profiles:
+        profile = at_branch(row, board["model"], differences, number)
         if profile is None or profile["constant"] >= count:
             continue
         media = profile["media"]
