@@ -151,8 +151,7 @@ static bool set_recorded(struct sim_gpu *gpu, const char *value)
     return true;
 }
 
-/* What the rest of the simulator relies on. */
-static const char *gap_in(const struct sim_gpu *gpu)
+const char *sim_gap(const struct sim_gpu *gpu)
 {
     if (!gpu->name[0])
         return "a GPU needs a name";
@@ -170,10 +169,11 @@ static const char *gap_in(const struct sim_gpu *gpu)
         if (!profile->present)
             continue;
         if (profile->size == 0 || profile->size > gpu->memory_units || profile->slices == 0 ||
-            profile->slices > gpu->compute_slices || profile->start_count == 0)
+            profile->slices > gpu->compute_slices || profile->start_count == 0 ||
+            profile->start_count > SIM_MAX_STARTS)
             return "a profile needs slices and placements that the board has";
         for (uint32_t s = 0; s < profile->start_count; s++)
-            if (profile->starts[s] + profile->size > gpu->memory_units)
+            if (profile->starts[s] > gpu->memory_units - profile->size)
                 return "a placement ends behind the board";
     }
     return NULL;
@@ -237,7 +237,7 @@ struct sim_node *sim_parse(const char *text, char problem[256])
             break;
     }
     for (uint32_t i = 0; i < node->gpu_count && !gap; i++)
-        gap = gap_in(&node->gpus[i]);
+        gap = sim_gap(&node->gpus[i]);
     if (gap)
         snprintf(problem, 256, "%s", gap);
     if (problem[0]) {

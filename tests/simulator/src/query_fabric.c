@@ -64,7 +64,8 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_
     if (!gpu || !info)
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
     unsigned int version = info->version;
-    if (version != NVML_VERSION_TAG(nvmlGpuFabricInfo_v2_t, 2) && version != NVML_VERSION_TAG(nvmlGpuFabricInfo_v3_t, 3))
+    if (version != NVML_VERSION_TAG(nvmlGpuFabricInfo_v2_t, 2) &&
+        version != NVML_VERSION_TAG(nvmlGpuFabricInfo_v3_t, 3))
         SIM_RETURN(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
     nvmlReturn_t result = fabric(gpu, &found);
     found.version = version;

@@ -99,8 +99,8 @@ ENGINE_UTILIZATION(nvmlDeviceGetDecoderUtilization)
 ENGINE_UTILIZATION(nvmlDeviceGetJpgUtilization)
 ENGINE_UTILIZATION(nvmlDeviceGetOfaUtilization)
 
-/* One sample of each process that computes, taken at the end of the last period; they share the GPU evenly. `samples`
- * may be NULL, to ask for the count. */
+/* One sample of each process that computes, taken at the end of the last period; the processes share the GPU evenly.
+ * Without `samples` only the count is set. */
 static nvmlReturn_t sample_processes(const struct sim_node *node, const struct sim_target *target,
                                      unsigned long long since, unsigned int room,
                                      nvmlProcessUtilizationInfo_v1_t *samples, unsigned int *count)
@@ -139,8 +139,10 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
     unsigned int room = *count < SIM_MAX_PROCESSES ? *count : SIM_MAX_PROCESSES;
     nvmlReturn_t result = sample_processes(call.node, &target, since, room, samples ? found : NULL, count);
     for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
-        samples[i] = (nvmlProcessUtilizationSample_t){
-            .pid = found[i].pid, .timeStamp = found[i].timeStamp, .smUtil = found[i].smUtil, .memUtil = found[i].memUtil};
+        samples[i] = (nvmlProcessUtilizationSample_t){.pid = found[i].pid,
+                                                      .timeStamp = found[i].timeStamp,
+                                                      .smUtil = found[i].smUtil,
+                                                      .memUtil = found[i].memUtil};
     SIM_RETURN(result);
 }
 

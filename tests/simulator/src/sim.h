@@ -322,6 +322,7 @@ uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, ui
 /* describe.c: a node as text */
 struct sim_node *sim_parse(const char *text, char gap[256]); /* NULL: see gap */
 char *sim_json(const struct sim_node *node);                 /* malloc'ed */
+const char *sim_gap(const struct sim_gpu *gpu); /* what its description lacks for the rest to rely on; NULL: nothing */
 
 /* mig_mode.c */
 void sim_drop_instances(struct sim_gpu *gpu);
