@@ -2,24 +2,28 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Random calls with right and wrong arguments: nothing crashes, hangs, or leaves a state that cannot be."""
+"""Random calls with right and wrong arguments, and random states: nothing crashes, hangs, or leaves a state that
+cannot be."""
 
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
+import os
 import random
+import signal
 import typing as t
 
 import pynvml as nv
 import pytest
-from conftest import SANITIZED, address
-from simulated.library import library
+from conftest import SANITIZED, address, code_of, create_at, gpu_instances, mig_devices, placements_of, profiles_of
+from simulated.library import Node, NodeError, library
 from test_state import sound
 
 Simulate = t.Callable[..., t.Any]
 
 # The codes that the MIG functions may give; anything else is a defect.
-CODES = {0, 2, 3, 4, 6, 7, 19, 23, 25}
+CODES = {0, 2, 3, 4, 6, 7, 13, 19, 23, 25}
 
 
 class Fuzz:
@@ -147,6 +151,15 @@ class Fuzz:
                 ("DeviceGetUUID", [self.handle("device"), self.output(), self.small(80, 96, 10)]),
                 ("DeviceGetName", [self.handle("device"), self.output(), self.small(96, 64, 5)]),
                 ("DeviceGetMemoryInfo", [self.handle("device"), self.output()]),
+                ("DeviceGetMemoryInfo_v2", [self.handle("device"), self.versioned(0x02000028, 2)]),
+                ("DeviceGetGpuFabricInfo", [self.handle("device"), self.output()]),
+                ("DeviceGetGpuFabricInfoV", [self.handle("device"), self.versioned(0x02000024, 0x03000028)]),
+                (
+                    "DeviceGetProcessUtilization",
+                    [self.handle("device"), self.output(), self.output(self.count), ctypes.c_ulonglong(0)],
+                ),
+                ("DeviceGetProcessesUtilizationInfo", [self.handle("device"), self.versioned(0x01000018)]),
+                ("DeviceGetFanSpeed_v2", [self.handle("device"), self.small(0, 1), self.output()]),
             ]
         )
         self.out.value = 0
@@ -175,3 +188,118 @@ def test_random_calls(simulate: Simulate, seed: int) -> None:
     sound(session.node)
     assert len(fuzz.handles["gi"]) > 5  # it did get somewhere
     assert len(fuzz.handles["ci"]) > 5
+
+
+HEADER = 24  # magic, layout, size, changes: test_state.py damages them
+EXTREMES = (0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x10000, 256, 255, 65, 64, 33, 32, 19, 18, 17, 16, 9, 8, 7, 1, 0)
+
+
+def damaged(whole: bytes, choose: random.Random) -> bytes:
+    """A state of the right size in which some bytes, numbers or a whole stretch are anything."""
+    state = bytearray(whole)
+    for _each in range(choose.choice((1, 1, 2, 10, 200))):
+        at = choose.randrange(HEADER, len(state) - 4)
+        roll = choose.random()
+        if roll < 0.4:
+            state[at] = choose.randrange(256)
+        elif roll < 0.8:
+            at -= at % 4
+            state[at : at + 4] = choose.choice(EXTREMES).to_bytes(4, "little")
+        else:
+            end = min(len(state), at + choose.choice((8, 64, 512)))
+            state[at:end] = bytes([choose.choice((0xFF, 0x41, 0x01))]) * (end - at)
+    return bytes(state)
+
+
+def attempt(call: t.Callable[..., t.Any], *arguments: t.Any) -> None:
+    """It may refuse, and what it returns need be neither UTF-8 nor JSON any more."""
+    try:
+        call(*arguments)
+    except (nv.NVMLError, NodeError, ValueError):
+        pass
+
+
+def visit(node: Node, states: t.Sequence[bytes]) -> None:
+    """Everything that reads a state, and what changes it."""
+    nv.nvmlShutdown()  # the parent's
+    for state in states:
+        node.state.write_bytes(state)
+        attempt(node.show)
+        if code_of(nv.nvmlInit):
+            continue
+        for index in range(nv.nvmlDeviceGetCount()):
+            device = nv.nvmlDeviceGetHandleByIndex(index)
+            for call in CALLS:
+                attempt(call, device)
+        attempt(node.attach, os.getpid(), 0)
+        attempt(node.detach, os.getpid())
+        attempt(node.reboot)
+        nv.nvmlShutdown()
+
+
+def places(device: t.Any) -> None:
+    for profile in (0, 5, 9, 14, 15, 19, 20):
+        attempt(nv.nvmlDeviceGetGpuInstanceRemainingCapacity, device, profile)
+        for start, size in placements_of(device, profile):
+            attempt(create_at, device, profile, start, size)
+
+
+def instances(device: t.Any) -> None:
+    for gi in gpu_instances(device).values():
+        for constant in range(nv.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
+            attempt(nv.nvmlGpuInstanceGetComputeInstanceProfileInfo, gi, constant, 0)
+            attempt(nv.nvmlGpuInstanceCreateComputeInstance, gi, constant)
+
+
+def devices(device: t.Any) -> None:
+    for mig in mig_devices(device):
+        for call in CALLS[:9]:
+            attempt(call, mig)
+
+
+CALLS: t.Tuple[t.Callable[..., t.Any], ...] = (
+    nv.nvmlDeviceGetUUID,
+    nv.nvmlDeviceGetName,
+    nv.nvmlDeviceGetPciInfo,
+    nv.nvmlDeviceGetMemoryInfo,
+    nv.nvmlDeviceGetBAR1MemoryInfo,
+    nv.nvmlDeviceGetAttributes_v2,
+    nv.nvmlDeviceGetComputeRunningProcesses_v3,
+    nv.nvmlDeviceGetMigMode,
+    nv.nvmlDeviceGetSerial,
+    nv.nvmlDeviceGetVbiosVersion,
+    nv.nvmlDeviceGetBoardPartNumber,
+    nv.nvmlDeviceGetPowerUsage,
+    nv.nvmlDeviceGetTotalEnergyConsumption,
+    lambda device: nv.nvmlDeviceGetProcessUtilization(device, 0),
+    lambda device: nv.nvmlDeviceGetGpuFabricInfo(device, ctypes.byref(nv.c_nvmlGpuFabricInfo_t())),
+    lambda device: nv.nvmlSystemGetProcessName(os.getpid()),
+    lambda device: nv.nvmlSystemGetDriverVersion(),
+    profiles_of,
+    places,
+    instances,
+    devices,
+    lambda device: nv.nvmlDeviceSetMigMode(device, 0),
+    lambda device: nv.nvmlDeviceSetMigMode(device, 1),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_states(simulate: Simulate, seed: int) -> None:
+    """In a child process, so that a crash is one failed test. A fault that is switched on by chance may kill it."""
+    session = simulate("A100-80GB", "GB200-186GB", "T4")
+    nv.nvmlGpuInstanceCreateComputeInstance(create_at(session.handle(), 9, 4, 4), 0)
+    session.node.attach(os.getpid(), gpu=0, gi=1)
+    session.node.attach(os.getpid(), gpu=2)
+    session.node.fault("gpuReset", nth=5)
+    session.node.latency("gpuReset", 1)
+    whole = session.node.state.read_bytes()
+    choose = random.Random(seed)
+    for _batch in range(4):
+        states = [damaged(whole, choose) for _each in range(10 if SANITIZED else 40)]
+        child = multiprocessing.get_context("fork").Process(target=visit, args=(session.node, states))
+        child.start()
+        child.join()
+        session.node.state.write_bytes(whole)
+        assert child.exitcode in (0, -signal.SIGKILL)
+        sound(session.node)

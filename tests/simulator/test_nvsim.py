@@ -205,12 +205,12 @@ def test_fault_latency_trace(nvsim: Shell) -> None:
     nvsim("trace", "--on")
     nvsim.python(
         "nv.nvmlDeviceGetUUID(device); nv.nvmlDeviceGetUUID(device)\n"
-        "try: nv.nvmlDeviceGetFanSpeedRPM(device)\nexcept nv.NVMLError: pass"
+        "try: nv.nvmlDeviceGetBridgeChipInfo(device)\nexcept nv.NVMLError: pass"
     )
     nvsim("trace", "--off")
     counts = [line.strip() for line in nvsim("trace", "--counts").splitlines()]
     assert counts[0] == "2  nvmlDeviceGetUUID"
-    assert "1  nvmlDeviceGetFanSpeedRPM  (3: 1)  not modelled" in counts
+    assert "1  nvmlDeviceGetBridgeChipInfo  (3: 1)  not modelled" in counts
     assert json.loads(nvsim("trace", "--counts", "--json"))["nvmlDeviceGetUUID"]["calls"] == 2
     assert any("nvmlDeviceGetHandleByIndex_v2 index=0 -> 0" in line for line in nvsim("trace").splitlines())
     nvsim("trace", "--clear")

@@ -93,12 +93,45 @@ def test_recorded_uuids(simulate: Simulate) -> None:
 
 
 def test_older_driver(simulate: Simulate) -> None:
-    """Driver 515 has no 1g.20gb, prints no decoder for 1g.10gb and more memory for 7g.80gb."""
+    """Driver 515 has no 1g.20gb and prints more memory for 7g.80gb."""
     gpu = simulate("A100-80GB", driver="515.86.01").gpu()
     rows = {row["name"]: row for row in gpu["profiles"]}
     assert list(rows) == ["1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb", "1g.10gb+me"]
     assert rows["1g.10gb"]["decoders"] == 0
     assert rows["7g.80gb"]["memory_mib"] / 1024 == 79.0
+
+
+@pytest.mark.parametrize("driver", ["515.86.01", "535.261.03", "550.163.01", "580.126.09"])
+def test_the_smallest_profile_of_an_a100_80gb_has_no_decoder(simulate: Simulate, driver: str) -> None:
+    """Five decoders are not enough for seven instances; the profiles with more memory or media have one."""
+    rows = {row["name"]: row["decoders"] for row in simulate("A100-80GB", driver=driver).gpu()["profiles"]}
+    assert (rows["1g.10gb"], rows["1g.10gb+me"], rows.get("1g.20gb", 1), rows["7g.80gb"]) == (0, 1, 1, 5)
+
+
+NAMES = {  # by branch, in the order of NVML's constants
+    "GB200-186GB": {
+        580: ["1g.23gb", "2g.47gb", "3g.93gb", "4g.93gb", "7g.186gb", "1g.23gb+me", "1g.47gb"],
+        590: ["1g.24gb", "2g.47gb", "3g.95gb", "4g.95gb", "7g.189gb", "1g.24gb+me", "1g.47gb"],
+    },
+    "GB300": {
+        580: ["1g.35gb", "2g.70gb", "3g.139gb", "4g.139gb", "7g.278gb", "1g.35gb+me", "1g.70gb"],
+        590: ["1g.34gb", "2g.70gb", "3g.139gb", "4g.139gb", "7g.278gb", "1g.34gb+me", "1g.70gb"],
+    },
+}
+
+
+@pytest.mark.parametrize("branch", [580, 590])
+@pytest.mark.parametrize("board", NAMES)
+def test_names_by_driver(simulate: Simulate, board: str, branch: int) -> None:
+    """GPU instances, compute instances and MIG devices go by the driver's names; ids and placements stay."""
+    session = simulate(board, driver="%d.10.01" % branch)
+    rows = session.gpu()["profiles"]
+    assert [row["name"] for row in rows] == NAMES[board][branch]
+    assert [row["id"] for row in rows] == [19, 14, 9, 5, 0, 20, 15]
+    gi = nv.nvmlDeviceCreateGpuInstance(session.handle(), 9)
+    nv.nvmlGpuInstanceCreateComputeInstance(gi, 0)
+    name = nv.nvmlDeviceGetName(mig_devices(session.handle())[0])
+    assert name.endswith(" MIG 1c." + NAMES[board][branch][2])
 
 
 def test_old_names(simulate: Simulate) -> None:

@@ -76,6 +76,15 @@ def test_identity_agrees_in_every_view(node: Node, smi: Smi) -> None:
     assert [text(element, "product_architecture") for element in elements] == ["Ampere", "Hopper", "Turing"]
 
 
+def test_fabric_in_the_xml(make_node: MakeNode, smi: Smi) -> None:
+    """As recorded from an HGX H100, an H100 NVL and an A40: nvidia-smi shows no difference between the last two."""
+    boards = [option for board in ("H100-80GB", "H100-NVL", "A100-80GB") for option in ("--board", board)]
+    elements = read_xml(make_node(*boards, "--driver", smi.version), smi)
+    shown = [[text(gpu, "fabric/" + field) for field in ("state", "status")] for gpu in elements]
+    assert shown == [["Completed", "Success"], ["N/A", "N/A"], ["N/A", "N/A"]]
+    assert {text(gpu, "fan_speed") for gpu in elements} == {"N/A"}
+
+
 def test_mig_devices_in_the_xml(node: Node, smi: Smi) -> None:
     with_mig, without, incapable = read_xml(node, smi)
     assert [text(gpu, "mig_mode/current_mig") for gpu in (with_mig, without, incapable)] == [

@@ -145,6 +145,15 @@ def gpu_uuid(index: int, seed: str) -> str:
     return "GPU-%s" % uuid.uuid5(uuid.UUID(int=0), "nvsim %s %d" % (seed, index))
 
 
+def fabric(product: Data, seed: str) -> t.List[str]:
+    """What a product is connected to by NVLink, if to any switch."""
+    if "fabric" not in product:
+        return []
+    if product["fabric"] == "node":
+        return ["fabric 1"]
+    return ["fabric 1", "fabric_clique 1", "fabric_cluster %s" % uuid.uuid5(uuid.UUID(int=0), "nvsim fabric " + seed)]
+
+
 def place(index: int, bus_id: t.Optional[str]) -> t.Tuple[int, int, int]:
     """Domain, bus and device."""
     if bus_id is None:
@@ -215,6 +224,7 @@ def describe(
             "multiprocessors %d" % product["multiprocessors"],
             "power_limit_mw %d" % (product["power_w"] * 1000),
             "power_default_mw %d" % (product["power_w"] * 1000),
+            *fabric(product, seed),
             "ecc_supported 1",
             "ecc_current 1",
             "ecc_pending 1",
@@ -222,14 +232,15 @@ def describe(
         for place_of, name in sorted((recorded or {}).get(identity, {}).items()):
             lines.append("recorded %s %s" % (place_of.replace("/", " "), name))
         if board:
-            lines += mig(board, fill(board, product), data["older"], number, profile_count, "old-names" in quirks)
+            lines += mig(board, fill(board, product), data["differences"], number, profile_count, "old-names" in quirks)
     return "\n".join(lines) + "\n"
 
 
-def at_branch(profile: Data, model: str, older: t.Sequence[Data], number: int) -> t.Optional[Data]:
+def at_branch(profile: Data, model: str, differences: t.Sequence[Data], number: int) -> t.Optional[Data]:
     """A profile as a driver of this branch has it; None if it is newer than the driver."""
-    for change in older:
-        if number < change["below"] and (change["board"], change["constant"]) == (model, profile["constant"]):
+    for change in differences:
+        applies = number < change["below"] if "below" in change else number >= change["from"]
+        if applies and (change["board"], change["constant"]) == (model, profile["constant"]):
             if change["set"] is None:
                 return None
             profile = dict(profile, **change["set"])
@@ -237,7 +248,7 @@ def at_branch(profile: Data, model: str, older: t.Sequence[Data], number: int) -
 
 
 def mig(
-    board: Data, profiles: t.Sequence[Data], older: t.Sequence[Data], number: int, count: int, old_names: bool
+    board: Data, profiles: t.Sequence[Data], differences: t.Sequence[Data], number: int, count: int, old_names: bool
 ) -> t.List[str]:
     lines = [
         "mig_capable 1",
@@ -247,8 +258,8 @@ def mig(
         "compute_slices %d" % board["compute_slices"],
         "max_gpu_instances %d" % board["max_gpu_instances"],
     ]
-    for newest in profiles:
-        profile = at_branch(newest, board["model"], older, number)
+    for row in profiles:
+        profile = at_branch(row, board["model"], differences, number)
         if profile is None or profile["constant"] >= count:
             continue
         media = profile["media"]

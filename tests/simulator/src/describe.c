@@ -56,6 +56,9 @@ static const struct field gpu_fields[] = {
     FIELD(sim_gpu, NUMBER, multiprocessors),
     FIELD(sim_gpu, NUMBER, power_limit_mw),
     FIELD(sim_gpu, NUMBER, power_default_mw),
+    FIELD(sim_gpu, NUMBER, fabric),
+    FIELD(sim_gpu, NUMBER, fabric_clique),
+    FIELD(sim_gpu, TEXT, fabric_cluster),
     FIELD(sim_gpu, NUMBER, persistence),
     FIELD(sim_gpu, NUMBER, compute_mode),
     FIELD(sim_gpu, NUMBER, accounting),
@@ -148,13 +151,14 @@ static bool set_recorded(struct sim_gpu *gpu, const char *value)
     return true;
 }
 
-/* What the rest of the simulator relies on. */
-static const char *gap_in(const struct sim_gpu *gpu)
+const char *sim_gap(const struct sim_gpu *gpu)
 {
     if (!gpu->name[0])
         return "a GPU needs a name";
     if (strncmp(gpu->uuid, "GPU-", 4) != 0 || !is_uuid(gpu->uuid + 4))
         return "a GPU's UUID looks like GPU-01234567-89ab-cdef-0123-456789abcdef";
+    if (gpu->fabric_cluster[0] && !is_uuid(gpu->fabric_cluster))
+        return "a fabric's cluster is a UUID";
     if (!gpu->mig_capable)
         return NULL;
     if (gpu->memory_units == 0 || gpu->memory_units > 32 || gpu->compute_slices > SIM_MAX_COMPUTE_INSTANCES ||
@@ -165,10 +169,11 @@ static const char *gap_in(const struct sim_gpu *gpu)
         if (!profile->present)
             continue;
         if (profile->size == 0 || profile->size > gpu->memory_units || profile->slices == 0 ||
-            profile->slices > gpu->compute_slices || profile->start_count == 0)
+            profile->slices > gpu->compute_slices || profile->start_count == 0 ||
+            profile->start_count > SIM_MAX_STARTS)
             return "a profile needs slices and placements that the board has";
         for (uint32_t s = 0; s < profile->start_count; s++)
-            if (profile->starts[s] + profile->size > gpu->memory_units)
+            if (profile->starts[s] > gpu->memory_units - profile->size)
                 return "a placement ends behind the board";
     }
     return NULL;
@@ -232,7 +237,7 @@ struct sim_node *sim_parse(const char *text, char problem[256])
             break;
     }
     for (uint32_t i = 0; i < node->gpu_count && !gap; i++)
-        gap = gap_in(&node->gpus[i]);
+        gap = sim_gap(&node->gpus[i]);
     if (gap)
         snprintf(problem, 256, "%s", gap);
     if (problem[0]) {

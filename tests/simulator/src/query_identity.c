@@ -58,7 +58,6 @@ QUERY(nvmlDeviceGetDisplayActive, nvmlEnableState_t, true, NVML_FEATURE_DISABLED
 QUERY(nvmlDeviceGetVirtualizationMode, unsigned int, true, 0)
 QUERY(nvmlDeviceGetNumGpuCores, unsigned int, true, gpu->multiprocessors * sim_hardware(gpu)->cores_per_multiprocessor)
 QUERY(nvmlDeviceGetMemoryBusWidth, unsigned int, true, sim_hardware(gpu)->bus_width)
-QUERY(nvmlDeviceGetNumFans, unsigned int, true, 0) /* cooled by the chassis */
 QUERY(nvmlDeviceGetInforomConfigurationChecksum, unsigned int, true, gpu->pci_subsystem_id)
 
 enum { BUS_TYPE_PCIE = 2 };

@@ -10,14 +10,24 @@
 
 #include "query.h"
 
+static unsigned long long microseconds(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
+}
+
+static bool computes(const struct sim_process *process, const struct sim_gpu *gpu)
+{
+    return process->pid && process->gpu == gpu->index && process->kind != SIM_PROCESS_CLIENT &&
+           sim_process_alive(process);
+}
+
 bool sim_loaded(const struct sim_node *node, const struct sim_gpu *gpu)
 {
-    for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
-        const struct sim_process *process = &node->processes[i];
-        if (process->pid && process->gpu == gpu->index && process->kind != SIM_PROCESS_CLIENT &&
-            sim_process_alive(process))
+    for (int i = 0; i < SIM_MAX_PROCESSES; i++)
+        if (computes(&node->processes[i], gpu))
             return true;
-    }
     return false;
 }
 
@@ -52,6 +62,9 @@ int sim_margin(const struct sim_node *node, const struct sim_gpu *gpu)
     return (int)SIM_MAX_OPERATING_C - (int)sim_temperature(node, gpu);
 }
 
+/* Percent of a loaded GPU. */
+enum { BUSY_GPU = 100, BUSY_MEMORY = 40 };
+
 /* Utilisation of a whole GPU is not measured while MIG mode is on. */
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization)
 {
@@ -62,7 +75,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
     if (target.ci || target.gpu->mode_current)
         SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);
     bool loaded = sim_loaded(call.node, target.gpu);
-    *utilization = (nvmlUtilization_t){.gpu = loaded ? 100 : 0, .memory = loaded ? 40 : 0};
+    *utilization = (nvmlUtilization_t){.gpu = loaded ? BUSY_GPU : 0, .memory = loaded ? BUSY_MEMORY : 0};
     SIM_RETURN(NVML_SUCCESS);
 }
 
@@ -85,6 +98,65 @@ ENGINE_UTILIZATION(nvmlDeviceGetEncoderUtilization)
 ENGINE_UTILIZATION(nvmlDeviceGetDecoderUtilization)
 ENGINE_UTILIZATION(nvmlDeviceGetJpgUtilization)
 ENGINE_UTILIZATION(nvmlDeviceGetOfaUtilization)
+
+/* One sample of each process that computes, taken at the end of the last period; the processes share the GPU evenly.
+ * Without `samples` only the count is set. */
+static nvmlReturn_t sample_processes(const struct sim_node *node, const struct sim_target *target,
+                                     unsigned long long since, unsigned int room,
+                                     nvmlProcessUtilizationInfo_v1_t *samples, unsigned int *count)
+{
+    const struct sim_process *working[SIM_MAX_PROCESSES];
+    unsigned long long now = microseconds(CLOCK_REALTIME), taken = now - now % SAMPLING_PERIOD_US;
+    unsigned int found = 0;
+
+    if (target->ci || target->gpu->mode_current)
+        return NVML_ERROR_NOT_SUPPORTED;
+    for (int i = 0; i < SIM_MAX_PROCESSES; i++)
+        if (computes(&node->processes[i], target->gpu))
+            working[found++] = &node->processes[i];
+    if (!found || taken <= since)
+        return NVML_ERROR_NOT_FOUND;
+    *count = found;
+    if (!samples || room < found)
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    for (unsigned int i = 0; i < found; i++)
+        samples[i] = (nvmlProcessUtilizationInfo_v1_t){
+            .timeStamp = taken, .pid = working[i]->pid, .smUtil = BUSY_GPU / found, .memUtil = BUSY_MEMORY / found};
+    return NVML_SUCCESS;
+}
+
+/* Reported as NOT_SUPPORTED from Blackwell on, where clients have to use the function below. */
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *samples,
+                                             unsigned int *count, unsigned long long since)
+{
+    SIM_ENTER("device=%p count=%u since=%llu", (void *)device, count ? *count : 0, since);
+    nvmlProcessUtilizationInfo_v1_t found[SIM_MAX_PROCESSES];
+    struct sim_target target;
+    if (!count || !sim_device(&call, device, &target))
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (target.gpu->architecture >= SIM_BLACKWELL)
+        SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);
+    unsigned int room = *count < SIM_MAX_PROCESSES ? *count : SIM_MAX_PROCESSES;
+    nvmlReturn_t result = sample_processes(call.node, &target, since, room, samples ? found : NULL, count);
+    for (unsigned int i = 0; result == NVML_SUCCESS && i < *count; i++)
+        samples[i] = (nvmlProcessUtilizationSample_t){.pid = found[i].pid,
+                                                      .timeStamp = found[i].timeStamp,
+                                                      .smUtil = found[i].smUtil,
+                                                      .memUtil = found[i].memUtil};
+    SIM_RETURN(result);
+}
+
+nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProcessesUtilizationInfo_v1_t *info)
+{
+    SIM_ENTER("device=%p count=%u", (void *)device, info ? info->processSamplesCount : 0);
+    struct sim_target target;
+    if (!info || !sim_device(&call, device, &target))
+        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    if (info->version != NVML_VERSION_TAG(nvmlProcessesUtilizationInfo_v1_t, 1))
+        SIM_RETURN(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    SIM_RETURN(sample_processes(call.node, &target, info->lastSeenTimeStamp, info->processSamplesCount,
+                                info->procUtilArray, &info->processSamplesCount));
+}
 
 /* Nobody encodes or captures. */
 nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned int *sessions, unsigned int *fps,
@@ -204,13 +276,6 @@ QUERY(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, true,
       sim_loaded(call.node, gpu) ? REASON_NONE : REASON_IDLE)
 QUERY(nvmlDeviceGetSupportedClocksThrottleReasons, unsigned long long, true, REASONS_ALL)
 QUERY(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, true, REASONS_ALL)
-
-static unsigned long long microseconds(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
-}
 
 nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, unsigned int policy,
                                                      nvmlViolationTime_t *violation)

@@ -44,8 +44,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
     struct sim_target target;
     if (!memory || !sim_device(&call, device, &target))
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    if (memory->version != NVML_VERSION_TAG(nvmlMemory_v2_t, 2))
-        SIM_RETURN(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    if (memory->version != NVML_VERSION_TAG(nvmlMemory_v2_t, 2)) /* older than ARGUMENT_VERSION_MISMATCH */
+        SIM_RETURN(NVML_ERROR_FUNCTION_NOT_FOUND);
     memory_of(&call, &target, memory);
     SIM_RETURN(NVML_SUCCESS);
 }

@@ -131,6 +131,9 @@ struct sim_gpu {
     uint64_t memory_mib;
     uint32_t multiprocessors;
     uint32_t power_limit_mw, power_default_mw; /* enforced and factory limit */
+    uint32_t fabric;                           /* registered with an NVLink fabric */
+    uint32_t fabric_clique;
+    char fabric_cluster[48]; /* UUID of a fabric that spans nodes; "" where it ends with the board */
 
     /* settings */
     uint32_t persistence, compute_mode, accounting;
@@ -319,6 +322,7 @@ uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, ui
 /* describe.c: a node as text */
 struct sim_node *sim_parse(const char *text, char gap[256]); /* NULL: see gap */
 char *sim_json(const struct sim_node *node);                 /* malloc'ed */
+const char *sim_gap(const struct sim_gpu *gpu); /* what its description lacks for the rest to rely on; NULL: nothing */
 
 /* mig_mode.c */
 void sim_drop_instances(struct sim_gpu *gpu);

@@ -46,11 +46,65 @@ uint32_t sim_layout(void)
 
 size_t sim_node_size(uint32_t gpus) { return sizeof(struct sim_node) + gpus * sizeof(struct sim_gpu); }
 
+/* What the rest of the simulator relies on: texts end, numbers that are used as an index are within bounds. */
+#define ENDS(text) (memchr((text), '\0', sizeof(text)) != NULL)
+
+static bool sound_gi(const struct sim_gpu *gpu, const struct sim_gi *gi)
+{
+    if (gi->profile >= NVML_GPU_INSTANCE_PROFILE_COUNT || !gpu->profiles[gi->profile].present || gi->size == 0 ||
+        gi->size > gpu->memory_units || gi->start > gpu->memory_units - gi->size)
+        return false;
+    for (uint32_t i = 0; i < SIM_MAX_COMPUTE_INSTANCES; i++) {
+        const struct sim_ci *ci = &gi->ci[i];
+        if (ci->present && (ci->id != i || ci->profile >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT || ci->size == 0 ||
+                            ci->size > SIM_MAX_COMPUTE_INSTANCES || ci->start > SIM_MAX_COMPUTE_INSTANCES - ci->size))
+            return false;
+    }
+    return true;
+}
+
+static bool sound_gpu(const struct sim_gpu *gpu, uint32_t index)
+{
+    if (gpu->index != index || gpu->recorded_count > SIM_MAX_RECORDED || !ENDS(gpu->uuid) || !ENDS(gpu->name) ||
+        !ENDS(gpu->board) || !ENDS(gpu->serial) || !ENDS(gpu->part_number) || !ENDS(gpu->vbios) ||
+        !ENDS(gpu->fabric_cluster) || sim_gap(gpu))
+        return false;
+    for (uint32_t i = 0; i < gpu->recorded_count; i++)
+        if (!ENDS(gpu->recorded[i].uuid))
+            return false;
+    for (uint32_t i = 0; i < NVML_GPU_INSTANCE_PROFILE_COUNT; i++)
+        if (gpu->profiles[i].present && (!gpu->mig_capable || !ENDS(gpu->profiles[i].name)))
+            return false;
+    for (uint32_t i = 0; i < SIM_MAX_GPU_INSTANCES; i++)
+        if (gpu->gi[i].present && !sound_gi(gpu, &gpu->gi[i]))
+            return false;
+    return true;
+}
+
+static bool sound(const struct sim_node *node)
+{
+    if (!ENDS(node->driver_version) || !ENDS(node->nvml_version))
+        return false;
+    for (uint32_t i = 0; i < SIM_MAX_PROCESSES; i++)
+        if (!ENDS(node->processes[i].name))
+            return false;
+    for (uint32_t i = 0; i < SIM_MAX_FAULTS; i++)
+        if (!ENDS(node->faults[i].function) || node->faults[i].action > SIM_FAULT_KILL_AFTER)
+            return false;
+    for (uint32_t i = 0; i < SIM_MAX_LATENCIES; i++)
+        if (!ENDS(node->latencies[i].function))
+            return false;
+    for (uint32_t i = 0; i < node->gpu_count; i++)
+        if (!sound_gpu(&node->gpus[i], i))
+            return false;
+    return true;
+}
+
 static bool well_formed(const struct sim_node *node, size_t size)
 {
     return size >= sizeof(struct sim_node) && memcmp(node->magic, SIM_MAGIC, sizeof(node->magic)) == 0 &&
            node->layout == sim_layout() && node->gpu_count <= SIM_MAX_GPUS && node->size == size &&
-           size == sim_node_size(node->gpu_count);
+           size == sim_node_size(node->gpu_count) && sound(node);
 }
 
 static bool read_all(int file, void *memory, size_t size)
@@ -84,7 +138,8 @@ static struct sim_node *read_node(int file, struct stat *status)
     struct sim_node *node = NULL;
     if (fstat(file, status) != 0)
         return NULL;
-    if (status->st_size > 0 && (node = malloc((size_t)status->st_size)) != NULL &&
+    if (status->st_size > 0 && (size_t)status->st_size <= sim_node_size(SIM_MAX_GPUS) &&
+        (node = malloc((size_t)status->st_size)) != NULL &&
         read_all(file, node, (size_t)status->st_size) && well_formed(node, (size_t)status->st_size))
         return node;
     free(node);

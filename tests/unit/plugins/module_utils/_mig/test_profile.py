@@ -128,6 +128,28 @@ def test_what_another_driver_calls_a_profile_is_that_profile(model: str, text: s
     assert match is not None and match.name == found
 
 
+NEWER = {
+    "1g.23gb": "1g.24gb",
+    "1g.23gb+me": "1g.24gb+me",
+    "3g.93gb": "3g.95gb",
+    "4g.93gb": "4g.95gb",
+    "7g.186gb": "7g.189gb",
+    "1g.35gb": "1g.34gb",
+    "1g.35gb+me": "1g.34gb+me",
+}
+
+
+@pytest.mark.parametrize("model", ["GB200-186GB", "GB300"])
+def test_names_of_two_drivers_mean_the_same_profiles(model: str) -> None:
+    """A layout written for either of them fits on both."""
+    profiles = board(model).profiles
+    renamed = tuple(on._replace(name=NEWER.get(on.name, on.name)) for on in profiles)
+    assert renamed != profiles
+    for ours, theirs in zip(profiles, renamed):
+        assert profile.find(profile.parse(ours.name), renamed) == theirs
+        assert profile.find(profile.parse(theirs.name), profiles) == ours
+
+
 @pytest.mark.parametrize(
     "model, text",
     [
