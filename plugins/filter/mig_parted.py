@@ -14,6 +14,8 @@ description:
   - The GPU operator's MIG manager reads the same format.
   - Such a document cannot say where instances start, so that is left out. It also cannot say how compute instances are
     spread over GPU instances; where that matters, the filter fails.
+  - Fails on a GPU of the facts that could not be read, with its identity and its C(problem), and on one that the driver
+    does not list. A document without its instances would destroy them where it is applied.
 positional: _input, name, gpus, board
 options:
   _input:

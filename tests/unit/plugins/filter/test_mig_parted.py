@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_parted import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import UNKNOWN, gpu, held
 
 mig_parted = FilterModule().filters()["mig_parted"]
 LAYOUT: t.List[t.Any] = [
@@ -89,3 +89,11 @@ def test_a_layout_for_any_node() -> None:
 def test_refusals(value: t.Any, options: t.Dict[str, t.Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_parted(value, **options)
+
+
+@pytest.mark.parametrize("fact, message", UNKNOWN)
+def test_a_gpu_that_could_not_be_read_is_refused(fact: t.Any, message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_parted([gpu(0), fact])
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_parted(LAYOUT[:1], gpus=[gpu(0), fact])

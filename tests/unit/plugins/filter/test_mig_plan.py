@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_plan import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import LOST, UNKNOWN, gpu, held
 
 mig_plan = FilterModule().filters()["mig_plan"]
 HALF = held(1, "3g.40gb", 4, 4)
@@ -118,3 +118,14 @@ def test_a_gpu_with_mig_off_is_turned_on() -> None:
 def test_refusals(current: t.Any, wanted: t.Any, board: t.Optional[str], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_plan(current, wanted, board)
+
+
+@pytest.mark.parametrize("fact, message", UNKNOWN)
+def test_a_gpu_that_could_not_be_read_is_refused(fact: t.Any, message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_plan(fact, {}, "A100-80GB")
+
+
+def test_a_gpu_that_is_lost_is_refused_as_such_where_its_board_is_unknown() -> None:
+    with pytest.raises(AnsibleFilterError, match="GPU_IS_LOST"):
+        mig_plan(dict(LOST, pci_device_id=None), {})
