@@ -89,5 +89,6 @@ def _devices(content: Content) -> list[str]:
 def _parts(held: Held) -> list[str]:
     """The compute instances of a GPU instance, by name."""
     return [
-        held.profile if slices == held.slices else "%dc.%s" % (slices, held.profile) for slices in held.compute_instances
+        held.profile if slices == held.slices else "%dc.%s" % (slices, held.profile)
+        for slices in held.compute_instances
     ]
