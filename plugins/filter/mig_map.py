@@ -13,6 +13,7 @@ description:
   - Draws one line a GPU, on which every GPU instance is as wide as its placement. Dots are free.
   - Brackets hold the compute instances of a GPU instance where they are not one over the whole, with all of its
     multiprocessors. They are empty where there is none.
+  - A GPU of the facts that could not be read is drawn as unknown.
 positional: _input, board
 options:
   _input:

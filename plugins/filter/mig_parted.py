@@ -17,6 +17,8 @@ description:
   - A compute instance with fewer multiprocessors than its GPU instance is written as V(1c.1g.20gb), so that
     M(gpufleet.node.nvidia_mig) restores it. C(nvidia-mig-parted) reports either kind as V(1g.20gb), and recreates on
     every run what a document calls V(1c.1g.20gb).
+  - Fails on a GPU of the facts that could not be read, with its identity and its C(problem), and on one that the driver
+    does not list. A document without its instances would destroy them where it is applied.
 positional: _input, name, gpus, board
 options:
   _input:

@@ -14,6 +14,8 @@ description:
   - The plan is the one that M(gpufleet.node.nvidia_mig) makes where no process uses the GPU. It destroys the fewest GPU
     instances that any placement of the wanted ones allows.
   - Fails where the wanted instances do not fit, with the reason and the nearest that fits.
+  - Fails on a GPU of the facts that could not be read, with its identity and its C(problem), and on one that the driver
+    does not list.
   - The facts do not tell where in a GPU instance its compute instances lie. They are taken to lie as low as they can.
 positional: _input, wanted, board
 options:

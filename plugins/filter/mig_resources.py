@@ -10,9 +10,13 @@ short_description: The Kubernetes resources of a MIG layout
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Tells which resources, and how many of each, a node offers to Kubernetes through the NVIDIA device plugin.
+  - Lists which resources, and how many of each, a node offers to Kubernetes through the NVIDIA device plugin.
   - With the strategy V(single), the device plugin offers nothing where GPUs differ. That is an error here, and the
     message says which GPUs differ.
+  - With the strategy V(mixed), the device plugin exits where a compute instance is not its whole GPU instance
+    (C(1c.3g.40gb)), and the node offers nothing at all. That is an error here, and the message names it.
+  - Fails on a GPU of the facts that could not be read, with its identity and its C(problem), and on one that the driver
+    does not list.
 positional: _input, strategy, gpus, board
 options:
   _input:
@@ -28,7 +32,8 @@ options:
       - V(none) offers whole GPUs, whether MIG is on or not.
       - V(single) offers MIG devices as C(nvidia.com/gpu), which needs MIG devices of one profile on every GPU, or MIG
         off on every GPU.
-      - V(mixed) offers MIG devices under their profile, and GPUs with MIG off as C(nvidia.com/gpu).
+      - V(mixed) offers MIG devices under their profile, and GPUs with MIG off as C(nvidia.com/gpu), which needs one
+        compute instance over the whole of each GPU instance.
     type: str
     choices: [none, single, mixed]
     required: true

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_driver_facts
-short_description: Tell what NVIDIA driver and GPUs a node has
+short_description: Read what NVIDIA driver and GPUs a node has
 version_added: 0.1.0
 description:
   - Returns facts about the NVIDIA driver, its kernel module and the GPUs of a node, with MIG mode and MIG instances.
   - Takes what it can get. With a working driver and the Python package C(nvidia-ml-py) everything comes from NVML. Otherwise
-    from the command C(nvidia-smi). Otherwise from the kernel's files, the PCI bus and the package database. A value that
-    cannot be had is V(null).
+    from the command C(nvidia-smi). Otherwise from the kernel's files, the PCI bus and the package database.
+  - A value that cannot be read is V(null), lists included. An empty list, V(0) or V(false) says that it was read.
   - A node without a GPU gives an empty list of GPUs, and no error.
   - Returns nothing that changes by itself, such as temperatures, so that the facts can be cached.
 extends_documentation_fragment:
@@ -38,8 +38,9 @@ attributes:
 author:
   - The gpufleet.node authors (@gpufleet)
 notes:
-  - Without root privileges the driver does not tell the profiles and placements of GPU instances. Such a GPU is listed with
-    what is known, and says so in RV(ansible_facts.nvidia.gpus[].problem).
+  - Without root privileges the driver does not show the profiles and placements of GPU instances. Such a GPU is listed with
+    what is known, and RV(ansible_facts.nvidia.gpus[].problem) gives the reason. The filters of this collection that need
+    its instances refuse it.
 seealso:
   - module: gpufleet.node.nvidia_mig
 options: {}
@@ -86,7 +87,7 @@ ansible_facts:
             source:
               description:
                 - How the version was found. V(nvml), V(nvidia_smi), V(proc) (the files of the loaded kernel module) or
-                  V(package) (the package database, or the kernel module on disk). V(null) where there is no driver.
+                  V(package) (the package database, or the kernel module on disk). V(null) where none was found.
               type: str
               sample: nvml
             problem:
@@ -107,7 +108,8 @@ ansible_facts:
           type: dict
           contains:
             flavour:
-              description: V(open), V(proprietary), or V(none) where none is loaded or installed.
+              description:
+                - V(open), V(proprietary), or V(none) where none is loaded or installed. V(null) where that cannot be read.
               type: str
               sample: open
             loaded_version:
@@ -127,12 +129,13 @@ ansible_facts:
               sample: true
         secure_boot:
           description:
-            - V(enabled), V(disabled), V(unsupported) where the node does not boot with UEFI, or V(unknown) where its variables
+            - V(enabled), V(disabled), or V(unsupported) where the node does not boot with UEFI. V(null) where its variables
               cannot be read, as in a container.
           type: str
           sample: disabled
         fabric_manager:
-          description: The unit C(nvidia-fabricmanager.service).
+          description:
+            - The unit C(nvidia-fabricmanager.service). Its values are V(null) where C(systemctl) does not show them.
           type: dict
           contains:
             installed:
@@ -148,6 +151,7 @@ ansible_facts:
         nvswitches:
           description:
             - The NVSwitches on the PCI bus, in order of bus id. Those of fifth-generation NVLink are not on the PCI bus.
+            - V(null) where the PCI bus cannot be read.
           type: list
           elements: dict
           contains:
@@ -161,12 +165,15 @@ ansible_facts:
               sample: "0x22A310DE"
         gpus:
           description:
-            - The GPUs. First those that the driver knows, in order of index, then those that are only seen on the PCI bus.
+            - The GPUs. First those that the driver lists, in order of index, then those that only the PCI bus shows.
+            - A GPU that the driver lists and cannot read, as one that is lost, has its index, its problem, and what the PCI
+              bus shows of it.
+            - V(null) where neither the driver nor the PCI bus can be read.
           type: list
           elements: dict
           contains:
             index:
-              description: Index of the GPU. V(null) for one that the driver does not know.
+              description: Index of the GPU. V(null) for one that the driver does not list.
               type: int
               sample: 0
             uuid:
@@ -202,7 +209,7 @@ ansible_facts:
               type: str
               sample: "8.0"
             problem:
-              description: Why the driver does not tell more of this GPU. V(null) where it told everything.
+              description: Why the driver does not show all of this GPU. V(null) where it does, or does not list the GPU.
               type: str
               sample: null
             mig:
@@ -210,19 +217,21 @@ ansible_facts:
               type: dict
               contains:
                 capable:
-                  description: Whether the GPU knows MIG. V(null) where the driver could not be asked.
+                  description: Whether the GPU has MIG. V(null) where that cannot be read.
                   type: bool
                   sample: true
                 current:
-                  description: Whether MIG mode is on. V(null) on a GPU that knows no MIG.
+                  description: Whether MIG mode is on. V(null) on a GPU without MIG, and where it cannot be read.
                   type: bool
                   sample: true
                 pending:
-                  description: Whether MIG mode is on after the GPU's next reset. V(null) on a GPU that knows no MIG.
+                  description:
+                    - Whether MIG mode is on after the GPU's next reset. V(null) on a GPU without MIG, and where it cannot be
+                      read.
                   type: bool
                   sample: true
                 instances:
-                  description: The GPU instances.
+                  description: The GPU instances. V(null) where they cannot be read, and empty where there are none.
                   type: list
                   elements: dict
                   contains:
@@ -266,7 +275,9 @@ ansible_facts:
                           type: str
                           sample: MIG-5c89852c-d268-5c1d-b2e1-9f1d0b8a6a6f
                 devices:
-                  description: The MIG devices, which are the compute instances of all GPU instances in one list.
+                  description:
+                    - The MIG devices, which are the compute instances of all GPU instances in one list. V(null) where they
+                      cannot be read, and empty where there are none.
                   type: list
                   elements: dict
                   contains:

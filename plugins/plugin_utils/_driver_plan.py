@@ -123,6 +123,11 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
             for device_id in board["pci_device_ids"][:1]
         ]
     found = []
+    if node["gpus"] is None or any(gpu["pci_device_id"] is None for gpu in node["gpus"]):
+        raise Refusal(
+            "the GPUs on the node's PCI bus cannot be read; check that /sys is readable there, or name the boards in "
+            "nvidia_driver_boards"
+        )
     for gpu in node["gpus"]:
         title = "GPU %s (%s)" % (gpu["pci_bus_id"], gpu.get("name") or "PCI device %s" % gpu["pci_device_id"])
         found.append(Found(title, _driver_generations.generation(gpu["pci_device_id"])))
@@ -225,9 +230,15 @@ def _build(table: Data, node: Data, modules: str, wanted: Data, notices: t.List[
 def _fabric_manager(node: Data, found: t.Sequence[Found], wanted: Data, notices: t.List[str]) -> bool:
     if wanted["fabric_manager"] != "auto":
         return bool(wanted["fabric_manager"] == "present")
+    if node["nvswitches"] is None:
+        raise Refusal(
+            "the NVSwitches on the node's PCI bus cannot be read; check that /sys is readable there, or set "
+            "nvidia_driver_fabric_manager to present or absent"
+        )
     if node["nvswitches"]:
         return True
-    hidden = sorted({each for each in (_model(gpu["pci_device_id"]) for gpu in node["gpus"]) if each in _HIDDEN_SWITCHES})
+    gpus = node["gpus"] or ()
+    hidden = sorted({each for each in (_model(gpu["pci_device_id"]) for gpu in gpus) if each in _HIDDEN_SWITCHES})
     if hidden:
         notices.append(
             "%s often sits on NVSwitches that are not on the PCI bus: set nvidia_driver_fabric_manager to present on "
@@ -317,7 +328,9 @@ def _minimum(node: Data, boards: t.Sequence[Data]) -> t.Tuple[t.Optional[str], t
     return minimum, model
 
 
-def _model(pci_device_id: str) -> t.Optional[str]:
+def _model(pci_device_id: t.Optional[str]) -> t.Optional[str]:
+    if pci_device_id is None:
+        return None
     try:
         return str(_boards.data(pci_device_id)["model"])
     except _boards.BoardError:

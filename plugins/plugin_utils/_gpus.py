@@ -49,20 +49,33 @@ def board_of(fact: Fact, name: str | None = None) -> Board:
     raise LayoutError("%s has no pci_device_id: name its board with board" % _called(fact))
 
 
+def require_known(fact: Fact) -> None:
+    """Refuse a GPU of the facts whose MIG mode or instances could not be read."""
+    index, mig = _index(fact), fact["mig"]
+    why = fact.get("problem")
+    if not why and mig.get("capable") is None:
+        why = "the facts do not say whether it has MIG"
+    elif not why and mig["capable"] and (mig.get("current") is None or mig.get("instances") is None):
+        why = "the facts have no %s" % ("MIG mode" if mig.get("current") is None else "instances")
+    if why:
+        identity = ", ".join(str(fact[key]) for key in ("uuid", "pci_bus_id", "name") if fact.get(key))
+        raise LayoutError(
+            "GPU %d (%s) cannot be used, because its MIG state is not known: %s. Read the facts again once that is "
+            "solved, or leave the GPU out" % (index, identity or "unknown", str(why).rstrip("."))
+        )
+
+
 def from_fact(fact: Fact, board: Board) -> Gpu:
-    """A GPU of the facts."""
-    index = fact.get("index")
-    if not isinstance(index, int):
-        raise LayoutError("%s has no index: the driver does not know it; leave it out" % _called(fact))
+    """A GPU of the facts. Mode None and no instances may stand for unknown, unless ``require_known`` lets it pass."""
     mig = fact["mig"]
     return Gpu(
-        index=index,
+        index=_index(fact),
         uuid=str(fact.get("uuid") or ""),
         pci_bus_id=str(fact.get("pci_bus_id") or ""),
         name=str(fact.get("name") or ""),
         pci_device_id=_number(fact.get("pci_device_id")),
         pci_subsystem_id=_number(fact.get("pci_subsystem_id")),
-        mig_capable=bool(mig.get("capable")),
+        mig_capable=mig.get("capable") is not False,
         mode_current=mig.get("current"),
         mode_pending=mig.get("pending"),
         resetless=None,
@@ -93,8 +106,8 @@ def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None =
     )
 
 
-def from_either(values: object, board: str | None = None) -> list[Gpu]:
-    """A list of facts' GPUs, or of names of boards in order of index."""
+def from_either(values: object, board: str | None = None, state: bool = True) -> list[Gpu]:
+    """A list of facts' GPUs, or of names of boards in order of index. Without ``state``, their identity is enough."""
     if not isinstance(values, list) or not values:
         raise LayoutError("gpus is %r: give ansible_facts.nvidia.gpus, or a list of board names" % (values,))
     out = []
@@ -106,10 +119,13 @@ def from_either(values: object, board: str | None = None) -> list[Gpu]:
                 "item %d of gpus is neither a GPU of the facts nor the name of a board: "
                 "give ansible_facts.nvidia.gpus, or names such as 'A100-80GB'" % (index + 1)
             )
-        elif not value["mig"].get("capable"):
-            out.append(from_fact(value, Board(str(value.get("name")), (), 0, 0, 0)))
         else:
-            out.append(from_fact(value, board_of(value, board)))
+            if state:
+                require_known(value)
+            without = value["mig"].get("capable") is False
+            out.append(
+                from_fact(value, Board(str(value.get("name")), (), 0, 0, 0) if without else board_of(value, board))
+            )
     return out
 
 
@@ -190,6 +206,13 @@ def _number(text: object) -> int:
         return int(str(text), 16)
     except ValueError:
         return 0
+
+
+def _index(fact: Fact) -> int:
+    index = fact.get("index")
+    if not isinstance(index, int):
+        raise LayoutError("%s has no index: the driver does not know it; leave it out" % _called(fact))
+    return index
 
 
 def _called(fact: Fact) -> str:

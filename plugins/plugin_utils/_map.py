@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.model import Board
 from ..module_utils._mig.plan import plan
-from ..module_utils._mig.render import Row, draw, row, row_after
+from ..module_utils._mig.render import Row, draw, label, row, row_after
 from . import _gpus
 
 
@@ -28,10 +28,15 @@ def of(value: object, board: str | None = None, width: int | None = None) -> str
 
 
 def _row(fact: _gpus.Fact, board: str | None) -> Row:
-    """A GPU that holds nothing needs no board, and one that the driver does not know has no instances to show."""
-    if fact.get("index") is None:
+    """A GPU that holds nothing needs no board. One that could not be read is drawn as unknown."""
+    index, mig = fact.get("index"), fact["mig"]
+    if index is None:
         return Row(("GPU ?", str(fact.get("pci_bus_id")), str(fact.get("name") or "unknown")), note="no driver")
-    if not fact["mig"].get("current"):
+    unknown = mig.get("capable") is None or (mig["capable"] and mig.get("current") is None)
+    if unknown or (mig.get("current") and mig.get("instances") is None):
+        called = label(index, str(fact.get("uuid") or ""), str(fact.get("name") or ""))
+        return Row(tuple(filter(None, called)), note="unknown" if unknown else "MIG on, instances unknown")
+    if not mig.get("current"):
         return row(_gpus.from_fact(fact, Board("", (), 0, 0, 0)))
     return row(_gpus.from_fact(fact, _gpus.board_of(fact, board)))
 

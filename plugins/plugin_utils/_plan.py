@@ -33,6 +33,7 @@ def of(current: object, wanted: object, board: str | None = None) -> dict[str, t
 def _gpu(current: object, board: str | None) -> Gpu:
     if _gpus.is_fact(current):
         fact = t.cast(_gpus.Fact, current)
+        _gpus.require_known(fact)
         return _gpus.from_fact(fact, _gpus.board_of(fact, board))
     if board is None:
         raise LayoutError("a list of instances does not tell the board: name it with board, for example 'A100-80GB'")

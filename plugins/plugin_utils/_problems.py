@@ -233,7 +233,7 @@ def _of_entries(layout: object) -> list[str]:
 def _gpus_of(values: object) -> list[Gpu]:
     """GPUs of the facts or boards. A GPU whose board is not known has no profiles, and is left to the module."""
     try:
-        return _gpus.from_either(values)
+        return _gpus.from_either(values, state=False)
     except LayoutError:
         if not isinstance(values, list) or not all(_gpus.is_fact(value) for value in values):
             raise

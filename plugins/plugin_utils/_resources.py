@@ -12,6 +12,7 @@ import typing as t
 from collections import Counter
 
 from ..module_utils._mig.errors import LayoutError
+from ..module_utils._mig.mig_parted import Held
 from ..module_utils._mig.profile import resource_name
 from ._content import Content
 
@@ -35,6 +36,13 @@ def resources(gpus: t.Mapping[int, Content], strategy: str) -> dict[str, int]:
 def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
     out: Counter[str] = Counter()
     for content in gpus.values():
+        split = [name for held in content.held or () for name in _parts(held) if name != held.profile]
+        if split:
+            raise LayoutError(
+                "with the strategy mixed, the NVIDIA device plugin exits where a compute instance is not its whole GPU "
+                "instance, and the node offers nothing: there is %s on %s; make whole GPU instances"
+                % (split[0], content.label)
+            )
         if content.held is None:
             out[GPU] += 1
         else:
@@ -75,8 +83,12 @@ def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
 
 def _devices(content: Content) -> list[str]:
     """The MIG devices of a GPU, by name."""
+    return [name for held in content.held or () for name in _parts(held)]
+
+
+def _parts(held: Held) -> list[str]:
+    """The compute instances of a GPU instance, by name."""
     return [
         held.profile if slices == held.slices else "%dc.%s" % (slices, held.profile)
-        for held in content.held or ()
         for slices in held.compute_instances
     ]

@@ -135,3 +135,41 @@ def test_a_node_without_mig_has_no_layout_to_export(make_node, role, tmp_path):
     node = make_node("--board", "T4")
     _changed, output = role(node, part="export", nvidia_mig_export_path=str(tmp_path / "x.yml"), fails=True)
     assert "node has no layout to export: none of its GPUs knows MIG" in output
+
+
+@pytest.mark.parametrize(
+    "call, code, remedy",
+    [("nvmlDeviceGetUUID", "gpu_is_lost", "reboot the node"), ("nvmlDeviceGetGpuInstances", "unknown", "")],
+)
+def test_a_gpu_that_cannot_be_read_is_not_exported_as_empty(make_node, role, tmp_path, call, code, remedy):
+    node = make_node("--board", "A100-80GB")
+    role(node, SMALL)
+    node.nvsim("fault", call, "--code", code, "--always")
+    path = tmp_path / "x.yml"
+    _changed, output = role(node, part="export", nvidia_mig_export_path=str(path), fails=True)
+    assert "node has no layout to export: GPU 0" in output
+    assert code.upper() in output and remedy in output
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "mig_devices, unit, named",
+    [
+        ({"2c.3g.40gb": 1, "1c.3g.40gb": 1}, "kubelet", "2c.3g.40gb, 1c.3g.40gb"),
+        ([{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"] * 3}], "rke2-agent", "1c.3g.40gb"),
+        ({"7c.7g.80gb": 1}, "kubelet", None),
+        ({"2c.3g.40gb": 1}, "kubelet-helper", None),
+    ],
+)
+def test_split_compute_instances_on_a_cluster_node_are_warned_of(
+    make_node, role, tmp_path, monkeypatch, mig_devices, unit, named
+):
+    services = tmp_path / "bin" / "service"
+    services.parent.mkdir()
+    services.write_text("#!/bin/sh\necho ' [ + ]  %s'\n" % unit)
+    services.chmod(0o755)
+    monkeypatch.setenv("PATH", str(services.parent), prepend=":")
+    layout = [{"devices": "all", "mig_enabled": True, "mig_devices": mig_devices}]
+    _changed, output = role(make_node("--board", "A100-80GB"), layout, "--check")
+    warned = re.search(r"([a-z0-9-]+) runs on node, and the layout splits GPU instances into (.*)\. With", output)
+    assert (warned and warned.groups()) == (named and (unit, named))

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import typing as t
 from pathlib import Path
@@ -269,6 +270,16 @@ def test_verify_counts_the_gpus(fleet: Fleet) -> None:
     run = fleet.play(VERIFY, "--tags", "driver", fails=True, nvidia_mig_layout=LAYOUT)
     assert "the driver shows 1 GPUs, and 2 boards are named in gpu_node_boards" in run.output
     assert " is A100-80GB, and H100-80GB is named in gpu_node_boards" in run.output
+
+
+def test_verify_names_the_gpus_that_cannot_be_read(fleet: Fleet) -> None:
+    fleet.node("lost", "--board", "A100-80GB")
+    fleet.nvsim("fault", "lost", "nvmlDeviceGetUUID", "--code", "gpu_is_lost", "--always")
+    fleet.node("silent", "--board", "A100-80GB")
+    fleet.nvsim("fault", "silent", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "--code", "unknown", "--always")
+    run = fleet.play(VERIFY, "--tags", "driver", fails=True)
+    assert re.search(r"- GPU 0( [0-9A-F:.]+)?: nvmlDeviceGetUUID: GPU_IS_LOST", run.output)
+    assert re.search(r"- GPU 0 00000000:[0-9A-F:.]+: nvmlDeviceGetGpuInstancePossiblePlacements: UNKNOWN", run.output)
 
 
 def test_verify_tells_that_no_driver_answers(fleet: Fleet) -> None:

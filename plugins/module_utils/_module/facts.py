@@ -4,7 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The facts of a node: from the driver where it works, and from what lies around it where it does not."""
+"""The facts of a node: from the driver where it works, and from what lies around it where it does not.
+
+What cannot be read is None, never empty, zero or False.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,9 @@ def gather(node: Node, open_driver: t.Callable[[], Driver]) -> Data:
     if version is None and kernel.loaded is not None:
         source, version = "proc", kernel.loaded
     if version is None:
-        version = kernel.installed or next((package.version for package in node.packages()), None)
+        version = kernel.installed or next((package.version for package in node.packages() or ()), None)
         source = "package" if version else None
-    known = {gpu["pci_bus_id"] for gpu in gpus}
+    switches = node.nvswitches()
     return {
         "driver": {"version": version, "source": source, "problem": problem},
         "cuda_version": versions.cuda,
@@ -54,40 +57,64 @@ def gather(node: Node, open_driver: t.Callable[[], Driver]) -> Data:
         },
         "secure_boot": node.secure_boot(),
         "fabric_manager": dict(node.fabric_manager()._asdict()),
-        "nvswitches": [
+        "nvswitches": None if switches is None else [
             {"pci_bus_id": switch.pci_bus_id, "pci_device_id": _device_id(switch.pci_device_id)}
-            for switch in node.nvswitches()
+            for switch in switches
         ],
-        "gpus": gpus + [_on_the_bus(gpu) for gpu in node.gpus() if gpu.pci_bus_id not in known],
+        "gpus": _merged(gpus, node.gpus()),
     }
 
 
-def _ask(open_driver: t.Callable[[], Driver]) -> t.Tuple[t.Optional[str], Versions, t.List[Data], t.Optional[str]]:
-    """The driver's name, its versions and its GPUs, or why it cannot be asked."""
+def _ask(
+    open_driver: t.Callable[[], Driver],
+) -> t.Tuple[t.Optional[str], Versions, t.Optional[t.List[Data]], t.Optional[str]]:
+    """The driver's name, its versions and its GPUs, or why it cannot be queried."""
     try:
         with contextlib.closing(open_driver()) as driver:
             driver.prefetch()
             return driver.name, driver.versions(), [_read(driver, index) for index in range(driver.count())], None
     except DriverError as error:
-        return None, Versions(), [], str(error)
+        return None, Versions(), None, str(error)
+
+
+def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]]) -> t.Optional[t.List[Data]]:
+    """The driver's GPUs, then those that only the PCI bus shows; None where neither can be read.
+
+    Of a lost GPU the driver reports nothing but its index. It lists GPUs in order of bus id,
+    so that those which remain on both sides are the same ones if their numbers are equal.
+    """
+    if listed is None or bus is None:
+        return listed if bus is None else [_on_the_bus(gpu) for gpu in bus]
+    claimed = {gpu["pci_bus_id"] for gpu in listed}
+    others = [gpu for gpu in bus if gpu.pci_bus_id not in claimed]
+    silent = [gpu for gpu in listed if gpu["pci_bus_id"] is None]
+    # A GPU that was given to a virtual machine is not the kernel module's.
+    candidates = ([gpu for gpu in others if gpu.name is not None] or others) if silent else []
+    if len(candidates) == len(silent):
+        for gpu, found in zip(silent, candidates):
+            gpu.update(_identity_on_the_bus(found))
+    elif candidates:
+        for gpu in silent:
+            gpu["problem"] += " (on the PCI bus, it may be %s)" % " or ".join(found.pci_bus_id for found in candidates)
+    return listed + [_on_the_bus(gpu) for gpu in others if gpu not in candidates]
 
 
 def _read(driver: Driver, index: int) -> Data:
-    """One GPU; of one that cannot be read, as under a user who is not root, what can be had."""
+    """One GPU; of one that cannot be read, as by a user who is not root, what is known without its instances."""
     try:
-        return _known(driver.read(index))
+        gpu = driver.read(index)
+        return _known(gpu, describe.instances(gpu))
     except DriverError as error:
         problem = str(error)
-        if error.code == errors.TIMEOUT:  # what hangs would hang once more
+        if error.code == errors.TIMEOUT:  # a retry would time out too
             return _gpu(index=index, problem=problem)
     try:
-        return dict(_known(driver.identify(index)), problem=problem)
+        return dict(_known(driver.identify(index), None), problem=problem)
     except DriverError:
         return _gpu(index=index, problem=problem)
 
 
-def _known(gpu: Gpu) -> Data:
-    instances = describe.instances(gpu)
+def _known(gpu: Gpu, instances: t.Optional[t.List[Data]]) -> Data:
     return _gpu(
         **describe.identity(gpu),
         pci_device_id=_device_id(gpu.pci_device_id),
@@ -100,15 +127,22 @@ def _known(gpu: Gpu) -> Data:
             "current": gpu.mode_current,
             "pending": gpu.mode_pending,
             "instances": instances,
-            "devices": describe.mig_devices(instances),
+            "devices": None if instances is None else describe.mig_devices(instances),
         },
     )
 
 
 def _on_the_bus(gpu: PciGpu) -> Data:
-    return _gpu(
-        pci_bus_id=gpu.pci_bus_id, pci_device_id=_device_id(gpu.pci_device_id), uuid=gpu.uuid, name=gpu.name
-    )
+    return _gpu(**_identity_on_the_bus(gpu))
+
+
+def _identity_on_the_bus(gpu: PciGpu) -> Data:
+    return {
+        "pci_bus_id": gpu.pci_bus_id,
+        "pci_device_id": _device_id(gpu.pci_device_id),
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+    }
 
 
 def _gpu(**known: t.Any) -> Data:
@@ -127,12 +161,12 @@ def _gpu(**known: t.Any) -> Data:
             "problem",
         )
     )
-    unknown["mig"] = {"capable": None, "current": None, "pending": None, "instances": [], "devices": []}
+    unknown["mig"] = dict.fromkeys(("capable", "current", "pending", "instances", "devices"))
     return dict(unknown, **known)
 
 
-def _device_id(number: int) -> str:
-    return "0x%08X" % number
+def _device_id(number: t.Optional[int]) -> t.Optional[str]:
+    return None if number is None else "0x%08X" % number
 
 
 def _runner(module: AnsibleModule) -> Run:

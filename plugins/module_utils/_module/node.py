@@ -4,9 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a node tells about its GPUs and its driver without the driver: kernel files, PCI bus, packages, units.
+"""What a node shows of its GPUs and its driver without the driver: kernel files, PCI bus, packages, units.
 
-Everything here works on a node where no NVIDIA library can be loaded, and reads only.
+Everything here works on a node where no NVIDIA library can be loaded, and reads only. None
+stands for what could not be read; empty and False say that it was read and is not there.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class PciGpu(t.NamedTuple):
     """An NVIDIA GPU as the PCI bus and, where it is loaded, the kernel module's files show it."""
 
     pci_bus_id: str  # as NVML prints it
-    pci_device_id: int  # 0x<device><vendor>
-    name: t.Optional[str]
+    pci_device_id: t.Optional[int]  # 0x<device><vendor>
+    name: t.Optional[str]  # None for a GPU that the kernel module does not list
     uuid: t.Optional[str]
 
 
@@ -42,19 +43,19 @@ class PciSwitch(t.NamedTuple):
     """An NVSwitch as the PCI bus shows it. Those of fifth-generation NVLink are not on the PCI bus."""
 
     pci_bus_id: str  # as NVML prints it
-    pci_device_id: int  # 0x<device><vendor>
+    pci_device_id: t.Optional[int]  # 0x<device><vendor>
 
 
 class KernelModule(t.NamedTuple):
-    flavour: str  # "open", "proprietary" or "none"
+    flavour: t.Optional[str]  # "open", "proprietary" or "none"
     loaded: t.Optional[str]  # version
     installed: t.Optional[str]  # version
 
 
 class FabricManager(t.NamedTuple):
-    installed: bool
-    active: bool
-    enabled: bool
+    installed: t.Optional[bool]
+    active: t.Optional[bool]
+    enabled: t.Optional[bool]
 
 
 class Package(t.NamedTuple):
@@ -74,10 +75,13 @@ class Node:
         self._run = run
         self._root = root
 
-    def gpus(self) -> t.Tuple[PciGpu, ...]:
+    def gpus(self) -> t.Optional[t.Tuple[PciGpu, ...]]:
         """NVIDIA GPUs on the PCI bus, in order of bus id, whether or not a driver has them."""
+        devices = self._on_the_bus(_GPU_CLASSES)
+        if devices is None:
+            return None
         found = []
-        for slot, device_id in self._on_the_bus(_GPU_CLASSES):
+        for slot, device_id in devices:
             information = self._kernel_information(slot)
             found.append(
                 PciGpu(
@@ -90,47 +94,57 @@ class Node:
             )
         return tuple(found)
 
-    def nvswitches(self) -> t.Tuple[PciSwitch, ...]:
+    def nvswitches(self) -> t.Optional[t.Tuple[PciSwitch, ...]]:
         """NVSwitches on the PCI bus, in order of bus id."""
-        return tuple(PciSwitch(nvml_bus_id(slot), device_id) for slot, device_id in self._on_the_bus(_SWITCH_CLASSES))
+        devices = self._on_the_bus(_SWITCH_CLASSES)
+        if devices is None:
+            return None
+        return tuple(PciSwitch(nvml_bus_id(slot), device_id) for slot, device_id in devices)
 
     def kernel_module(self) -> KernelModule:
         text = self._read("proc/driver/nvidia/version") or ""
         loaded = self._read("sys/module/nvidia/version") or _version_in(text)
-        installed, licence = self._modinfo()
-        packages = [package for package in self.packages() if package.is_kernel_module]
+        answered, installed, licence = self._modinfo()
+        listed = self.packages()
+        packages = [package for package in listed or () if package.is_kernel_module]
         if installed is None and packages:
             installed = packages[0].version
+        flavour: t.Optional[str] = None
         if text:
             flavour = "open" if "Open Kernel Module" in text else "proprietary"
         elif licence:
             flavour = "open" if "GPL" in licence else "proprietary"
         elif packages:
             flavour = "open" if "open" in packages[0].name else "proprietary"
-        elif loaded:
-            flavour = "proprietary"
-        else:
+        elif not (loaded or installed) and (answered or listed is not None):
             flavour = "none"
         return KernelModule(flavour, loaded, installed)
 
-    def packages(self) -> t.Tuple[Package, ...]:
+    def packages(self) -> t.Optional[t.Tuple[Package, ...]]:
         """Installed packages of the driver: those of the kernel module first, then its libraries."""
-        listed = self._dpkg() or self._rpm()
+        listed = self._dpkg()
+        if not listed:  # a node of one package manager may have the other's command
+            rpm = self._rpm()
+            listed = listed if rpm is None else rpm
+        if listed is None:
+            return None
         kernel = [package for package in listed if package.is_kernel_module]
         libraries = [package for package in listed if _LIBRARY_PACKAGE.search(package.name) and package not in kernel]
         return tuple(sorted(kernel) + sorted(libraries))
 
-    def secure_boot(self) -> str:
-        """``enabled``, ``disabled``, ``unsupported`` (no UEFI) or ``unknown`` (not readable, as in a container)."""
-        if not os.path.isdir(self._path("sys/firmware/efi")):
+    def secure_boot(self) -> t.Optional[str]:
+        """``enabled``, ``disabled`` or ``unsupported`` (no UEFI)."""
+        firmware = self._list("sys/firmware")
+        if not firmware:  # container runtimes hide it behind an empty directory
+            return None
+        if "efi" not in firmware:
             return "unsupported"
         try:
             with open(self._path(_SECURE_BOOT), "rb") as handle:
-                content = handle.read()
+                value = handle.read()[4:5]  # after four bytes of attributes
         except OSError:
-            return "unknown"
-        # Four bytes of attributes, then the value.
-        return "enabled" if content[4:5] == b"\x01" else "disabled"
+            return None
+        return {b"\x00": "disabled", b"\x01": "enabled"}.get(value)
 
     def fabric_manager(self) -> FabricManager:
         answer = self._run(
@@ -140,39 +154,51 @@ class Node:
         if answer is not None and answer[0] == 0:
             values = dict(line.split("=", 1) for line in answer[1].splitlines() if "=" in line)
         return FabricManager(
-            installed=values.get("LoadState") == "loaded",
-            active=values.get("ActiveState") == "active",
-            enabled=values.get("UnitFileState") == "enabled",
+            installed={"loaded": True, "not-found": False}.get(values.get("LoadState", "")),
+            active=values["ActiveState"] == "active" if "ActiveState" in values else None,
+            enabled=values["UnitFileState"] == "enabled" if "UnitFileState" in values else None,
         )
 
-    def _on_the_bus(self, classes: t.Sequence[str]) -> t.Iterator[t.Tuple[str, int]]:
+    def _on_the_bus(self, classes: t.Sequence[str]) -> t.Optional[t.List[t.Tuple[str, t.Optional[int]]]]:
         """Slot and device id of every NVIDIA device of these classes."""
         base = "sys/bus/pci/devices"
-        for slot in self._list(base):
-            device = os.path.join(base, slot)
-            if self._read(device, "vendor") == _NVIDIA and (self._read(device, "class") or "")[:6] in classes:
-                yield slot, (_hex(self._read(device, "device")) << 16) | _hex(_NVIDIA)
+        slots = self._list(base)
+        if slots is None:
+            return None
+        found: t.List[t.Tuple[str, t.Optional[int]]] = []
+        for slot in slots:
+            vendor, kind, device = (self._read(base, slot, name) for name in ("vendor", "class", "device"))
+            if vendor is None or kind is None:
+                return None
+            if vendor == _NVIDIA and kind[:6] in classes:
+                found.append((slot, int(device, 16) << 16 | int(_NVIDIA, 16) if device else None))
+        return found
 
-    def _modinfo(self) -> t.Tuple[t.Optional[str], t.Optional[str]]:
-        """Version and licence of the module that would be loaded into the running kernel."""
+    def _modinfo(self) -> t.Tuple[bool, t.Optional[str], t.Optional[str]]:
+        """Whether there is an answer, and version and licence of the module that would be loaded."""
         for name in _MODULE_NAMES:
             answer = self._run(["modinfo", name])
-            if answer is not None and answer[0] == 0:
+            if answer is None:
+                return False, None, None
+            if answer[0] == 0:
                 fields = _fields(answer[1])
-                return fields.get("version"), fields.get("license")
-        return None, None
+                return True, fields.get("version"), fields.get("license")
+        return True, None, None
 
-    def _dpkg(self) -> t.List[Package]:
-        # Exit status 1 says that one of the patterns matched nothing.
+    def _dpkg(self) -> t.Optional[t.List[Package]]:
         answer = self._run(
             ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Package} ${Version}\\n", "*nvidia*"]
         )
-        rows = [line.split() for line in answer[1].splitlines()] if answer else []
+        if answer is None or answer[0] not in (0, 1):  # 1 says that the pattern matches nothing
+            return None
+        rows = [line.split() for line in answer[1].splitlines()]
         return _packages((row[1], row[2]) for row in rows if len(row) == 3 and row[0][1:2] == "i")
 
-    def _rpm(self) -> t.List[Package]:
+    def _rpm(self) -> t.Optional[t.List[Package]]:
         answer = self._run(["rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\\n", "*nvidia*"])
-        rows = [line.split() for line in answer[1].splitlines()] if answer else []
+        if answer is None or answer[0] != 0:
+            return None
+        rows = [line.split() for line in answer[1].splitlines()]
         return _packages((row[0], row[1]) for row in rows if len(row) == 2)
 
     def _kernel_information(self, slot: str) -> t.Dict[str, str]:
@@ -181,11 +207,11 @@ class Node:
     def _path(self, *parts: str) -> str:
         return os.path.join(self._root, *parts)
 
-    def _list(self, path: str) -> t.List[str]:
+    def _list(self, path: str) -> t.Optional[t.List[str]]:
         try:
             return sorted(os.listdir(self._path(path)))
         except OSError:
-            return []
+            return None
 
     def _read(self, *parts: str) -> t.Optional[str]:
         try:
@@ -199,10 +225,6 @@ def nvml_bus_id(slot: str) -> str:
     """The kernel's ``0000:47:00.0`` as NVML prints it: ``00000000:47:00.0``."""
     domain, rest = slot.split(":", 1)
     return "%s:%s" % (domain.zfill(8).upper(), rest.upper())
-
-
-def _hex(text: t.Optional[str]) -> int:
-    return int(text or "0", 16)
 
 
 def _version_in(text: str) -> t.Optional[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.filter.board_problems import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import LOST, gpu
 
 board_problems = FilterModule().filters()["board_problems"]
 MODEL = "A100-80GB"
@@ -44,6 +44,11 @@ def test_another_board() -> None:
 
 def test_a_board_that_is_not_known_passes() -> None:
     assert board_problems([dict(gpu(0), pci_device_id="0x123410DE")], [MODEL]) == []
+
+
+def test_a_lost_gpu_counts_as_what_the_bus_shows_of_it() -> None:
+    assert board_problems([gpu(0), LOST], [MODEL, MODEL]) == []
+    assert board_problems([gpu(0), dict(LOST, pci_device_id=None)], [MODEL, MODEL]) == []
 
 
 def test_a_name_that_is_no_board() -> None:

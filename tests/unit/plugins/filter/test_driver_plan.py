@@ -382,6 +382,16 @@ def test_nvswitches_that_the_bus_does_not_show_are_told_of() -> None:
     assert "nvidia_driver_fabric_manager to present" in notice
 
 
+def test_a_pci_bus_that_cannot_be_read_is_not_empty() -> None:
+    unread = {"gpus": None, "nvswitches": None}
+    assert "cannot be read" in refusal("debian_12", around=unread)
+    assert "nvidia_driver_boards" in refusal("debian_12", dict(gpu(), pci_device_id=None))
+    named = {"around": unread, "boards": ["A100-80GB"]}
+    assert "nvidia_driver_fabric_manager to present or absent" in refusal("debian_12", **named)
+    assert plan("debian_12", fabric_manager="present", **named)["fabric_manager"]
+    assert plan("debian_12", dict(gpu(), pci_device_id=None), boards=["A100-80GB"])["minimum_board"]
+
+
 # --- Secure Boot ------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,16 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_map import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, gpu, held, reduced
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import (
+    H100,
+    LOST,
+    NOT_ROOT,
+    OFF,
+    gpu,
+    held,
+    reduced,
+    unknown,
+)
 
 mig_map = FilterModule().filters()["mig_map"]
 
@@ -34,6 +43,20 @@ def test_the_gpus_of_the_facts() -> None:
     )
     assert mig_map(gpus[0]) == mig_map(gpus[:1])
     assert all(len(line) <= 60 for line in mig_map(gpus, width=60).splitlines())
+
+
+@pytest.mark.parametrize(
+    "fact, line",
+    [
+        (LOST, "GPU 1 GPU-0001... A100 80GB PCIe  unknown\n"),
+        (dict(LOST, uuid=None, name=None, pci_bus_id=None, pci_device_id=None), "GPU 1  unknown\n"),
+        (NOT_ROOT, "GPU 1 GPU-0001... A100 80GB PCIe  MIG on, instances unknown\n"),
+        (OFF, "GPU 1 GPU-0001... A100 80GB PCIe  MIG off\n"),
+        (unknown(1, None, capable=True), "GPU 1 GPU-0001... A100 80GB PCIe  unknown\n"),
+    ],
+)
+def test_a_gpu_that_could_not_be_read_is_drawn_as_unknown(fact: t.Any, line: str) -> None:
+    assert mig_map(fact) == line
 
 
 def test_a_board_that_is_not_known_can_be_named() -> None:

@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_parted import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, gpu, held, reduced
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, held, reduced
 
 mig_parted = FilterModule().filters()["mig_parted"]
 LAYOUT: t.List[t.Any] = [
@@ -99,3 +99,11 @@ def test_either_kind_of_a_1g_with_double_memory_by_its_name() -> None:
     for board, name in (("H100-80GB", "1c.1g.20gb"), ("A100-80GB", "1g.20gb")):
         (entry,) = mig_parted(layout, gpus=[board])["mig-configs"]["current"]
         assert entry["mig-devices"] == {name: 1}
+
+
+@pytest.mark.parametrize("fact, message", UNKNOWN)
+def test_a_gpu_that_could_not_be_read_is_refused(fact: t.Any, message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_parted([gpu(0), fact])
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_parted(LAYOUT[:1], gpus=[gpu(0), fact])

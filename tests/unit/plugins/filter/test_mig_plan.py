@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_plan import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, gpu, held, reduced
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, LOST, UNKNOWN, gpu, held, reduced
 
 mig_plan = FilterModule().filters()["mig_plan"]
 HALF = held(1, "3g.40gb", 4, 4)
@@ -132,3 +132,14 @@ def test_a_compute_instance_of_the_other_kind_is_recreated() -> None:
     assert mig_plan(h100, {"1g.20gb": 1, "1c.1g.20gb": 1})["changed"] is False
     created = mig_plan([], {"1c.1g.20gb": 1}, board="H100-80GB")["created"]
     assert created[0]["compute_instances"] == [{"id": None, "profile": "1c.1g.20gb", "slices": 1, "uuid": None}]
+
+
+@pytest.mark.parametrize("fact, message", UNKNOWN)
+def test_a_gpu_that_could_not_be_read_is_refused(fact: t.Any, message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_plan(fact, {}, "A100-80GB")
+
+
+def test_a_gpu_that_is_lost_is_refused_as_such_where_its_board_is_unknown() -> None:
+    with pytest.raises(AnsibleFilterError, match="GPU_IS_LOST"):
+        mig_plan(dict(LOST, pci_device_id=None), {})

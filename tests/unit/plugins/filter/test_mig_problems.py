@@ -11,7 +11,7 @@ import typing as t
 import pytest
 from ansible_collections.gpufleet.node.plugins.filter.mig_problems import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import LOST, NOT_ROOT, gpu
 
 mig_problems = FilterModule().filters()["mig_problems"]
 BOARDS = ["A100-80GB", "A100-80GB"]
@@ -73,6 +73,12 @@ def test_gpus_named_by_what_a_board_does_not_tell_need_only_fit_somewhere() -> N
 def test_facts_tell_which_gpu_is_named() -> None:
     [found] = mig_problems([entry(UUID, _1g_10gb=7)], [gpu(0)])
     assert UUID.lower() in found.lower() and "matches no GPU" in found
+
+
+@pytest.mark.parametrize("fact", [LOST, NOT_ROOT, dict(LOST, pci_device_id=None)], ids=["lost", "not root", "no id"])
+def test_a_layout_is_judged_without_the_instances_of_the_gpus(fact: t.Any) -> None:
+    assert mig_problems([entry("all", _1g_10gb=7)], [gpu(0), fact]) == []
+    assert mig_problems([entry(1, _1g_10gb=7)], [gpu(0), fact]) == []
 
 
 def test_a_gpu_of_an_unknown_board_is_left_to_the_module() -> None:

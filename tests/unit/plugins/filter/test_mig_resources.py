@@ -12,14 +12,14 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gpufleet.node.plugins.filter.mig_resources import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, gpu, held, reduced
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, held, reduced
 
 mig_resources = FilterModule().filters()["mig_resources"]
 
 SEVEN = [held(number, "1g.10gb", number, 1) for number in range(7)]
 MIXED = [
     gpu(0, held(1, "3g.40gb", 4, 4), held(2, "1g.10gb", 0, 1), held(3, "1g.10gb+me", 1, 1)),
-    gpu(1, held(1, "3g.40gb", 0, 4, 2, 1)),
+    gpu(1, held(1, "3g.40gb", 0, 4)),
     gpu(2, current=False),
     gpu(3, current=None),
     gpu(4),
@@ -38,11 +38,9 @@ def layout(**held_: t.Any) -> t.List[t.Any]:
             "mixed",
             {
                 "nvidia.com/gpu": 2,
-                "nvidia.com/mig-1c.3g.40gb": 1,
                 "nvidia.com/mig-1g.10gb": 1,
                 "nvidia.com/mig-1g.10gb.me": 1,
-                "nvidia.com/mig-2c.3g.40gb": 1,
-                "nvidia.com/mig-3g.40gb": 1,
+                "nvidia.com/mig-3g.40gb": 2,
             },
         ),
     ],
@@ -79,6 +77,30 @@ def test_what_the_single_strategy_gives_up_on(gpus: t.List[t.Any], message: str)
         mig_resources(gpus, "single")
 
 
+@pytest.mark.parametrize("slices", [(1, 1, 1), (2, 1), (1,)])
+def test_under_mixed_the_device_plugin_exits_where_compute_instances_are_split(slices: t.Tuple[int, ...]) -> None:
+    message = "device plugin exits .* the node offers nothing: there is %dc.3g.40gb on GPU 1 .GPU-0001" % slices[0]
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_resources([gpu(0, *SEVEN), gpu(1, held(1, "3g.40gb", 0, 4, *slices))], "mixed")
+    parts = ["%dc.3g.40gb" % count for count in slices]
+    entries = [{"devices": 0, "mig_enabled": True, "mig_devices": [{"profile": "3g.40gb", "compute_instances": parts}]}]
+    with pytest.raises(AnsibleFilterError, match="device plugin exits"):
+        mig_resources(entries, "mixed", gpus=["A100-80GB"])
+
+
+def test_the_single_strategy_offers_split_compute_instances_that_are_alike() -> None:
+    assert mig_resources([gpu(0, held(1, "3g.40gb", 0, 4, 1, 1, 1))], "single") == {"nvidia.com/gpu": 3}
+
+
+@pytest.mark.parametrize("strategy", ["none", "single", "mixed"])
+@pytest.mark.parametrize("fact, message", UNKNOWN)
+def test_a_gpu_that_could_not_be_read_is_refused(strategy: str, fact: t.Any, message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_resources([gpu(0), fact], strategy)
+    with pytest.raises(AnsibleFilterError, match=message):
+        mig_resources(layout(), strategy, gpus=[gpu(0), fact])
+
+
 def test_a_layout_on_boards() -> None:
     entries = [
         *layout(**{"3g.40gb": 1, "1g.10gb": 4}),
@@ -95,11 +117,9 @@ def test_gpus_that_the_layout_does_not_name_stay_as_they_are() -> None:
     entries = [{"devices": [2], "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
     assert mig_resources(entries, "mixed", gpus=MIXED) == {
         "nvidia.com/gpu": 1,
-        "nvidia.com/mig-1c.3g.40gb": 1,
         "nvidia.com/mig-1g.10gb": 1,
         "nvidia.com/mig-1g.10gb.me": 1,
-        "nvidia.com/mig-2c.3g.40gb": 1,
-        "nvidia.com/mig-3g.40gb": 1,
+        "nvidia.com/mig-3g.40gb": 2,
         "nvidia.com/mig-7g.80gb": 1,
     }
     one = [{"devices": [0], "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]

@@ -19,16 +19,16 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.node import 
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import H100, FakeDriver, FakeGpu
 
-NO_MIG_YET = {"capable": None, "current": None, "pending": None, "instances": [], "devices": []}
+UNKNOWN = {"capable": None, "current": None, "pending": None, "instances": None, "devices": None}
 
 
 class FakeNode:
     """What lies around the driver; by default nothing."""
 
     def __init__(self, gpus=(), kernel=KernelModule("none", None, None), packages=()):
-        self.gpus = lambda: tuple(gpus)
+        self.gpus = lambda: None if gpus is None else tuple(gpus)
         self.kernel_module = lambda: kernel
-        self.packages = lambda: tuple(packages)
+        self.packages = lambda: None if packages is None else tuple(packages)
         self.secure_boot = lambda: "disabled"
         self.fabric_manager = lambda: FabricManager(True, True, False)
         self.nvswitches = lambda: (PciSwitch("00000000:05:00.0", 0x22A310DE),)
@@ -147,7 +147,7 @@ def test_without_a_working_driver_the_kernel_module_and_the_bus_tell():
     assert facts["kernel_module"]["versions_match"] is True
     (gpu,) = facts["gpus"]
     assert (gpu["index"], gpu["uuid"], gpu["name"]) == (None, "GPU-9f0c", "NVIDIA A100 80GB PCIe")
-    assert gpu["mig"] == NO_MIG_YET
+    assert gpu["mig"] == UNKNOWN
 
 
 def test_a_library_without_a_kernel_module_is_a_problem_and_no_failure():
@@ -165,6 +165,28 @@ def test_a_module_on_disk_is_a_version_that_is_installed():
     assert facts["driver"]["version"] == "580.95.05"
     assert facts["driver"]["source"] == "package"
     assert facts["kernel_module"]["versions_match"] is None
+
+
+def test_what_cannot_be_read_is_null():
+    node = FakeNode(gpus=None, kernel=KernelModule(None, None, None), packages=None)
+    node.secure_boot = lambda: None
+    node.fabric_manager = lambda: FabricManager(None, None, None)
+    node.nvswitches = lambda: None
+    facts = gather(node, broken())
+    assert facts["driver"]["version"] is None
+    assert facts["kernel_module"] == dict.fromkeys(("flavour", "loaded_version", "installed_version", "versions_match"))
+    assert (facts["secure_boot"], facts["nvswitches"], facts["gpus"]) == (None, None, None)
+    assert facts["fabric_manager"] == dict.fromkeys(("installed", "active", "enabled"))
+
+
+def test_a_device_id_that_cannot_be_read_is_null():
+    (gpu,) = gather(FakeNode(gpus=[PciGpu("00000000:47:00.0", None, None, None)]), broken())["gpus"]
+    assert gpu["pci_device_id"] is None
+
+
+def test_the_drivers_list_is_enough_where_the_pci_bus_cannot_be_read():
+    assert gather(FakeNode(gpus=None), Driver)["gpus"] == []
+    assert len(gather(FakeNode(gpus=None), lambda: Driver(FakeGpu()))["gpus"]) == 1
 
 
 def test_an_empty_node_gives_empty_lists():
@@ -191,8 +213,8 @@ def test_without_root_identity_and_mode_are_known_and_the_rest_is_explained():
     driver.always["read"] = errors.NO_PERMISSION
     (gpu,) = gather(FakeNode(), lambda: driver)["gpus"]
     assert gpu["uuid"] == driver.gpus[0].uuid
-    assert gpu["mig"]["current"] is True
     assert "NO_PERMISSION" in gpu["problem"]
+    assert gpu["mig"] == {"capable": True, "current": True, "pending": True, "instances": None, "devices": None}
 
 
 def test_a_lost_gpu_does_not_hide_the_others():
@@ -202,5 +224,51 @@ def test_a_lost_gpu_does_not_hide_the_others():
     lost, good = gather(FakeNode(), lambda: driver)["gpus"]
     assert (lost["index"], lost["uuid"]) == (0, None)
     assert "GPU_IS_LOST" in lost["problem"]
-    assert lost["mig"] == NO_MIG_YET
+    assert lost["mig"] == UNKNOWN
     assert good["problem"] is None
+
+
+BUS = [PciGpu("00000000:%02X:00.0" % (7 + number), 0x20B010DE, "A100", "GPU-%d" % number) for number in range(4)]
+
+
+def with_lost(count, *lost):
+    """A driver that lists so many GPUs and can read all but the lost ones; its bus ids are those of ``BUS``."""
+    driver = Driver(*(FakeGpu(index=number) for number in range(count)))
+    real = driver.read
+
+    def read(index):
+        if index in lost:
+            raise DriverError(errors.GPU_IS_LOST, "nvmlDeviceGetHandleByIndex", "GPU %d" % index)
+        return real(index)._replace(pci_bus_id=BUS[index].pci_bus_id)
+
+    driver.read = driver.identify = read
+    return driver
+
+
+def listed(gpus):
+    return [(gpu["index"], gpu["pci_bus_id"], gpu["uuid"]) for gpu in gpus]
+
+
+def test_lost_gpus_are_listed_once_with_what_the_bus_shows():
+    gpus = gather(FakeNode(BUS), lambda: with_lost(4, 1, 3))["gpus"]
+    assert [(gpu["index"], gpu["pci_bus_id"]) for gpu in gpus] == list(enumerate(gpu.pci_bus_id for gpu in BUS))
+    assert (gpus[1]["uuid"], gpus[1]["name"], gpus[1]["pci_device_id"]) == ("GPU-1", "A100", "0x20B010DE")
+    assert "GPU_IS_LOST" in gpus[3]["problem"]
+    assert gpus[3]["mig"] == UNKNOWN
+
+
+def test_a_gpu_of_a_virtual_machine_is_not_taken_for_the_lost_one():
+    away = PciGpu("00000000:01:00.0", 0x20B010DE, None, None)
+    gpus = gather(FakeNode([away, *BUS[:2]]), lambda: with_lost(2, 1))["gpus"]
+    assert listed(gpus)[1:] == [(1, BUS[1].pci_bus_id, "GPU-1"), (None, away.pci_bus_id, None)]
+
+
+def test_a_lost_gpu_that_could_be_several_on_the_bus_is_listed_once_and_names_them():
+    gpus = gather(FakeNode(BUS[:3]), lambda: with_lost(2, 1))["gpus"]
+    assert listed(gpus)[1:] == [(1, None, None)]
+    assert gpus[1]["problem"].endswith("(on the PCI bus, it may be 00000000:08:00.0 or 00000000:09:00.0)")
+
+
+def test_a_lost_gpu_that_has_left_the_bus_keeps_its_index():
+    gpus = gather(FakeNode(BUS[:1]), lambda: with_lost(2, 1))["gpus"]
+    assert listed(gpus)[1:] == [(1, None, None)]

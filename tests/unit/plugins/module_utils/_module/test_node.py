@@ -79,12 +79,65 @@ def node(tree, **commands):
 
 
 def test_an_empty_node_has_nothing(tree):
-    empty = node(tree)
+    pci(tree, "0000:00:00.0", vendor="0x8086", **{"class": "0x060000"})
+    tree("sys/firmware/acpi/tables/FACP", "")
+    empty = node(
+        tree,
+        modinfo=lambda _argv: (1, ""),
+        dpkg_query=lambda _argv: (1, ""),
+        systemctl=lambda _argv: (0, "LoadState=not-found\nActiveState=inactive\nUnitFileState=\n"),
+    )
     assert empty.gpus() == ()
+    assert empty.nvswitches() == ()
     assert empty.kernel_module() == KernelModule("none", None, None)
     assert empty.packages() == ()
     assert empty.secure_boot() == "unsupported"
     assert empty.fabric_manager() == FabricManager(False, False, False)
+
+
+def test_a_node_of_which_nothing_can_be_read_is_unknown(tree):
+    hidden = node(tree)
+    assert hidden.gpus() is None
+    assert hidden.nvswitches() is None
+    assert hidden.kernel_module() == KernelModule(None, None, None)
+    assert hidden.packages() is None
+    assert hidden.secure_boot() is None
+    assert hidden.fabric_manager() == FabricManager(None, None, None)
+
+
+def test_a_device_on_the_bus_that_cannot_be_read_may_be_a_gpu(tree):
+    pci(tree, "0000:47:00.0")
+    tree("sys/bus/pci/devices/0000:48:00.0/class", "0x030200\n")
+    assert node(tree).gpus() is None
+
+
+def test_a_gpu_whose_device_id_cannot_be_read_has_none(tree):
+    tree("sys/bus/pci/devices/0000:47:00.0/vendor", "0x10de\n")
+    tree("sys/bus/pci/devices/0000:47:00.0/class", "0x030200\n")
+    assert node(tree).gpus() == (PciGpu("00000000:47:00.0", None, None, None),)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"dpkg_query": lambda _argv: (2, "")},
+        {"rpm": lambda _argv: (1, "")},
+        {"dpkg_query": lambda _argv: (2, ""), "rpm": lambda _argv: (1, "")},
+    ],
+    ids=["dpkg", "rpm", "both"],
+)
+def test_a_package_database_that_fails_is_not_empty(tree, answers):
+    assert node(tree, **answers).packages() is None
+    assert node(tree, **answers).kernel_module().flavour is None
+
+
+def test_a_node_without_a_module_says_so_by_modinfo_alone(tree):
+    assert node(tree, modinfo=lambda _argv: (1, "")).kernel_module() == KernelModule("none", None, None)
+
+
+def test_a_loaded_module_that_does_not_show_its_flavour_has_none(tree):
+    tree("sys/module/nvidia/version", "550.163.01\n")
+    assert node(tree, modinfo=lambda _argv: (1, "")).kernel_module() == KernelModule(None, "550.163.01", None)
 
 
 def test_gpus_on_the_bus_are_found_without_a_driver(tree):
@@ -238,7 +291,12 @@ def test_libraries_alone_are_no_kernel_module(tree):
 
 @pytest.mark.parametrize(
     "content, expected",
-    [(b"\x06\x00\x00\x00\x01", "enabled"), (b"\x06\x00\x00\x00\x00", "disabled"), (None, "unknown")],
+    [
+        (b"\x06\x00\x00\x00\x01", "enabled"),
+        (b"\x06\x00\x00\x00\x00", "disabled"),
+        (b"\x06\x00\x00\x00", None),
+        (None, None),
+    ],
 )
 def test_secure_boot(tree, content, expected):
     tree("sys/firmware/efi/fw_platform_size", "64\n")
@@ -253,12 +311,14 @@ def test_secure_boot(tree, content, expected):
         ("LoadState=loaded\nActiveState=active\nUnitFileState=enabled\n", FabricManager(True, True, True)),
         ("LoadState=loaded\nActiveState=failed\nUnitFileState=disabled\n", FabricManager(True, False, False)),
         ("LoadState=not-found\nActiveState=inactive\nUnitFileState=\n", FabricManager(False, False, False)),
+        ("LoadState=masked\nActiveState=inactive\nUnitFileState=masked\n", FabricManager(None, False, False)),
+        ("", FabricManager(None, None, None)),
     ],
-    ids=["running", "failed", "absent"],
+    ids=["running", "failed", "absent", "masked", "silent"],
 )
 def test_fabric_manager(tree, output, expected):
     assert node(tree, systemctl=lambda _argv: (0, output)).fabric_manager() == expected
 
 
-def test_systemctl_without_systemd_tells_nothing(tree):
-    assert node(tree, systemctl=lambda _argv: (1, "")).fabric_manager() == FabricManager(False, False, False)
+def test_systemctl_without_systemd_leaves_it_unknown(tree):
+    assert node(tree, systemctl=lambda _argv: (1, "")).fabric_manager() == FabricManager(None, None, None)
