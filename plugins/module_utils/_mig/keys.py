@@ -14,6 +14,8 @@ import typing as t
 
 from .errors import LayoutError
 
+_ROOM = 1200  # characters of a message that a list may take, so that the whole stays under 1,500
+
 
 def plain_keys(value: t.Dict[object, object], where: str) -> t.Dict[str, object]:
     """The mapping with dashed keys in the underscored spelling; where both are written, that is an error."""
@@ -46,3 +48,14 @@ def short(value: object) -> str:
     except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def listed(texts: t.Sequence[str], between: str = "; ", most: int = 4) -> str:
+    """The first few texts, and how many more there are."""
+    shown: t.List[str] = []
+    for text in texts:
+        if len(shown) == most or (shown and sum(map(len, shown)) + len(text) > _ROOM):
+            shown.append("and %d more" % (len(texts) - len(shown)))
+            break
+        shown.append(text)
+    return between.join(shown)

@@ -12,6 +12,7 @@ import typing as t
 
 from . import words
 from .errors import BusyError, InfeasibleError, MigError
+from .keys import listed
 from .plan import deferred_plan, plan
 
 if t.TYPE_CHECKING:
@@ -87,11 +88,11 @@ def _together(refused: t.Sequence[t.Tuple[Gpu, MigError]]) -> str:
     alike: t.Dict[str, t.List[Gpu]] = {}
     for gpu, error in refused:
         alike.setdefault(str(error).replace(gpu.label, "\0"), []).append(gpu)
-    return "\n".join(text.replace("\0", _names(gpus)) for text, gpus in alike.items())
+    return listed([text.replace("\0", _names(gpus)) for text, gpus in alike.items()], "\n")
 
 
 def _names(gpus: t.Sequence[Gpu]) -> str:
     if len(gpus) == 1:
         return gpus[0].label
     products = sorted({gpu.name for gpu in gpus})
-    return "GPUs %s (%s)" % (", ".join(str(gpu.index) for gpu in gpus), ", ".join(products))
+    return "GPUs %s (%s)" % (listed([str(gpu.index) for gpu in gpus], ", ", 16), listed(products, ", "))

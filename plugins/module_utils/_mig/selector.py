@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from .errors import LayoutError
-from .keys import short
+from .keys import listed, short
 from .model import Gpu
 
 # Kinds of selector
@@ -45,7 +45,7 @@ class Selector(t.NamedTuple):
         if self.kind == INDEX:
             return gpu.index == self.value
         if self.kind == UUID:
-            return gpu.uuid.lower() == self.value
+            return normal_uuid(gpu.uuid) == self.value
         if self.kind == BUS_ID:
             return normal_bus_id(gpu.pci_bus_id) == self.value
         return _product_matches(gpu.name, str(self.value))
@@ -65,6 +65,11 @@ class DeviceFilter(t.NamedTuple):
 
     def __str__(self) -> str:
         return ":".join("0x%08X" % number for number in self if number is not None)
+
+
+def normal_uuid(text: str) -> str:
+    """One spelling of a UUID, as the driver writes it."""
+    return "GPU-" + text[4:].lower()
 
 
 def normal_bus_id(text: str) -> str:
@@ -121,7 +126,7 @@ def inventory(gpus: t.Sequence[Gpu]) -> str:
     """The GPUs there are, as the remedy of a selector that matches none."""
     if not gpus:
         return "this node has no GPU that the driver shows; check the driver with nvidia-smi -L"
-    return "use one of the GPUs that this node has: %s" % "; ".join(gpu.label for gpu in gpus)
+    return "use one of the GPUs that this node has: %s" % listed([gpu.label for gpu in gpus])
 
 
 def _product_matches(name: str, pattern: str) -> bool:
@@ -150,7 +155,7 @@ def _selector(value: object) -> Selector:
 def _named(text: str) -> Selector:
     """A GPU named by a string. What is nearly an index, UUID or bus id is refused, so that it is no product name."""
     if _UUID.fullmatch(text):
-        return Selector(UUID, text.lower())
+        return Selector(UUID, normal_uuid(text))
     if _BUS_ID.fullmatch(text):
         return Selector(BUS_ID, normal_bus_id(text))
     upper = text.strip().upper()
