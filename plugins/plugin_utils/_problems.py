@@ -13,11 +13,17 @@ import ipaddress
 import re
 import typing as t
 
+from ..module_utils._mig.keys import short
 from . import _boards, _gpus
+from ._refusal import Refusal
 
 
-def of_boards(gpus: t.Sequence[_gpus.Fact], boards: t.Sequence[str]) -> list[str]:
+def of_boards(gpus: object, boards: object) -> list[str]:
     """Where the GPUs are other ones than the boards named: those that the driver knows, else those on the PCI bus."""
+    if not isinstance(gpus, (list, tuple)) or not all(_is_listed(gpu) for gpu in gpus):
+        raise Refusal("the GPUs are %s: give ansible_facts.nvidia.gpus" % short(gpus))
+    if not isinstance(boards, (list, tuple)):
+        raise Refusal("boards is %s: give a list of board names" % short(boards))
     seen = sorted((gpu for gpu in gpus if gpu.get("index") is not None), key=lambda gpu: t.cast(int, gpu["index"]))
     where = "driver"
     if gpus and not seen:
@@ -36,6 +42,10 @@ def of_boards(gpus: t.Sequence[_gpus.Fact], boards: t.Sequence[str]) -> list[str
             called = gpu.get("uuid") or gpu.get("pci_bus_id")
             problems.append("GPU %d %s is %s, and %s is named" % (number, called, found, name))
     return list(dict.fromkeys(problems))
+
+
+def _is_listed(gpu: object) -> bool:
+    return isinstance(gpu, dict) and isinstance(gpu.get("index"), (int, type(None)))
 
 
 def _model_of(gpu: _gpus.Fact) -> str | None:
