@@ -33,7 +33,7 @@ options:
     elements: raw
   driver:
     description:
-      - The version (V(580.95.05)) or branch (V(580)) of the driver that the node will have. MIG needs a later one on some boards.
+      - Version (V(580.95.05)) or branch (V(580)) of the driver that the node will have. MIG needs a later one on some boards.
     type: str
 seealso:
   - plugin: gpufleet.node.mig_feasible

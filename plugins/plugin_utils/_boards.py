@@ -40,7 +40,7 @@ def names() -> list[str]:
 def data(name: object) -> dict[str, t.Any]:
     """A board's file as it is. ``name`` is a model, an alias or a PCI device id, in any case."""
     if not isinstance(name, str):
-        raise BoardError("a board cannot be %s: give its model, alias or PCI device id, such as A100-80GB" % short(name))
+        raise BoardError("a board cannot be %s: give a model, alias or PCI device id, such as A100-80GB" % short(name))
     wanted = name.strip().lower()
     for model, text in _texts().items():
         if wanted in text.lower():  # to search a file takes a thousandth of what it takes to parse it

@@ -36,7 +36,9 @@ def _gpu(current: object, board: str | None) -> Gpu:
         fact = t.cast(_gpus.Fact, current)
         return _gpus.from_fact(fact, _gpus.board_of(fact, board))
     if not isinstance(current, (list, tuple)):
-        raise LayoutError("the input is %s: give a list, as in the facts' mig.instances, or a GPU of the facts" % short(current))
+        raise LayoutError(
+            "the input is %s: give a list, as in the facts' mig.instances, or a GPU of the facts" % short(current)
+        )
     if board is None:
         raise LayoutError("a list of instances does not tell the board: name it with board, for example 'A100-80GB'")
     return _gpus.from_board(board, held=_gpus.from_instances(current, _boards.load(board)))

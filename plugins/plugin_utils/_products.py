@@ -32,7 +32,9 @@ def likeliest(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
     """
     unknown = unknown_names(layout, gpus)
     products = [_products(layout, gpu) for gpu in gpus]
-    fitting = [[each for each in found if any(fits(layout, each, name) for name in (None, *unknown))] for found in products]
+    fitting = [
+        [each for each in found if any(fits(layout, each, name) for name in (None, *unknown))] for found in products
+    ]
     met, chosen = _choose(layout, fitting, unknown) if all(fitting) else (frozenset(), [])
     if met >= _demands(layout, unknown):
         return chosen
@@ -111,9 +113,10 @@ def _met(layout: Layout, product: Gpu, unknown: t.Collection[selector.Selector])
     met: set[object] = {
         name
         for name in _demands(layout, unknown)
-        if isinstance(name, selector.Selector)
-        and (isinstance(product, BoardGpu) and fits(layout, product, name) if name in unknown else name.matches(product))
+        if isinstance(name, selector.Selector) and name.matches(product)
     }
+    if isinstance(product, BoardGpu):
+        met.update(name for name in unknown if fits(layout, product, name))
     if any(deciding(layout, product, name) for name in (None, *unknown)):
         met.add(None)
     return frozenset(met)

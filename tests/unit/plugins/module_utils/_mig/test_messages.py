@@ -137,13 +137,15 @@ _NUMBER = 10**5000
 @pytest.mark.parametrize(
     "written",
     [
-        *(_LONG, {_LONG: 1}, [_LONG], [{_LONG: 1}], [{_NUMBER: 1}], [entry("all", **{_LONG: 1})], [entry("all", mig_enabled=_LONG)]),
+        *(_LONG, {_LONG: 1}, [_LONG], [{_LONG: 1}], [{_NUMBER: 1}]),
+        *([entry("all", **{_LONG: 1})], [entry("all", mig_enabled=_LONG)]),
         *([entry(devices)] for devices in (_LONG, "GPU-" + _LONG, "MIG-" + _LONG, "0," * 2000 + "0", "0" * 4000)),
         *([entry(devices)] for devices in ("0:" * 2000, " " + _LONG, [_LONG, _LONG], _NUMBER, -_NUMBER, [_NUMBER])),
         *([entry("all", device_filter=found)] for found in (_LONG, _NUMBER)),
         *([entry("all", {name: 1})] for name in (_LONG, _NUMBER, "1g.10gb+" + _LONG, "1 g.10gb+" + _LONG)),
         *([entry("all", {"1g.10gb": count})] for count in (_LONG, _NUMBER)),
-        *([entry("all", held)] for held in ([_LONG], [{_LONG: 1}], [{"profile": _LONG}], [{"profile": "1g.10gb." + _LONG}])),
+        *([entry("all", held)] for held in ([_LONG], [{_LONG: 1}], [{"profile": _LONG}])),
+        [entry("all", [{"profile": "1g.10gb." + _LONG}])],
         [entry("all", [{"profile": "3g.40gb", "start": _NUMBER}])],
         [entry("all", [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb+" + _LONG]}])],
     ],
