@@ -64,8 +64,8 @@ def _gpus_of(values: object) -> list[Gpu]:
 
 
 def _board_of(fact: _gpus.Fact) -> Board:
-    """The board of a GPU of the facts; where it is not known, or the GPU not readable, one left to the module."""
-    if fact["mig"].get("capable") and not fact.get("problem"):
+    """The board of a GPU of the facts; where it is not known, one without profiles, left to the module."""
+    if fact["mig"].get("capable") is not False:
         with contextlib.suppress(LayoutError):
             return _gpus.board_of(fact)
     return Board(str(fact.get("name")), (), 0, 0, 0)
