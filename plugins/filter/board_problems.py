@@ -46,8 +46,11 @@ _value:
 
 import typing as t
 
+from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
-def board_problems(gpus: list[dict[str, t.Any]], boards: list[str]) -> list[str]:
+
+@refusing
+def board_problems(gpus: object, boards: object) -> list[str]:
     from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems  # see _errors
 
     return _problems.of_boards(gpus, boards)

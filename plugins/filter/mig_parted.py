@@ -37,6 +37,8 @@ options:
     description:
       - The GPUs that the layout is for. The GPUs of the facts, or a list of boards in order of index.
       - The document then names each GPU by its index, and the layout is checked against the GPUs.
+      - Where a C(device_filter) or product name of the layout means one of the products of a board, the GPU is taken to
+        be that product.
     type: list
     elements: raw
   board:

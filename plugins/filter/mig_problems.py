@@ -10,7 +10,7 @@ short_description: Everything that is wrong with a MIG layout, before any node i
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Checks a layout against the GPUs of a node, with no GPU at hand, and tells each problem that it has.
+  - Checks a layout against the GPUs of a node, with no GPU at hand, and returns each problem that it has.
   - The modules and the other filters stop at the first problem. This one is for checking a whole inventory at once.
 positional: _input, gpus, driver
 options:
@@ -22,7 +22,13 @@ options:
   gpus:
     description:
       - The GPUs of the facts, or a list of boards in order of index, each by model, alias or PCI device id.
-      - Without them, only that is checked which does not depend on the GPUs.
+      - A board is sold as several products (SXM, PCIe), each with its PCI device id and product names. A layout is
+        refused where no product of the boards satisfies its C(device_filter) and product names, and accepted where one
+        does. Give the PCI device id in place of the board to check against that product alone.
+      - The name of a board says nothing of PCI subsystem, UUID and PCI bus id. A filter with a subsystem is compared
+        by device and vendor only. What is for a UUID or PCI bus id has to fit on one of the boards.
+      - A GPU or board of which no placements are known is left to M(gpufleet.node.nvidia_mig).
+      - Without O(gpus), only that is checked which does not depend on the GPUs.
     type: list
     elements: raw
   driver:
@@ -53,11 +59,14 @@ _value:
 
 import typing as t
 
+from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
 
-def mig_problems(layout: object, gpus: object = None, driver: str | int | None = None) -> list[str]:
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _problems  # see _errors
 
-    return _problems.of_layout(layout, gpus, None if driver is None else str(driver))
+@refusing
+def mig_problems(layout: object, gpus: object = None, driver: object = None) -> list[str]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _layout_problems  # see _errors
+
+    return _layout_problems.of_layout(layout, gpus, driver)
 
 
 class FilterModule:

@@ -42,6 +42,8 @@ options:
       - The GPUs that the layout is for. The GPUs of the facts, or a list of boards in order of index, each by model,
         alias or PCI device id.
       - A GPU that the layout does not name stays as it is. One that is given by its board has MIG off.
+      - Where a C(device_filter) or product name of the layout means one of the products of a board, the GPU is taken to
+        be that product.
     type: list
     elements: raw
   board:

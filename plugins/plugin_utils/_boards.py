@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from ..module_utils._mig import profile as profile_names
+from ..module_utils._mig.keys import short
 from ..module_utils._mig.model import Board, Placement, Profile
 from ._refusal import Refusal
 
@@ -27,13 +28,19 @@ class BoardError(Refusal):
     """No such board, or too little is known of it to plan on it."""
 
 
+class GeometryError(BoardError):
+    """The board is known, and its placements are not."""
+
+
 def names() -> list[str]:
     """The models, sorted."""
     return sorted(_texts())
 
 
-def data(name: str) -> dict[str, t.Any]:
+def data(name: object) -> dict[str, t.Any]:
     """A board's file as it is. ``name`` is a model, an alias or a PCI device id, in any case."""
+    if not isinstance(name, str):
+        raise BoardError("a board cannot be %s: give a model, alias or PCI device id, such as A100-80GB" % short(name))
     wanted = name.strip().lower()
     for model, text in _texts().items():
         if wanted in text.lower():  # to search a file takes a thousandth of what it takes to parse it
@@ -41,12 +48,19 @@ def data(name: str) -> dict[str, t.Any]:
             known = [board["model"], *board["aliases"], *board["pci_device_ids"]]
             if wanted in (candidate.lower() for candidate in known):
                 return board
-    raise BoardError("no board is called %r; the boards known are %s" % (name, ", ".join(names())))
+    raise BoardError("no board is called %r; the boards known are %s" % (name[:60], ", ".join(names())))
 
 
-def load(name: str) -> Board:
+def load(name: object) -> Board:
     """A board to plan on, by model, alias or PCI device id."""
     return _board(data(name)["model"])
+
+
+def products(name: str) -> list[tuple[int, str]]:
+    """PCI device id and product name of each product that is this board; of an id, the products that have it."""
+    ids: dict[str, list[str]] = data(name)["pci_device_ids"]
+    named = [device for device in ids if device.lower() == name.strip().lower()]
+    return [(int(device, 16), product) for device in named or ids for product in ids[device]]
 
 
 @functools.cache
@@ -65,7 +79,7 @@ def _board(model: str) -> Board:
     board = _parsed(model)
     incomplete = [row["name"] for row in board["profiles"] if row["placements"]["starts"] is None or row["id"] is None]
     if board["memory_units"] is None or incomplete:
-        raise BoardError(
+        raise GeometryError(
             "the placements of %s are not known (%s), so nothing can be planned on it away from a GPU; "
             "on a node the GPU itself tells them" % (model, ", ".join(incomplete))
         )

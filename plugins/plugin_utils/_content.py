@@ -15,7 +15,7 @@ from ..module_utils._mig.errors import InfeasibleError, LayoutError
 from ..module_utils._mig.explain import refusal
 from ..module_utils._mig.mig_parted import Held
 from ..module_utils._mig.model import Gpu, Target
-from . import _gpus
+from . import _gpus, _products
 
 
 class Content(t.NamedTuple):
@@ -31,8 +31,9 @@ def contents(value: object, gpus: object = None, board: str | None = None) -> di
         if not isinstance(value, (list, tuple)) or not all(_gpus.is_fact(item) for item in value):
             raise LayoutError("a layout does not tell which GPUs there are: give them with gpus")
         return {gpu.index: _existing(gpu) for gpu in (_gpus.from_either(list(value), board) if value else [])}
-    known = _gpus.from_either(gpus, board)
-    requests = layouts.parse(value).resolve(known)
+    layout = layouts.parse(value)
+    known = _products.likeliest(layout, _gpus.from_either(gpus, board))
+    requests = layout.resolve(known)
     out = {}
     for gpu in known:
         request = requests.get(gpu.index)

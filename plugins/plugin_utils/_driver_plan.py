@@ -120,7 +120,7 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
         return [
             Found(board["model"], _driver_generations.generation(device_id))
             for board in boards
-            for device_id in board["pci_device_ids"][:1]
+            for device_id in list(board["pci_device_ids"])[:1]
         ]
     found = []
     if node["gpus"] is None or any(gpu["pci_device_id"] is None for gpu in node["gpus"]):

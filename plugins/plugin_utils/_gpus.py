@@ -16,10 +16,22 @@ from ..module_utils._mig.board import ci_places
 from ..module_utils._mig.compute import pack
 from ..module_utils._mig.errors import InfeasibleError, LayoutError
 from ..module_utils._mig.explain import refusal
+from ..module_utils._mig.keys import short
 from ..module_utils._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Profile, Target
 from . import _boards
 
 Fact = t.Mapping[str, t.Any]
+
+
+class BoardGpu(Gpu):
+    """A GPU of which only the board is known.
+
+    UUID and PCI bus id are empty, and the device id is 0 unless the board is given by it.
+    """
+
+    @property
+    def label(self) -> str:
+        return "GPU %d (%s)" % (self.index, self.board.model)
 
 
 def is_fact(value: object) -> bool:
@@ -85,16 +97,16 @@ def from_fact(fact: Fact, board: Board) -> Gpu:
     )
 
 
-def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None = None) -> Gpu:
+def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None = None) -> BoardGpu:
     """A GPU of a board, in place of one that is not there. MIG is on where it is said to hold something."""
     board = _boards.load(name)
-    ids = _boards.data(name)["pci_device_ids"]
-    return Gpu(
+    devices = {device for device, _product in _boards.products(name)}
+    return BoardGpu(
         index=index,
         uuid="",
         pci_bus_id="",
         name=board.model,
-        pci_device_id=_number(ids[0] if ids else None),
+        pci_device_id=devices.pop() if len(devices) == 1 else 0,
         pci_subsystem_id=0,
         mig_capable=True,
         mode_current=held is not None,
@@ -109,8 +121,8 @@ def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None =
 def from_either(values: object, board: str | None = None, state: bool = True) -> list[Gpu]:
     """A list of facts' GPUs, or of names of boards in order of index. Without ``state``, their identity is enough."""
     if not isinstance(values, list) or not values:
-        raise LayoutError("gpus is %r: give ansible_facts.nvidia.gpus, or a list of board names" % (values,))
-    out = []
+        raise LayoutError("gpus is %s: give ansible_facts.nvidia.gpus, or a list of board names" % short(values))
+    out: list[Gpu] = []
     for index, value in enumerate(values):
         if isinstance(value, str):
             out.append(from_board(value, index))

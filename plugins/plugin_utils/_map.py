@@ -9,13 +9,16 @@
 from __future__ import annotations
 
 from ..module_utils._mig.errors import LayoutError
+from ..module_utils._mig.keys import short
 from ..module_utils._mig.model import Board
 from ..module_utils._mig.plan import plan
 from ..module_utils._mig.render import Row, draw, label, row, row_after
 from . import _gpus
 
 
-def of(value: object, board: str | None = None, width: int | None = None) -> str:
+def of(value: object, board: str | None = None, width: object = None) -> str:
+    if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 1):
+        raise LayoutError("width is %s: give a number of columns, without quotes" % short(width))
     if _gpus.is_fact(value):
         value = [value]
     if isinstance(value, (list, tuple)) and value and all(_gpus.is_fact(item) for item in value):

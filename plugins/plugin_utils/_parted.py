@@ -12,11 +12,15 @@ import typing as t
 
 from ..module_utils._mig import layout as layouts
 from ..module_utils._mig import mig_parted as documents
+from ..module_utils._mig.errors import LayoutError
+from ..module_utils._mig.keys import short
 from . import _gpus
 from ._content import contents
 
 
-def of(value: object, name: str = "current", gpus: object = None, board: str | None = None) -> dict[str, t.Any]:
+def of(value: object, name: object = "current", gpus: object = None, board: str | None = None) -> dict[str, t.Any]:
+    if not isinstance(name, str) or not name:
+        raise LayoutError("the name of a configuration cannot be %s: give a string" % short(name))
     facts = isinstance(value, (list, tuple)) and len(value) > 0 and all(_gpus.is_fact(item) for item in value)
     if gpus is None and not facts:
         return documents.document(name, documents.from_layout(layouts.parse(value)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._mig.errors import LayoutError
+from ..module_utils._mig.keys import short
 from ..module_utils._mig.model import Gpu
 from ..module_utils._mig.plan import plan
 from ..module_utils._mig.render import describe_operation, plan_diff
@@ -35,6 +36,10 @@ def _gpu(current: object, board: str | None) -> Gpu:
         fact = t.cast(_gpus.Fact, current)
         _gpus.require_known(fact)
         return _gpus.from_fact(fact, _gpus.board_of(fact, board))
+    if not isinstance(current, (list, tuple)):
+        raise LayoutError(
+            "the input is %s: give a list, as in the facts' mig.instances, or a GPU of the facts" % short(current)
+        )
     if board is None:
         raise LayoutError("a list of instances does not tell the board: name it with board, for example 'A100-80GB'")
     return _gpus.from_board(board, held=_gpus.from_instances(current, _boards.load(board)))

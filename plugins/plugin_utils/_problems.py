@@ -13,39 +13,17 @@ import ipaddress
 import re
 import typing as t
 
-from ..module_utils._mig import layout as layouts
-from ..module_utils._mig import selector
-from ..module_utils._mig.errors import LayoutError, MigError
-from ..module_utils._mig.explain import refusal
-from ..module_utils._mig.model import Board, Gpu
+from ..module_utils._mig.keys import short
 from . import _boards, _gpus
+from ._refusal import Refusal
 
 
-def of_layout(layout: object, gpus: object = None, driver: str | None = None) -> list[str]:
-    """What is wrong with a layout, entry by entry, and then GPU by GPU."""
-    problems = _of_entries(layout)
-    if problems or not gpus:
-        return problems
-    try:
-        known = _gpus_of(gpus)
-        entries = layouts.parse(layout).entries
-        placed = tuple(entry for entry in entries if not _is_named(entry) or _gpus.is_fact(t.cast(list[object], gpus)[0]))
-        requests = layouts.Layout(placed).resolve(known) if placed else {}
-    except (MigError, _boards.BoardError) as error:
-        return [str(error)]
-    for gpu in known:
-        request = requests.get(gpu.index)
-        if request is not None and request.enabled and gpu.board.profiles:
-            problems.extend(_of_request(gpu, request))
-            problems.extend(_of_driver(gpu, driver))
-    for entry in entries:
-        if entry not in placed and entry.enabled:
-            problems.extend(_of_named(entry, known))
-    return problems
-
-
-def of_boards(gpus: t.Sequence[_gpus.Fact], boards: t.Sequence[str]) -> list[str]:
+def of_boards(gpus: object, boards: object) -> list[str]:
     """Where the GPUs are other ones than the boards named: those that the driver knows, else those on the PCI bus."""
+    if not isinstance(gpus, (list, tuple)) or not all(_is_listed(gpu) for gpu in gpus):
+        raise Refusal("the GPUs are %s: give ansible_facts.nvidia.gpus" % short(gpus))
+    if not isinstance(boards, (list, tuple)):
+        raise Refusal("boards is %s: give a list of board names" % short(boards))
     seen = sorted((gpu for gpu in gpus if gpu.get("index") is not None), key=lambda gpu: t.cast(int, gpu["index"]))
     where = "driver"
     if gpus and not seen:
@@ -64,6 +42,10 @@ def of_boards(gpus: t.Sequence[_gpus.Fact], boards: t.Sequence[str]) -> list[str
             called = gpu.get("uuid") or gpu.get("pci_bus_id")
             problems.append("GPU %d %s is %s, and %s is named" % (number, called, found, name))
     return list(dict.fromkeys(problems))
+
+
+def _is_listed(gpu: object) -> bool:
+    return isinstance(gpu, dict) and isinstance(gpu.get("index"), (int, type(None)))
 
 
 def _model_of(gpu: _gpus.Fact) -> str | None:
@@ -213,80 +195,3 @@ def of_names(names: t.Iterable[str], known: t.Collection[str], prefixes: t.Seque
             "%s is no variable of this collection%s" % (name, ": did you mean %s?" % close[0] if close else "")
         )
     return problems
-
-
-def _of_entries(layout: object) -> list[str]:
-    """An entry is judged alone, so that one does not hide another."""
-    if not isinstance(layout, (list, tuple)) or not layout:
-        entries: t.Sequence[object] = [layout]
-    else:
-        entries = [[entry] for entry in layout]
-    problems = []
-    for number, entry in enumerate(entries, 1):
-        try:
-            layouts.parse(entry)
-        except MigError as error:
-            problems.append(str(error).replace("entry 1", "entry %d" % number, 1))
-    return problems
-
-
-def _gpus_of(values: object) -> list[Gpu]:
-    """GPUs of the facts or boards. A GPU whose board is not known has no profiles, and is left to the module."""
-    try:
-        return _gpus.from_either(values, state=False)
-    except LayoutError:
-        if not isinstance(values, list) or not all(_gpus.is_fact(value) for value in values):
-            raise
-    return [_gpus.from_fact(value, _board_or_none(value)) for value in values if value.get("index") is not None]
-
-
-def _board_or_none(fact: _gpus.Fact) -> Board:
-    try:
-        return _gpus.board_of(fact)
-    except LayoutError:
-        return Board(str(fact.get("name")), (), 0, 0, 0)
-
-
-def _is_named(entry: layouts.Entry) -> bool:
-    """Whether the entry names GPUs by what a board does not tell: UUID, bus id, product name, exact device."""
-    return bool(entry.filters) or any(one.kind not in (selector.ALL, selector.INDEX) for one in entry.selectors)
-
-
-def _of_named(entry: layouts.Entry, known: t.Sequence[Gpu]) -> list[str]:
-    """Which of the boards such an entry is about is not known, so it has to fit on one of them."""
-    found: list[str] = []
-    for gpu in known:
-        found = _of_request(gpu, layouts.Request(entry.enabled, entry.items, entry.where, gpu.label))
-        if not found:
-            return []
-    return found[:1]
-
-
-def _of_request(gpu: Gpu, request: layouts.Request) -> list[str]:
-    try:
-        target = request.target(gpu.board)
-    except MigError as error:
-        return [str(error)]
-    why = refusal(gpu.board, target.instances)
-    return [] if why is None else ["%s, %s: %s" % (request.where, gpu.label, why)]
-
-
-def _of_driver(gpu: Gpu, driver: str | None) -> list[str]:
-    """A branch stands for its newest driver, so of a branch only the branch is compared."""
-    minimum = _boards.data(gpu.board.model)["minimum_driver"]
-    if driver is None or minimum is None:
-        return []
-    asked, needed = _numbers(driver), _numbers(minimum)
-    if not asked or asked >= needed[: len(asked)]:
-        return []
-    return ["%s: MIG on %s needs driver %s or later, and %s is asked for" % (gpu.label, gpu.board.model, minimum, driver)]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with: of a package's version those of the driver."""
-    out = []
-    for part in version.split("-")[0].split("."):
-        if not (part.isascii() and part.isdigit()):
-            break
-        out.append(int(part))
-    return tuple(out)

@@ -23,7 +23,7 @@ STRATEGIES = ("none", "single", "mixed")
 def resources(gpus: t.Mapping[int, Content], strategy: str) -> dict[str, int]:
     """Resources and their numbers, sorted; those of which there are none are left out."""
     if strategy not in STRATEGIES:
-        raise LayoutError("there is no MIG strategy %r: use one of %s" % (strategy, ", ".join(STRATEGIES)))
+        raise LayoutError("there is no MIG strategy %.60r: use one of %s" % (strategy, ", ".join(STRATEGIES)))
     if strategy == "none":
         found = Counter({GPU: len(gpus)})
     elif strategy == "mixed":

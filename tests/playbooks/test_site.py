@@ -95,6 +95,16 @@ def test_what_is_refused_is_told_of_each_host(fleet: Fleet) -> None:
     assert "Provision the nodes" not in run.output
 
 
+def test_device_filters_are_checked_against_the_boards(fleet: Fleet) -> None:
+    a100 = dict(LAYOUT[0], device_filter=["0x20B210DE", "0x20B510DE"])
+    h100_nvl = {"devices": "all", "device_filter": "0x232110DE", "mig_enabled": True, "mig_devices": {"1g.12gb": 7}}
+    fleet.host("right", gpu_node_boards=["A100-80GB"], nvidia_mig_layout=[a100, h100_nvl])
+    fleet.host("wrong", gpu_node_boards=["A30-24GB"], nvidia_mig_layout=[a100, h100_nvl])
+    run = fleet.play(SITE, "--tags", "mig", fails=True)
+    assert "No node was touched. Problems: 1" in run.output
+    assert "- wrong: no entry of the layout is about a GPU of this node" in run.output
+
+
 def test_a_host_may_have_any_name(fleet: Fleet) -> None:
     fleet.host(r"gpu-1.(x|y)\1+", nvidia_mig_reset="perhaps", nvidia_mig_layout=LAYOUT)
     run = fleet.play(SITE, "--tags", "mig", fails=True)

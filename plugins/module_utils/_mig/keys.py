@@ -14,16 +14,18 @@ import typing as t
 
 from .errors import LayoutError
 
+_ROOM = 1200  # characters of a message that a list may take, so that the whole stays under 1,500
+
 
 def plain_keys(value: t.Dict[object, object], where: str) -> t.Dict[str, object]:
     """The mapping with dashed keys in the underscored spelling; where both are written, that is an error."""
     out: t.Dict[str, object] = {}
     for key, item in value.items():
         if not isinstance(key, str):
-            raise LayoutError("%s has the key %r: write keys as strings" % (where, key))
+            raise LayoutError("%s has the key %s: write keys as strings" % (where, _text(key)[:60]))
         plain = key.replace("-", "_")
         if plain in out:
-            raise LayoutError("%s has %s in both spellings: write one of them" % (where, plain))
+            raise LayoutError("%s has %.60s in both spellings: write one of them" % (where, plain))
         out[plain] = item
     return out
 
@@ -34,7 +36,7 @@ def known_keys(value: t.Dict[str, object], known: t.Sequence[str], where: str) -
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
             raise LayoutError(
-                "%s has the unknown key %s%s: use %s"
+                "%s has the unknown key %.60s%s: use %s"
                 % (where, key, " (did you mean %s?)" % close[0] if close else "", ", ".join(known))
             )
 
@@ -44,5 +46,23 @@ def short(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
-        text = repr(value)
+        text = _text(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _text(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes out no number of more than 4,300 digits
+        return "a number that is too long"
+
+
+def listed(texts: t.Sequence[str], between: str = "; ", most: int = 4) -> str:
+    """The first few texts, and how many more there are."""
+    shown: t.List[str] = []
+    for text in texts:
+        if len(shown) == most or (shown and sum(map(len, shown)) + len(text) > _ROOM):
+            shown.append("and %d more" % (len(texts) - len(shown)))
+            break
+        shown.append(text)
+    return between.join(shown)

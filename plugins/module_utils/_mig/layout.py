@@ -16,7 +16,7 @@ import typing as t
 
 from . import instances, mig_parted, selector
 from .errors import LayoutError
-from .keys import known_keys, plain_keys, short
+from .keys import known_keys, listed, plain_keys, short
 from .model import Board, Gpu, LostGpu, Target
 
 _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
@@ -73,7 +73,7 @@ class Entry(t.NamedTuple):
                 refuse(
                     LayoutError(
                         "%s: none of the GPUs it is about has MIG: take the entry out, or set mig_enabled: false (%s)"
-                        % (self.where, "; ".join(gpu.label for gpu in named))
+                        % (self.where, listed([gpu.label for gpu in named]))
                     )
                 )
             named = capable
@@ -119,7 +119,7 @@ class Layout(t.NamedTuple):
                 LayoutError(
                     "no entry of the layout is about a GPU of this node: "
                     "add one whose device_filter names the PCI device id of %s"
-                    % "; ".join("%s, 0x%08X" % (gpu.label, gpu.pci_device_id) for gpu in gpus)
+                    % listed(["%s, 0x%08X" % (gpu.label, gpu.pci_device_id) for gpu in gpus])
                 )
             )
         for gpu in gpus:

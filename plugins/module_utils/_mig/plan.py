@@ -21,6 +21,7 @@ from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
 from .explain import refusal
+from .keys import listed
 from .model import Gpu, GpuInstance, Placement, Process, Target, Wanted
 from .operations import Created, Kept, Plan
 from .solve import Search
@@ -154,7 +155,7 @@ def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
         raise BusyError(
             "%s: the layout cannot be reached without destroying %s. "
             "Stop these processes, or ask for a layout that holds these instances where they are"
-            % (gpu.label, "; and ".join(blocked))
+            % (gpu.label, listed(blocked, "; and "))
         )
 
 
@@ -167,7 +168,7 @@ def _refuse_idle(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
         raise DisturbError(
             "%s: the layout cannot be reached without destroying %s, which no process uses. "
             "Allow it with disturb: true, or ask for a layout that holds these instances"
-            % (gpu.label, "; and ".join(gone))
+            % (gpu.label, listed(gone, "; and ", 8))
         )
 
 
@@ -186,4 +187,4 @@ def _ci_text(item: Kept, ids: t.Container[int]) -> str:
 def _users(processes: t.Iterable[Process]) -> str:
     """A process that computes and draws is listed twice, and named once."""
     known = sorted({(process.pid, process.name or "unknown") for process in processes})
-    return ", ".join("PID %d (%s)" % user for user in known)
+    return listed(["PID %d (%s)" % user for user in known], ", ", 16)

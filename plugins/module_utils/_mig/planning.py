@@ -14,6 +14,7 @@ from .._driver import errors as codes
 from .._driver.errors import DriverError
 from . import retry
 from .errors import BusyError, InfeasibleError, LayoutError, MigError
+from .keys import listed
 from .model import Gpu, LostGpu
 from .plan import deferred_plan, plan
 
@@ -51,7 +52,7 @@ def plan_node(driver: Driver, layout: Layout, disturb: bool, reset: bool) -> Nod
         raise lost[0].error
     covered = [text for text in (_covered(layout, one, gpus) for one in lost) if text]
     if covered:
-        raise LayoutError("\n".join(covered))
+        raise LayoutError(listed(covered, "\n"))
     requests = layout.resolve(gpus, lost)
     plans = []
     refused: t.List[t.Tuple[Gpu, MigError]] = []
@@ -105,7 +106,7 @@ def _covered(layout: Layout, lost: LostGpu, gpus: t.Sequence[Gpu]) -> str:
             lost.label,
             str(lost.error).rstrip("."),
             unknown,
-            ", ".join(covering),
+            listed(covering, ", "),
             ", ".join(str(gpu.index) for gpu in gpus),
         )
     )
@@ -116,11 +117,11 @@ def _together(refused: t.Sequence[t.Tuple[Gpu, MigError]]) -> str:
     alike: t.Dict[str, t.List[Gpu]] = {}
     for gpu, error in refused:
         alike.setdefault(str(error).replace(gpu.label, "\0"), []).append(gpu)
-    return "\n".join(text.replace("\0", _names(gpus)) for text, gpus in alike.items())
+    return listed([text.replace("\0", _names(gpus)) for text, gpus in alike.items()], "\n")
 
 
 def _names(gpus: t.Sequence[Gpu]) -> str:
     if len(gpus) == 1:
         return gpus[0].label
     products = sorted({gpu.name for gpu in gpus})
-    return "GPUs %s (%s)" % (", ".join(str(gpu.index) for gpu in gpus), ", ".join(products))
+    return "GPUs %s (%s)" % (listed([str(gpu.index) for gpu in gpus], ", ", 16), listed(products, ", "))

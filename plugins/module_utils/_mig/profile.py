@@ -12,8 +12,10 @@ import re
 import typing as t
 
 from .errors import LayoutError
+from .keys import short
 from .model import Profile
 
+_LONGEST = 60  # characters of a name
 _WORDS = r"[a-z0-9]+(?:\.[a-z0-9]+)*"
 _NAME = re.compile(
     r"(?:MIG )?(?:(?P<compute>[1-9][0-9]?)c\.)?(?P<slices>[1-9][0-9]?)g\.(?P<memory>0|[1-9][0-9]{0,5})gb"
@@ -60,11 +62,11 @@ def parse(text: object) -> Name:
     """
     if not isinstance(text, str):
         raise LayoutError(
-            "%r is not a profile name: write it as a string, as nvidia-smi does, for example '3g.40gb'" % (text,)
+            "%s is not a profile name: write it as a string, as nvidia-smi does, for example '3g.40gb'" % short(text)
         )
-    match = _NAME.fullmatch(text)
+    match = _NAME.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise LayoutError("%r is not a profile name: %s" % (text, _hint(text)))
+        raise LayoutError("%.60r is not a profile name: %s" % (text, _hint(text[:_LONGEST])))
     slices = int(match.group("slices"))
     compute = int(match.group("compute")) if match.group("compute") else None
     if compute is not None and compute > slices:

@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from .errors import LayoutError
-from .keys import short
+from .keys import listed, short
 from .model import Gpu, LostGpu
 
 # Kinds of selector
@@ -29,6 +29,7 @@ _FORMS = (
     "'all', an index (0), a UUID ('GPU-...'), a PCI bus id ('00000000:47:00.0'), a product name ('A100*'), "
     "or a list of these"
 )
+_HIGHEST = 9999  # index
 _HEX = r"[0-9a-fA-F]"
 _UUID = re.compile(r"GPU-%s{8}(?:-%s{4}){3}-%s{12}" % (_HEX, _HEX, _HEX), re.IGNORECASE)
 _BUS_ID = re.compile(r"(?:(%s{4}|%s{8}):)?(%s{2}):(%s{2})\.([0-7])" % (_HEX, _HEX, _HEX, _HEX))
@@ -50,7 +51,7 @@ class Selector(t.NamedTuple):
         if self.kind == INDEX:
             return gpu.index == self.value
         if self.kind == UUID:
-            return gpu.uuid.lower() == self.value
+            return normal_uuid(gpu.uuid) == self.value
         if self.kind == BUS_ID:
             return normal_bus_id(gpu.pci_bus_id) == self.value
         return _product_matches(gpu.name, str(self.value))
@@ -74,7 +75,7 @@ class Selector(t.NamedTuple):
     def __str__(self) -> str:
         if self.uuid is not None:
             return "%s %s (%s)" % (self.kind, self.value, self.uuid)
-        return "%s %s" % (self.kind, self.value) if self.kind != ALL else "all"
+        return "%s %.80s" % (self.kind, self.value) if self.kind != ALL else "all"
 
 
 class DeviceFilter(t.NamedTuple):
@@ -88,6 +89,11 @@ class DeviceFilter(t.NamedTuple):
 
     def __str__(self) -> str:
         return ":".join("0x%08X" % number for number in self if number is not None)
+
+
+def normal_uuid(text: str) -> str:
+    """One spelling of a UUID, as the driver writes it."""
+    return "GPU-" + text[4:].lower()
 
 
 def normal_bus_id(text: str) -> str:
@@ -154,7 +160,7 @@ def inventory(gpus: t.Sequence[Gpu]) -> str:
     """The GPUs there are, as the remedy of a selector that matches none."""
     if not gpus:
         return "this node has no GPU that the driver shows; check the driver with nvidia-smi -L"
-    return "use one of the GPUs that this node has: %s" % "; ".join(gpu.label for gpu in gpus)
+    return "use one of the GPUs that this node has: %s" % listed([gpu.label for gpu in gpus])
 
 
 def _product_matches(name: str, pattern: str) -> bool:
@@ -174,8 +180,8 @@ def _selector(value: object) -> Selector:
             "devices cannot be the number %r: write a PCI bus id in quotes, YAML reads 47:00.0 as a number" % value
         )
     if isinstance(value, int):
-        if value < 0:
-            raise LayoutError("devices cannot be %d: GPU indices start at 0" % value)
+        if not 0 <= value <= _HIGHEST:
+            raise LayoutError("devices cannot be %s: GPU indices start at 0 and have at most four digits" % short(value))
         return Selector(INDEX, value)
     return _named(value)
 
@@ -183,34 +189,34 @@ def _selector(value: object) -> Selector:
 def _named(text: str) -> Selector:
     """A GPU named by a string. What is nearly an index, UUID or bus id is refused, so that it is no product name."""
     if _UUID.fullmatch(text):
-        return Selector(UUID, text.lower())
+        return Selector(UUID, normal_uuid(text))
     if _BUS_ID.fullmatch(text):
         return Selector(BUS_ID, normal_bus_id(text))
     upper = text.strip().upper()
     if not upper:
         raise LayoutError("devices is an empty string: write %s" % _FORMS)
     if upper == "ALL":
-        raise LayoutError("devices cannot be or hold %r here: write devices: all, alone and in lower case" % text)
+        raise LayoutError("devices cannot be or hold %.60r here: write devices: all, alone and in lower case" % text)
     if re.fullmatch(r"[0-9]+", upper):
-        raise LayoutError("devices cannot be the string %r: write the index without quotes" % text)
+        raise LayoutError("devices cannot be the string %.60r: write the index without quotes" % text)
     if re.fullmatch(r"[0-9]+(?:\s*[-,]\s*[0-9]+)+", upper):
-        raise LayoutError("devices cannot be the string %r: write a list of indices, for example [0, 1]" % text)
+        raise LayoutError("devices cannot be the string %.60r: write a list of indices, for example [0, 1]" % text)
     if upper.startswith("MIG-"):
-        raise LayoutError("devices cannot be the MIG device %r: name its GPU, with nvidia-smi -L beside it" % text)
+        raise LayoutError("devices cannot be the MIG device %.60r: name its GPU, with nvidia-smi -L beside it" % text)
     if upper.startswith("GPU-"):
-        raise LayoutError("%r is not the UUID of a GPU: write it in full, as nvidia-smi -L shows it" % text)
+        raise LayoutError("%.60r is not the UUID of a GPU: write it in full, as nvidia-smi -L shows it" % text)
     if re.fullmatch(r"[0-9A-F]*(?::[0-9A-F]*)+(?:\.[0-9A-F]*)?", upper):
-        raise LayoutError("%r is not a PCI bus id: write domain:bus:device.function, as in '00000000:47:00.0'" % text)
+        raise LayoutError("%.60r is not a PCI bus id: write domain:bus:device.function, as in '00000000:47:00.0'" % text)
     if text != text.strip():
-        raise LayoutError("the product name %r has spaces around it: write %r" % (text, text.strip()))
+        raise LayoutError("the product name %.60r has spaces around it: write %.60r" % (text, text.strip()))
     return Selector(PRODUCT, text.lower())
 
 
 def _device_filter(value: object) -> DeviceFilter:
     if isinstance(value, int) and not isinstance(value, bool):
         raise LayoutError(
-            "device_filter cannot be the number %d: write it in quotes, '0x%08X', YAML reads it as a number otherwise"
-            % (value, value & 0xFFFFFFFF)
+            "device_filter cannot be the number %s: write it in quotes, '0x%08X', YAML reads it as a number otherwise"
+            % (short(value), value & 0xFFFFFFFF)
         )
     match = _FILTER.fullmatch(value) if isinstance(value, str) else None
     if match is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from .keys import listed
 from .model import ComputeInstance, Gpu, GpuInstance, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
 
@@ -49,9 +50,9 @@ def compute_instance(ci: ComputeInstance, profile: str) -> str:
 
 
 def processes(found: t.Iterable[Process]) -> str:
-    """Each process once, even if it is listed for several instances."""
+    """Each process once, even if it is listed for several instances; of many, the first ones."""
     known = sorted({(process.pid, process.name or "unknown") for process in found})
-    return ", ".join("PID %d (%s)" % user for user in known)
+    return listed(["PID %d (%s)" % user for user in known], ", ", 16)
 
 
 def doing(operation: Operation) -> str:

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.filter.mig_problems import FilterModule
 
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import LOST, NOT_ROOT, gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import models
 
 mig_problems = FilterModule().filters()["mig_problems"]
 BOARDS = ["A100-80GB", "A100-80GB"]
@@ -68,6 +69,105 @@ def test_gpus_named_by_what_a_board_does_not_tell_need_only_fit_somewhere() -> N
     assert mig_problems([dict(entry("all", _1g_10gb=7), device_filter="0x20B510DE")], mixed) == []
     [found] = mig_problems([entry("all", _1g_20gb=1), entry(UUID, _1g_10gb=8)], BOARDS)
     assert "entry 2" in found
+
+
+# What mig-parted's configuration all-balanced holds: by PCI device id, counts.
+ALL_BALANCED: t.List[t.Tuple[t.List[str], t.Dict[str, int]]] = [
+    (["0x294110DE"], {"1g.24gb": 2, "2g.47gb": 1, "3g.95gb": 1}),
+    (["0x2BB510DE"], {"1g.24gb": 2, "2g.48gb": 1}),
+    (["0x290110DE"], {"1g.23gb": 2, "2g.45gb": 1, "3g.90gb": 1}),
+    (["0x234810DE"], {"1g.18gb": 2, "2g.36gb": 1, "3g.72gb": 1}),
+    (["0x233510DE", "0x233B10DE"], {"1g.18gb": 2, "2g.35gb": 1, "3g.71gb": 1}),
+    (["0x232110DE", "0x233A10DE"], {"1g.12gb": 2, "2g.24gb": 1, "3g.47gb": 1}),
+    (
+        ["0x233010DE", "0x233110DE", "0x232210DE", "0x232410DE", "0x20B210DE", "0x20B510DE", "0x20F310DE", "0x20F510DE"],
+        {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1},
+    ),
+    (["0x20B010DE", "0x20B110DE", "0x20F110DE", "0x20F610DE"], {"1g.5gb": 2, "2g.10gb": 1, "3g.20gb": 1}),
+    (["0x20B710DE"], {"1g.6gb": 2, "2g.12gb": 1}),
+    (["0x234210DE", "0x233D10DE", "0x20B610DE", "0x232910DE"], {"1g.12gb": 2, "2g.24gb": 1, "3g.48gb": 1}),
+]
+BALANCED: t.List[t.Dict[str, t.Any]] = [
+    {"devices": "all", "device-filter": ids, "mig-enabled": True, "mig-devices": counts} for ids, counts in ALL_BALANCED
+]
+
+
+@pytest.mark.parametrize("board", sorted(set(models()) - {"B300", "GB300"}))
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_layout_for_every_board_is_accepted_on_every_board(board: str, count: int) -> None:
+    assert mig_problems(BALANCED, [board] * count) == []
+
+
+def test_a_layout_for_every_board_is_accepted_on_a_mixed_node() -> None:
+    assert mig_problems(BALANCED, ["A30-24GB", "A100-40GB", "H100-NVL-94GB"]) == []
+
+
+@pytest.mark.parametrize("board", ["B300", "GB300"])
+def test_boards_that_a_layout_does_not_mention(board: str) -> None:
+    [found] = mig_problems(BALANCED, [board])
+    assert "no entry of the layout is about a GPU of this node" in found
+    assert "GPU 0 (%s), 0x" % board in found
+
+
+def test_a_filter_that_names_one_of_the_products() -> None:
+    pcie = [dict(entry("all", _1g_10gb=7), device_filter="0x20B510DE")]
+    assert mig_problems(pcie, BOARDS) == []
+    assert mig_problems(pcie, ["0x20b510de"]) == []
+    [found] = mig_problems(pcie, ["0x20B210DE"])
+    assert "no entry of the layout is about a GPU of this node" in found
+    too_many = [dict(entry("all", _1g_10gb=8), device_filter="0x20B510DE")]
+    [found] = mig_problems(too_many, ["0x20B510DE"])
+    assert "GPU 0 (A100-80GB): 1g.10gb: 8 does not fit" in found
+
+
+def test_a_filter_with_a_subsystem_may_mean_any_board_with_the_device_id() -> None:
+    layout = [dict(entry("all", _1g_10gb=7), device_filter="0x20B510DE:0x153310DE")]
+    assert mig_problems(layout, BOARDS) == []
+    assert mig_problems(layout, [gpu(0)]) == []
+    [found] = mig_problems(layout, ["H100-80GB"])
+    assert "no entry of the layout is about a GPU of this node" in found
+
+
+@pytest.mark.parametrize("name", ["A100*", "a100-sxm4-80gb", "NVIDIA A100 80GB PCIe", "*80GB*"])
+def test_product_names_mean_boards(name: str) -> None:
+    assert mig_problems([entry(name, _1g_10gb=7)], BOARDS) == []
+    [found] = mig_problems([entry(name, _1g_10gb=8)], ["A100-80GB"])
+    assert "GPU 0 (A100-80GB): 1g.10gb: 8 does not fit" in found
+
+
+def test_a_product_name_that_no_board_has() -> None:
+    [found] = mig_problems([entry("all", _1g_10gb=7), entry("H200*", _1g_18gb=7)], BOARDS)
+    assert "entry 2 (devices: \"H200*\"): product name h200* matches no GPU: use one of" in found
+    assert "GPU 0 (A100-80GB); GPU 1 (A100-80GB)" in found
+
+
+def test_one_gpu_is_not_two_products() -> None:
+    layout = [entry("*SXM4*", _1g_10gb=7), entry("*PCIe", _1g_10gb=6)]
+    assert mig_problems(layout, BOARDS) == []
+    [found] = mig_problems(layout, BOARDS[:1])
+    assert "matches no GPU" in found
+
+
+def test_a_gpu_named_by_uuid_may_be_the_one_that_another_entry_does_not_fit() -> None:
+    layout = [entry("all", _1g_10gb=7), entry(UUID, _1g_6gb=4)]
+    assert mig_problems(layout, ["A100-80GB", "A30-24GB"]) == []
+    [found] = mig_problems(layout[:1], ["A100-80GB", "A30-24GB"])
+    assert "GPU 1 (A30-24GB): mig_devices['1g.10gb']: A30-24GB has no profile 1g.10gb" in found
+
+
+def test_a_filter_leaves_no_board_to_a_uuid() -> None:
+    [found] = mig_problems([dict(entry(UUID, _1g_10gb=7), device_filter="0x233010DE")], BOARDS)
+    assert "no entry of the layout is about a GPU of this node" in found
+
+
+def test_a_board_of_which_no_placements_are_known_is_left_to_the_module() -> None:
+    assert mig_problems([entry("all", _9g_90gb=1)], ["Thor-iGPU-GB10B"]) == []
+
+
+def test_a_gpu_that_cannot_be_read_is_left_to_the_module() -> None:
+    lost = gpu(1, current=None, problem="GPU is lost")
+    lost["mig"] = dict.fromkeys(lost["mig"])
+    assert mig_problems([entry(0, _1g_10gb=7)], [gpu(0), lost]) == []
 
 
 def test_facts_tell_which_gpu_is_named() -> None:

@@ -137,6 +137,15 @@ def test_boards_of_several_kinds_and_names_that_mean_them() -> None:
     }
 
 
+def test_filters_and_names_mean_the_product_of_a_board() -> None:
+    pcie = {"devices": "all", "device_filter": "0x20B510DE", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}
+    entries = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}, pcie]
+    assert mig_resources(entries, "mixed", gpus=["A100-80GB"] * 2) == {"nvidia.com/mig-3g.40gb": 4}
+    assert mig_resources(entries, "mixed", gpus=["0x20B210DE"] * 2) == {"nvidia.com/mig-1g.10gb": 14}
+    named = [dict(pcie, devices="*PCIe", device_filter=None)]
+    assert mig_resources(named, "mixed", gpus=["A100-80GB"] * 2) == {"nvidia.com/mig-3g.40gb": 4}
+
+
 @pytest.mark.parametrize(
     "value, strategy, options, message",
     [

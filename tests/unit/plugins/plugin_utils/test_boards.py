@@ -67,6 +67,21 @@ def test_no_name_alias_or_device_id_means_two_boards() -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
+def test_a_board_is_products_with_device_ids_and_names(name: str) -> None:
+    products = _boards.products(name)
+    assert products and all(product.startswith("NVIDIA ") and device & 0xFFFF == 0x10DE for device, product in products)
+    device = products[0][0]
+    assert _boards.products("0x%08x" % device) == [each for each in products if each[0] == device]
+
+
+def test_the_simulated_products_are_products_of_their_boards() -> None:
+    path = Path(__file__).parents[3] / "simulator" / "data" / "products.yml"
+    for product in yaml.safe_load(path.read_text(encoding="utf-8"))["products"].values():
+        if "board" in product:
+            assert (int(product["pci"], 16), product["name"]) in _boards.products(product["board"])
+
+
+@pytest.mark.parametrize("name", KNOWN)
 def test_a_board_holds_what_its_profiles_promise(name: str) -> None:
     board = _boards.load(name)
     assert len({p.id for p in board.profiles}) == len({p.constant for p in board.profiles}) == len(board.profiles)

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Everything that is wrong with a layout, and not only the first problem."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+from ..module_utils._mig import layout as layouts
+from ..module_utils._mig import selector
+from ..module_utils._mig.errors import LayoutError, MigError
+from ..module_utils._mig.keys import short
+from ..module_utils._mig.model import Board, Gpu
+from . import _boards, _gpus, _products
+from ._refusal import Refusal
+
+
+def of_layout(layout: object, gpus: object = None, driver: object = None) -> list[str]:
+    """What is wrong with a layout, entry by entry, and then GPU by GPU."""
+    version = _version(driver)
+    problems = _of_entries(layout)
+    if problems or gpus is None or gpus == []:
+        return problems
+    try:
+        return _of_node(layouts.parse(layout), _gpus_of(gpus), version)
+    except _boards.GeometryError:
+        return []  # left to the module, which reads the placements from the GPU
+    except (MigError, _boards.BoardError) as error:
+        return [str(error)]
+
+
+def _of_entries(layout: object) -> list[str]:
+    """An entry is judged alone, so that one does not hide another."""
+    if not isinstance(layout, (list, tuple)) or not layout:
+        entries: t.Sequence[object] = [layout]
+    else:
+        entries = [[entry] for entry in layout]
+    problems = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            layouts.parse(entry)
+        except MigError as error:
+            problems.append(str(error).replace("entry 1", "entry %d" % number, 1))
+    return problems
+
+
+def _gpus_of(values: object) -> list[Gpu]:
+    """GPUs of the facts or boards. What a GPU of the facts holds now means nothing for a layout."""
+    if not isinstance(values, list) or not any(_gpus.is_fact(value) for value in values):
+        return _gpus.from_either(values)
+    out: list[Gpu] = []
+    for index, value in enumerate(values):
+        if not _gpus.is_fact(value):
+            out.extend(gpu._replace(index=index) for gpu in _gpus.from_either([value]))
+        elif value.get("index") is not None:
+            mig = dict(value["mig"], instances=[], capable=value["mig"].get("capable") is not False)
+            out.append(_gpus.from_fact(dict(value, mig=mig, problem=None), _board_of(value)))
+    return out
+
+
+def _board_of(fact: _gpus.Fact) -> Board:
+    """The board of a GPU of the facts; where it is not known, one without profiles, left to the module."""
+    if fact["mig"].get("capable") is not False:
+        with contextlib.suppress(LayoutError):
+            return _gpus.board_of(fact)
+    return Board(str(fact.get("name")), (), 0, 0, 0)
+
+
+def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) -> list[str]:
+    found = _products.likeliest(layout, gpus)
+    unknown = _products.unknown_names(layout, found)
+    _match(layout, found, unknown)
+    problems = []
+    for gpu in found:
+        entry = _products.deciding(layout, gpu)
+        if entry is None or not entry.enabled or not gpu.board.profiles:
+            continue
+        why = _products.misfit(entry, gpu)
+        if why is not None and not any(_products.fits(layout, gpu, name) for name in unknown):
+            problems.append(why)
+        problems.extend(_of_driver(gpu, driver))
+    for name in unknown:
+        entries = [(_products.deciding(layout, gpu, name), gpu) for gpu in found if isinstance(gpu, _gpus.BoardGpu)]
+        misfits = [entry and _products.misfit(entry, gpu) for entry, gpu in entries]
+        if all(misfits):
+            problems.extend(why for why in misfits[:1] if why)
+    return list(dict.fromkeys(problems))
+
+
+def _match(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Collection[selector.Selector]) -> None:
+    """Raise LayoutError where a name matches no GPU, or no entry is about one."""
+    entries = []
+    for entry in layout.entries:
+        known = tuple(name for name in entry.selectors if name not in unknown)
+        if known:
+            entries.append(entry._replace(selectors=known))
+            entries[-1].gpus(gpus)
+    if any(_products.deciding(layout, gpu) for gpu in gpus) or not any(
+        _products.deciding(layout, gpu, name) for gpu in gpus for name in unknown
+    ):
+        layouts.Layout(tuple(entries)).resolve(gpus)
+
+
+def _version(driver: object) -> str | None:
+    if driver is None or (isinstance(driver, (str, int)) and not isinstance(driver, bool)):
+        return None if driver is None else str(driver)
+    raise Refusal("driver is %s: give a version (580.95.05) or a branch (580)" % short(driver))
+
+
+def _of_driver(gpu: Gpu, driver: str | None) -> list[str]:
+    """A branch stands for its newest driver, so of a branch only the branch is compared."""
+    minimum = _boards.data(gpu.board.model)["minimum_driver"]
+    if driver is None or minimum is None:
+        return []
+    given, needed = _numbers(driver), _numbers(minimum)
+    if not given or given >= needed[: len(given)]:
+        return []
+    return ["%s: MIG on %s needs driver %s or later, and %s is asked for" % (gpu.label, gpu.board.model, minimum, driver)]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with: of a package's version those of the driver."""
+    out = []
+    for part in version.split("-")[0].split("."):
+        if not (part.isascii() and part.isdigit()):
+            break
+        out.append(int(part))
+    return tuple(out)
