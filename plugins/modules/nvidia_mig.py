@@ -84,7 +84,9 @@ options:
         aliases: [mig-devices]
   config_file:
     description:
-      - Path of a C(nvidia-mig-parted) configuration file, version 1, on the node.
+      - Path of a C(nvidia-mig-parted) configuration file, version 1, on the node. It must be a regular file of at most
+        1 MiB.
+      - A Kubernetes C(ConfigMap) is not such a file, but holds one as text in its C(data).
       - JSON can always be read. YAML needs PyYAML on the node. Without it, read the file on the controller and give the
         configuration in O(layout), as the examples show.
     type: path

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from .errors import LayoutError
+from .keys import short
 from .model import Profile
 
 _WORDS = r"[a-z0-9]+(?:\.[a-z0-9]+)*"
@@ -59,7 +60,7 @@ def parse(text: object) -> Name:
     """
     if not isinstance(text, str):
         raise LayoutError(
-            "%r is not a profile name: write it as a string, as nvidia-smi does, for example '3g.40gb'" % (text,)
+            "%s is not a profile name: write it as a string, as nvidia-smi does, for example '3g.40gb'" % short(text)
         )
     match = _NAME.fullmatch(text)
     if match is None:

@@ -27,6 +27,7 @@ _FORMS = (
     "'all', an index (0), a UUID ('GPU-...'), a PCI bus id ('00000000:47:00.0'), a product name ('A100*'), "
     "or a list of these"
 )
+_LAST_INDEX = 9999  # more than any node has
 _HEX = r"[0-9a-fA-F]"
 _UUID = re.compile(r"GPU-%s{8}(?:-%s{4}){3}-%s{12}" % (_HEX, _HEX, _HEX), re.IGNORECASE)
 _BUS_ID = re.compile(r"(?:(%s{4}|%s{8}):)?(%s{2}):(%s{2})\.([0-7])" % (_HEX, _HEX, _HEX, _HEX))
@@ -84,10 +85,11 @@ def parse_devices(value: object) -> t.Tuple[Selector, ...]:
         return (_selector(value),)
     if not value:
         raise LayoutError("devices is an empty list: name at least one GPU, or take the entry out")
-    selectors = [_selector(item) for item in value]
-    for position, selector in enumerate(selectors):
-        if selector in selectors[:position]:
+    selectors: t.Dict[Selector, None] = {}  # in order
+    for selector in map(_selector, value):
+        if selector in selectors:
             raise LayoutError("devices names %s twice: name each GPU once" % (selector,))
+        selectors[selector] = None
     return tuple(selectors)
 
 
@@ -141,8 +143,10 @@ def _selector(value: object) -> Selector:
             "devices cannot be the number %r: write a PCI bus id in quotes, YAML reads 47:00.0 as a number" % value
         )
     if isinstance(value, int):
-        if value < 0:
-            raise LayoutError("devices cannot be %d: GPU indices start at 0" % value)
+        if not 0 <= value <= _LAST_INDEX:
+            raise LayoutError(
+                "devices cannot be %s: GPU indices start at 0, and end with %d" % (short(value), _LAST_INDEX)
+            )
         return Selector(INDEX, value)
     return _named(value)
 
@@ -176,8 +180,8 @@ def _named(text: str) -> Selector:
 def _device_filter(value: object) -> DeviceFilter:
     if isinstance(value, int) and not isinstance(value, bool):
         raise LayoutError(
-            "device_filter cannot be the number %d: write it in quotes, '0x%08X', YAML reads it as a number otherwise"
-            % (value, value & 0xFFFFFFFF)
+            "device_filter cannot be the number %s: write it in quotes, '0x%08X', YAML reads it as a number otherwise"
+            % (short(value), value & 0xFFFFFFFF)
         )
     match = _FILTER.fullmatch(value) if isinstance(value, str) else None
     if match is None:
