@@ -17,7 +17,7 @@ from .._mig.errors import LayoutError
 
 # Far more than any real file has, and little enough to be read in seconds.
 _MOST_BYTES = 1024 * 1024
-_MOST_VALUES = 100000  # a value that an alias repeats counts each time
+_MOST_VALUES = 50000  # a value that an alias repeats counts each time
 _LONGEST_INTEGER = 100
 _LONGEST_REASON = 200
 
