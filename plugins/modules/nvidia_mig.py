@@ -90,7 +90,9 @@ options:
         aliases: [mig-devices]
   config_file:
     description:
-      - Path of a C(nvidia-mig-parted) configuration file, version 1, on the node.
+      - Path of a C(nvidia-mig-parted) configuration file, version 1, on the node. It must be a regular file of at most
+        1 MiB.
+      - A Kubernetes C(ConfigMap) is not such a file, but holds one as text in its C(data).
       - JSON can always be read. YAML needs PyYAML on the node. Without it, read the file on the controller and give the
         configuration in O(layout), as the examples show.
       - Names mean the same as in O(layout). C(nvidia-mig-parted) itself creates for V(1g.20gb) what is called
@@ -121,9 +123,15 @@ options:
   lock_path:
     description:
       - The lock file that lets only one run at a time converge the GPUs of a node.
-      - Check mode waits for the lock, but does not create it.
+      - The directory of the default is created with mode 0700 if it is missing. It is refused if it belongs to another
+        user or is open to other users, because a user who can open the file can hold the lock. Other directories must
+        exist.
+      - To run the module as a user other than root, set this to a file in a directory that only root and that user can
+        enter, and use the same file for all runs.
+      - Check mode waits for the lock, but creates neither file nor directory. It fails where it cannot see the lock, and
+        where a run without check mode could not create it.
     type: path
-    default: /run/lock/gpufleet-nvidia-mig.lock
+    default: /run/gpufleet/nvidia-mig.lock
   lock_wait:
     description:
       - Seconds to wait while another run holds O(lock_path). After that the module fails, naming that run.
@@ -209,7 +217,7 @@ EXAMPLES = r"""
   gpufleet.node.nvidia_mig:
     layout: "{{ nvidia_mig_layout }}"
     driver: nvidia_smi
-    lock_path: /run/lock/mig.lock
+    lock_path: /run/mig.lock
     lock_wait: 0
 """
 

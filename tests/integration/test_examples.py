@@ -28,9 +28,11 @@ def test_examples(make_node, tmp_path: Path, module):
     config = tmp_path / "mig-parted.yaml"
     config.write_text(yaml.safe_dump(MIG_PARTED))
     text = module.EXAMPLES.replace("/etc/nvidia-mig-manager/config.yaml", str(config))
-    tasks = yaml.safe_load(text.replace("'mig-parted.yaml'", "'%s'" % config).replace("/run/lock/", "%s/" % tmp_path))
+    tasks = yaml.safe_load(text.replace("'mig-parted.yaml'", "'%s'" % config).replace("/run/", "%s/" % tmp_path))
     playbook = tmp_path / "examples.yml"
-    playbook.write_text(yaml.safe_dump([{"hosts": "gpu_nodes", "gather_facts": False, "tasks": tasks}]))
+    play = {"hosts": "gpu_nodes", "gather_facts": False, "tasks": tasks}
+    play["module_defaults"] = {"gpufleet.node.nvidia_mig": {"lock_path": str(tmp_path / "lock")}}
+    playbook.write_text(yaml.safe_dump([play]))
     layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
     printed = node.play(playbook, {"nvidia_mig_layout": layout}, "--check")
     assert "ok=%d" % len(tasks) in printed

@@ -22,9 +22,12 @@ import stat
 import time
 import typing as t
 
-DEFAULT_PATH = "/run/lock/gpufleet-nvidia-mig.lock"
+# Created with mode 0700: a user who can open a lock file can hold the lock.
+DIRECTORY = "/run/gpufleet"
+DEFAULT_PATH = DIRECTORY + "/nvidia-mig.lock"
 _POLL_SECONDS = 0.1
 _LONGEST_SIGNATURE = 1000
+_REMEDY = "Run as root, or name another file for the lock"
 
 
 class LockError(Exception):
@@ -43,8 +46,8 @@ def held(
 
     ``progress`` is told once, with the holder, if there is a wait. ``command`` is how
     this run is named to others that wait. With ``create`` False (check mode) nothing is
-    written, and a lock file that is not there is not made: then no other run holds it.
-    Its directory has to be there all the same, as the next real run needs it.
+    written. If the lock file is missing then, no other run holds the lock; a path at which
+    a real run could not create it is refused. Of directories, only the default one is created.
     """
     descriptor = _open(path, create)
     if descriptor is None:
@@ -62,32 +65,86 @@ def held(
 
 
 def _open(path: str, create: bool) -> t.Optional[int]:
-    """Open the lock file, whoever made it; None if there is none and none is to be made.
-
-    O_CREAT comes last: in a world-writable directory the kernel refuses it for files of
-    other users (fs.protected_regular), even to root. Reading is enough for locking. A
-    link that someone planted at the path is not followed.
-    """
-    flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    attempts = [os.O_RDWR, os.O_RDONLY] if create else [os.O_RDONLY]
-    if create:
-        attempts += [os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR, os.O_RDONLY]
-    problem: t.Optional[OSError] = None
+    """The open lock file; None if it is missing and ``create`` is False."""
     if not os.path.isabs(path) or "\0" in path:
         raise LockError(_cannot_open(path, "not an absolute path"))
-    for attempt in attempts:
-        try:
-            descriptor = os.open(path, flags | attempt, 0o644)
-        except OSError as error:
-            problem = error
-            continue
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return descriptor
+    try:
+        if os.path.dirname(path) == DIRECTORY:
+            _secure_directory(path, create)
+        descriptor = _open_file(path, create)
+        if descriptor is None:
+            _check_creatable(path)
+            return None
+    except OSError as error:
+        if error.errno == errno.EROFS:
+            remedy = "Make the file system writable, or name a lock file on another one"
+            raise LockError(_cannot_open(path, "its file system is read-only", remedy)) from error
+        raise LockError(_cannot_open(path, str(error.strerror))) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LockError(_cannot_open(path, "it is not a regular file"))
-    if not create and isinstance(problem, FileNotFoundError) and os.path.isdir(os.path.dirname(path)):
-        return None
-    raise LockError(_cannot_open(path, str(problem and problem.strerror)))
+    return descriptor
+
+
+def _secure_directory(path: str, create: bool) -> None:
+    """Create the default directory. Refuse it if another user may enter it: such a user could hold the lock."""
+    try:
+        if create:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(DIRECTORY, 0o700)
+        found = os.lstat(DIRECTORY)
+    except FileNotFoundError:
+        return  # opening the file fails for the same reason
+    if not stat.S_ISDIR(found.st_mode):
+        why = "is not a directory"
+    elif found.st_uid != os.geteuid():
+        why = "belongs to the user with the id %d" % found.st_uid
+    elif found.st_mode & 0o077:
+        why = "is open to other users, with mode %04o" % stat.S_IMODE(found.st_mode)
+    else:
+        return
+    remedy = "Remove it while no run is in progress: the next run creates it with mode 0700"
+    raise LockError(_cannot_open(path, "%s %s" % (DIRECTORY, why), _REMEDY if os.geteuid() else remedy))
+
+
+def _open_file(path: str, create: bool) -> t.Optional[int]:
+    """Open the lock file, whoever created it; None if it is missing and ``create`` is False.
+
+    Other users may be able to write to the directory of a path that the user chose. A link at
+    the path is not followed. O_CREAT is only used for a new file: for files of other users the
+    kernel may refuse it, even to root (fs.protected_regular). Reading is enough for locking.
+    """
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    existing = [os.O_RDWR, os.O_RDONLY]
+    attempts = [*existing, os.O_RDWR | os.O_CREAT | os.O_EXCL, *existing] if create else [os.O_RDONLY]
+    problem: t.Optional[OSError] = None
+    for attempt in attempts:
+        try:
+            return os.open(path, flags | attempt, 0o644)
+        except OSError as error:
+            if attempt & os.O_CREAT and isinstance(error, FileExistsError):
+                continue  # another run has just created it
+            problem = error
+            if attempt & os.O_CREAT:
+                break
+    if problem is not None and (create or not isinstance(problem, FileNotFoundError)):
+        raise problem
+    return None
+
+
+def _check_creatable(path: str) -> None:
+    """Raise the OSError with which a run that is not in check mode would fail to create the lock file."""
+    directory = os.path.dirname(path)
+    if directory == DIRECTORY and not os.path.lexists(directory):
+        directory = os.path.dirname(directory)
+    if os.access(directory, os.W_OK | os.X_OK):
+        return
+    code = errno.EACCES
+    if not os.path.isdir(directory):
+        code = errno.ENOENT
+    elif os.statvfs(directory).f_flag & os.ST_RDONLY:
+        code = errno.EROFS
+    raise OSError(code, os.strerror(code))
 
 
 def _acquire(descriptor: int, path: str, wait: float, progress: t.Optional[t.Callable[[str], None]]) -> None:
@@ -142,5 +199,5 @@ def _holder(descriptor: int) -> str:
     return text or "its holder did not sign the lock"
 
 
-def _cannot_open(path: str, why: str) -> str:
-    return "The lock %s cannot be opened: %s. Run as root, or name another file for the lock" % (path, why)
+def _cannot_open(path: str, why: str, remedy: str = _REMEDY) -> str:
+    return "The lock %s cannot be opened: %s. %s" % (path, why, remedy)

@@ -22,10 +22,10 @@ def plain_keys(value: t.Dict[object, object], where: str) -> t.Dict[str, object]
     out: t.Dict[str, object] = {}
     for key, item in value.items():
         if not isinstance(key, str):
-            raise LayoutError("%s has the key %s: write keys as strings" % (where, _text(key)[:60]))
+            raise LayoutError("%s has the key %s: write keys as strings" % (where, short(key)))
         plain = key.replace("-", "_")
         if plain in out:
-            raise LayoutError("%s has %.60s in both spellings: write one of them" % (where, plain))
+            raise LayoutError("%s has %s in both spellings: write one of them" % (where, cut(plain)))
         out[plain] = item
     return out
 
@@ -36,25 +36,27 @@ def known_keys(value: t.Dict[str, object], known: t.Sequence[str], where: str) -
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
             raise LayoutError(
-                "%s has the unknown key %.60s%s: use %s"
-                % (where, key, " (did you mean %s?)" % close[0] if close else "", ", ".join(known))
+                "%s has the unknown key %s%s: use %s"
+                % (where, cut(key), " (did you mean %s?)" % close[0] if close else "", ", ".join(known))
             )
 
 
 def short(value: object) -> str:
-    """A value as JSON, cut where a message would drown in it."""
+    """A value as JSON, cut for a message. Only what is shown is encoded: aliases make huge values of short files."""
+    text = ""
     try:
-        text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):
-        text = _text(value)
+        for part in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(value):
+            text += part
+            if len(text) > 60:
+                break
+    except (TypeError, ValueError):  # keys and integers that JSON cannot have, a value that contains itself
+        return "a value of type %s" % type(value).__name__
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """Text, short enough to be part of a message."""
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _text(value: object) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # Python writes out no number of more than 4,300 digits
-        return "a number that is too long"
 
 
 def listed(texts: t.Sequence[str], between: str = "; ", most: int = 4) -> str:

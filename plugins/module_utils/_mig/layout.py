@@ -16,7 +16,7 @@ import typing as t
 
 from . import instances, mig_parted, selector
 from .errors import LayoutError
-from .keys import known_keys, listed, plain_keys, short
+from .keys import cut, known_keys, listed, plain_keys, short
 from .model import Board, Gpu, LostGpu, Target
 
 _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
@@ -167,7 +167,7 @@ def parse(data: object, origin: str = "") -> Layout:
 def from_mig_parted(data: object, name: t.Optional[str] = None) -> Layout:
     """Check one configuration of a mig-parted v1 document; without a name, the only one there is."""
     found, entries = mig_parted.configuration(data, name)
-    return parse(entries, "configuration %s, " % found)
+    return parse(entries, "configuration %s, " % cut(found))
 
 
 def _mapping_remedy(data: t.Dict[object, object]) -> str:

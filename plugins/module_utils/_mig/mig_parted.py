@@ -23,7 +23,7 @@ import typing as t
 
 from .errors import LayoutError
 from .instances import packed
-from .keys import known_keys, plain_keys
+from .keys import cut, known_keys, plain_keys, short
 from .selector import ALL
 
 if t.TYPE_CHECKING:
@@ -31,21 +31,26 @@ if t.TYPE_CHECKING:
     from .layout import Entry, Layout
 
 VERSION = "v1"
+_MOST_LISTED = 20  # names in a message
+_MOST_COMPARED = 1000  # names that are compared with a misspelled one
 
 
 def configuration(data: object, name: t.Optional[str] = None) -> t.Tuple[str, object]:
     """The name and the entries of a configuration; without a name, of the only one there is."""
     configurations = _configurations(data)
-    known = ", ".join(sorted(configurations))
     if name is None:
         if len(configurations) > 1:
-            raise LayoutError("the mig-parted file has several configurations: name one of %s" % known)
+            raise LayoutError(
+                "the mig-parted file has several configurations: name one of %s" % _listed_names(configurations)
+            )
         name = next(iter(configurations))
+    if not isinstance(name, str):
+        raise LayoutError("the name of a configuration cannot be %s: write it as a string" % short(name))
     if name not in configurations:
-        close = difflib.get_close_matches(name, list(configurations), 1)
+        close = difflib.get_close_matches(name, list(configurations)[:_MOST_COMPARED], 1)
         raise LayoutError(
-            "the mig-parted file has no configuration %r%s: use one of %s"
-            % (name, " (did you mean %s?)" % close[0] if close else "", known)
+            "the mig-parted file has no configuration %s%s: use one of %s"
+            % (short(name), " (did you mean %s?)" % cut(close[0]) if close else "", _listed_names(configurations))
         )
     return name, configurations[name]
 
@@ -161,16 +166,43 @@ def _configurations(data: object) -> t.Dict[str, object]:
             "the mig-parted file holds %s, not a mapping: write version: v1 and mig-configs at its top"
             % type(data).__name__
         )
+    if data.get("kind") == "ConfigMap":
+        raise LayoutError(_config_map_remedy(data))
     top = plain_keys(data, "the mig-parted file")
     known_keys(top, ("version", "mig_configs"), "the mig-parted file")
     if "version" not in top:
         raise LayoutError("the mig-parted file has no version: add version: v1")
     if top["version"] != VERSION:
-        raise LayoutError("the mig-parted file has version %r: only version: v1 is known" % (top["version"],))
+        raise LayoutError("the mig-parted file has version %s: only version: v1 is known" % short(top["version"]))
     found = top.get("mig_configs")
     if not isinstance(found, dict) or not found:
         raise LayoutError("the mig-parted file has no configurations: add at least one under mig-configs")
     for name in found:
         if not isinstance(name, str):
-            raise LayoutError("the mig-parted file has a configuration called %r: write its name as a string" % (name,))
+            raise LayoutError(
+                "the mig-parted file has a configuration whose name is %s, of type %s: "
+                "write its name as a string, in quotes" % (short(name), type(name).__name__)
+            )
     return dict(found)
+
+
+def _config_map_remedy(data: t.Dict[object, object]) -> str:
+    held = data.get("data")
+    if not isinstance(held, dict) or not held:
+        return "the file is a Kubernetes ConfigMap without data: give a mig-parted file"
+    key = cut(min(str(name) for name in held))
+    return (
+        "the file is a Kubernetes ConfigMap, and the configurations are text in its data, under %s: save that text as "
+        "a file, for example with kubectl get configmap NAME -o jsonpath='{.data.%s}', and give that file; "
+        "or give the configuration in layout: "
+        "\"{{ ((lookup('ansible.builtin.file', PATH) | from_yaml).data[%r] | from_yaml)['mig-configs'][NAME] }}\""
+        % (_listed_names(held), key.replace(".", "\\."), key)
+    )
+
+
+def _listed_names(names: t.Iterable[object]) -> str:
+    """The first names, in order, and how many more there are."""
+    ordered = sorted(str(name) for name in names)
+    more = len(ordered) - _MOST_LISTED
+    listed = ", ".join(cut(name) for name in ordered[:_MOST_LISTED])
+    return listed + (" and %d more" % more if more > 0 else "")

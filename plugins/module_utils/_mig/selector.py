@@ -29,7 +29,7 @@ _FORMS = (
     "'all', an index (0), a UUID ('GPU-...'), a PCI bus id ('00000000:47:00.0'), a product name ('A100*'), "
     "or a list of these"
 )
-_HIGHEST = 9999  # index
+_LAST_INDEX = 9999  # more than any node has
 _HEX = r"[0-9a-fA-F]"
 _UUID = re.compile(r"GPU-%s{8}(?:-%s{4}){3}-%s{12}" % (_HEX, _HEX, _HEX), re.IGNORECASE)
 _BUS_ID = re.compile(r"(?:(%s{4}|%s{8}):)?(%s{2}):(%s{2})\.([0-7])" % (_HEX, _HEX, _HEX, _HEX))
@@ -113,10 +113,11 @@ def parse_devices(value: object) -> t.Tuple[Selector, ...]:
         return (_selector(value),)
     if not value:
         raise LayoutError("devices is an empty list: name at least one GPU, or take the entry out")
-    selectors = [_selector(item) for item in value]
-    for position, selector in enumerate(selectors):
-        if selector in selectors[:position]:
+    selectors: t.Dict[Selector, None] = {}  # in order
+    for selector in map(_selector, value):
+        if selector in selectors:
             raise LayoutError("devices names %s twice: name each GPU once" % (selector,))
+        selectors[selector] = None
     return tuple(selectors)
 
 
@@ -180,8 +181,10 @@ def _selector(value: object) -> Selector:
             "devices cannot be the number %r: write a PCI bus id in quotes, YAML reads 47:00.0 as a number" % value
         )
     if isinstance(value, int):
-        if not 0 <= value <= _HIGHEST:
-            raise LayoutError("devices cannot be %s: GPU indices start at 0 and have at most four digits" % short(value))
+        if not 0 <= value <= _LAST_INDEX:
+            raise LayoutError(
+                "devices cannot be %s: GPU indices start at 0, and end with %d" % (short(value), _LAST_INDEX)
+            )
         return Selector(INDEX, value)
     return _named(value)
 

@@ -19,7 +19,7 @@ def test_values_that_can_work() -> None:
     assert (
         value_problems(
             {
-                "nvidia_mig_lock_path": "/run/lock/mig",
+                "nvidia_mig_lock_path": "/run/mig.lock",
                 "nvidia_mig_export_path": "",
                 "gpu_node_hosts_path": "~/hosts",
                 "nvidia_mig_boot_time_limit": "300",

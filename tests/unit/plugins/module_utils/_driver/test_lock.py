@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
 import stat
 
 import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._driver import lock
 from ansible_collections.gpufleet.node.plugins.module_utils._driver.lock import LockError, held
 
 
@@ -133,6 +135,177 @@ def test_a_directory_that_is_not_there_is_named(tmp_path):
         str(tmp_path / "nowhere" / "lock")
     ):
         pass
+
+
+# --- the directory of the default
+
+
+@pytest.fixture(name="directory")
+def fixture_directory(tmp_path, monkeypatch):
+    """What stands for /run/gpufleet."""
+    monkeypatch.setattr(lock, "DIRECTORY", str(tmp_path / "gpufleet"))
+    return tmp_path / "gpufleet"
+
+
+def test_the_default_is_in_a_directory_of_its_own():
+    assert lock.DEFAULT_PATH == "/run/gpufleet/nvidia-mig.lock"
+    assert lock.DIRECTORY == "/run/gpufleet"
+
+
+def test_the_directory_of_the_default_is_created_for_its_owner_alone(directory):
+    previous = os.umask(0)
+    try:
+        for _run in range(2):
+            with held(str(directory / "lock")):
+                assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    finally:
+        os.umask(previous)
+
+
+def test_check_mode_does_not_create_it_and_respects_a_holder_in_it(directory):
+    path = str(directory / "lock")
+    with held(path, create=False):
+        assert not directory.exists()
+    with held(path):
+        with pytest.raises(LockError, match="Another run"), held(path, create=False):
+            pass
+    assert [entry.name for entry in directory.iterdir()] == ["lock"]
+
+
+def test_two_runs_may_create_it_at_the_same_time(directory, monkeypatch):
+    make = os.mkdir
+
+    def beaten(path, mode):
+        make(path, mode)
+        make(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", beaten)
+    with held(str(directory / "lock")):
+        pass
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o701, 0o1777])
+def test_a_directory_that_others_may_enter_is_refused(directory, create, mode):
+    directory.mkdir()
+    directory.chmod(mode)
+    words = "gpufleet is open to other users, with mode %04o. " % mode
+    with pytest.raises(LockError, match=words), held(str(directory / "lock"), create=create):
+        pass
+    assert list(directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_link_or_a_file_instead_of_the_directory_is_refused(directory, tmp_path, create):
+    (tmp_path / "elsewhere").mkdir(0o700)
+    directory.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LockError, match="gpufleet is not a directory"), held(str(directory / "lock"), create=create):
+        pass
+    directory.unlink()
+    directory.touch()
+    with pytest.raises(LockError, match="gpufleet is not a directory"), held(str(directory / "lock"), create=create):
+        pass
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_a_directory_of_another_user_is_refused(directory, monkeypatch, create):
+    directory.mkdir(0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    other = os.stat_result((stat.S_IFDIR | 0o700, 1, 1, 2, 1234, 1234, 0, 0, 0, 0))
+    monkeypatch.setattr(os, "lstat", lambda path: other)
+    words = "belongs to the user with the id 1234. Remove it while no run is in progress"
+    with pytest.raises(LockError, match=words), held(str(directory / "lock"), create=create):
+        pass
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("exists", [True, False])
+def test_without_root_the_default_is_refused(directory, create, exists):
+    """Check mode too: it cannot see whether another run holds the lock, and a real run would fail."""
+    for parent in list(directory.parents)[:-1]:
+        parent.chmod(parent.stat().st_mode | 0o555)
+    if exists:
+        with held(str(directory / "lock")):
+            pass
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        try:
+            os.setuid(65534)
+            with held(str(directory / "lock"), create=create):
+                os.write(writing, b"held")
+        except LockError as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.wait()
+    message = os.read(reading, 10000).decode()
+    assert ("belongs to the user with the id 0" if exists else "Permission denied") in message
+    assert "Run as root" in message
+
+
+# --- a file system that cannot be written to
+
+
+def _read_only(monkeypatch, directory):
+    """What the kernel answers below the directory if its file system is read-only."""
+    real_open, real_access, real_statvfs = os.open, os.access, os.statvfs
+
+    def below(path):
+        return str(path).startswith(str(directory))
+
+    def open_(path, flags, *mode):
+        if below(path) and flags & (os.O_WRONLY | os.O_RDWR) and (os.path.exists(path) or flags & os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real_open(path, flags, *mode)
+
+    def mkdir(path, mode):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    class Flags:
+        f_flag = os.ST_RDONLY
+
+    monkeypatch.setattr(os, "open", open_)
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    monkeypatch.setattr(os, "access", lambda path, mode: not below(path) and real_access(path, mode))
+    monkeypatch.setattr(os, "statvfs", lambda path: Flags if below(path) else real_statvfs(path))
+
+
+@pytest.mark.parametrize("create", [True, False])
+@pytest.mark.parametrize("place", ["gpufleet/lock", "lock"])
+def test_a_read_only_file_system_is_named(directory, tmp_path, monkeypatch, create, place):
+    _read_only(monkeypatch, tmp_path)
+    words = "lock cannot be opened: its file system is read-only. Make the file system writable"
+    with pytest.raises(LockError, match=words), held(str(tmp_path / place), create=create):
+        pass
+
+
+def test_a_lock_file_on_a_read_only_file_system_is_held_all_the_same(path, tmp_path, monkeypatch):
+    with held(path):
+        pass
+    _read_only(monkeypatch, tmp_path)
+    with held(path):
+        with pytest.raises(LockError, match="Another run"), held(path):
+            pass
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
+def test_check_mode_is_refused_where_a_run_could_not_create_the_file(tmp_path):
+    tmp_path.chmod(0o755)
+    for parent in list(tmp_path.parents)[:-1]:
+        parent.chmod(parent.stat().st_mode | 0o555)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setuid(65534)
+            with held(str(tmp_path / "lock"), create=False):
+                pass
+        except LockError as error:
+            status = 0 if "Permission denied. Run as root" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_everybody_can_read_who_holds_it(path):

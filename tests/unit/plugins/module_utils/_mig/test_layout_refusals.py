@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import time
 import typing as t
 
 import pytest
@@ -63,7 +64,7 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     ([GOOD], "entry 2 is [", "write a mapping"),
     ({}, "entry 2 has no devices", "add devices: all"),
     ({1: 2}, "entry 2 has the key 1", "write keys as strings"),
-    ({True: "all"}, "entry 2 has the key True", "write keys as strings"),
+    ({True: "all"}, "entry 2 has the key true", "write keys as strings"),
     (dict(GOOD, device="all"), 'entry 2 (devices: "all")', "did you mean devices?"),
     (dict(GOOD, mig_device={}), 'entry 2 (devices: "all")', "did you mean mig_devices?"),
     (dict(GOOD, gpus=[0]), 'entry 2 (devices: "all")', "use devices, device_filter, mig_enabled, mig_devices"),
@@ -287,6 +288,54 @@ def test_long_values_do_not_drown_the_message() -> None:
     with pytest.raises(LayoutError) as refused:
         layout.parse([devices(list(range(500)) + [0])])
     assert len(str(refused.value)) < 150
+
+
+def nested() -> t.Any:
+    """A value that is small in memory, and endless where it is written in full."""
+    value: t.Any = ["x"]
+    for _ in range(30):
+        value = [value] * 10
+    return value
+
+
+def containing_itself() -> t.Any:
+    value: t.List[t.Any] = []
+    value.append(value)
+    return value
+
+
+HUGE = {
+    "nested": nested(),
+    "nested in a mapping": {"a": nested()},
+    "below a key that is not JSON": {("a", 1): nested()},
+    "containing itself": containing_itself(),
+    "integer": 16**5000,
+    "negative integer": -(16**5000),
+}
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("key", ["devices", "device_filter", "mig_enabled", "mig_devices"])
+def test_a_huge_value_is_refused_at_once_and_briefly(key: str, value: str) -> None:
+    huge = HUGE[value]
+    for place in (huge, [huge], {"profile": huge}, [{"profile": huge}], {"3g.40gb": huge}):
+        with pytest.raises(LayoutError) as refused:
+            layout.parse([dict(GOOD, **{key: place})]).resolve(node())
+        assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("value", HUGE)
+def test_a_huge_layout_is_refused_at_once_and_briefly(value: str) -> None:
+    with pytest.raises(LayoutError) as refused:
+        layout.parse(HUGE[value])
+    assert len(str(refused.value)) < 1000
+
+
+def test_many_gpus_are_compared_in_reasonable_time() -> None:
+    entries = [dict(GOOD, devices=["GPU-%08x-0000-0000-0000-000000000000" % number for number in range(50000)])]
+    before = time.process_time()
+    layout.parse(entries)
+    assert time.process_time() - before < 10
 
 
 def test_a_node_without_gpus_is_told_so() -> None:

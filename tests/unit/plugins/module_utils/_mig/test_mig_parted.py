@@ -159,12 +159,43 @@ def test_the_only_configuration_needs_no_name() -> None:
         (yaml.safe_load(DOCUMENT), None, "name one of all-1g.5gb, all-1g.5gb.me, all-balanced, all-disabled"),
         (yaml.safe_load(DOCUMENT), "all-2g.5gb", "did you mean all-1g.5gb?"),
         (yaml.safe_load(DOCUMENT), "", "use one of all-1g.5gb"),
+        (yaml.safe_load(DOCUMENT), 7, "the name of a configuration cannot be 7: write it as a string"),
+        (yaml.safe_load(DOCUMENT), ["all-balanced"], 'cannot be ["all-balanced"]: write it as a string'),
+        (
+            yaml.safe_load("version: v1\nmig-configs: {2026-02-28: []}"),
+            None,
+            "of type date: write its name as a string",
+        ),
+        (
+            {"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.yaml": DOCUMENT}},
+            "all-balanced",
+            "a Kubernetes ConfigMap, and the configurations are text in its data, under config.yaml: save that text as "
+            "a file, for example with kubectl get configmap NAME -o jsonpath='{.data.config\\.yaml}', and give that "
+            "file; or give the configuration in layout: "
+            "\"{{ ((lookup('ansible.builtin.file', PATH) | from_yaml).data['config.yaml'] | from_yaml)",
+        ),
+        ({"kind": "ConfigMap", "data": {"b": "", "a": ""}}, None, "in its data, under a, b: save"),
+        ({"kind": "ConfigMap", "data": None}, None, "ConfigMap without data"),
     ],
 )
 def test_a_malformed_document(data: t.Any, name: t.Optional[str], remedy: str) -> None:
     with pytest.raises(LayoutError) as refused:
         layout.from_mig_parted(data, name)
     assert remedy in str(refused.value)
+
+
+def test_of_many_configurations_the_first_are_listed() -> None:
+    names = ["configuration-%06d" % number for number in range(100000)]
+    data = {"version": "v1", "mig-configs": dict.fromkeys([*names, "x" * 10000], [])}
+    for name in (None, "configuration-x", "y" * 10000):
+        with pytest.raises(
+            LayoutError, match="of configuration-000000, configuration-000001, .* and 99981 more$"
+        ) as refused:
+            layout.from_mig_parted(data, name)
+        assert len(str(refused.value)) < 1500
+    with pytest.raises(LayoutError) as refused:
+        layout.from_mig_parted(data, "x" * 10000)
+    assert len(str(refused.value)) < 1500
 
 
 def test_gpus_that_hold_the_same_share_an_entry() -> None:

@@ -6,11 +6,44 @@
 
 from __future__ import annotations
 
+import json
+import os
+import string
+import time
+
 import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._module import config
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("yaml")
+
+VALID = """\
+version: v1
+mig-configs:
+  all-disabled:
+    - devices: all
+      mig-enabled: false
+  custom: &custom
+    - device-filter: ["0x20B210DE", "0x233010DE"]
+      devices: [0, 1]
+      mig-enabled: true
+      mig-devices:
+        "1g.10gb": 2
+        "3g.40gb": 1
+  other: *custom
+"""
+
+
+def refusal(path, content) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(LayoutError) as error:
+        config.read(str(path))
+    message = str(error.value)
+    assert message.startswith("config_file %s " % path)
+    return message
 
 
 @pytest.mark.parametrize(
@@ -28,10 +61,18 @@ def test_a_key_that_stands_twice_is_refused(tmp_path, text):
         config.read(str(path))
 
 
-def test_a_merged_key_may_be_overridden(tmp_path):
+@pytest.mark.parametrize(
+    "text, read",
+    [
+        ("base: &base {x: 1, y: 1}\nmine:\n  <<: *base\n  x: 2\n", {"x": 2, "y": 1}),
+        # Constructed only after the mapping that it is merged into.
+        ("deep: {base: &base {<<: {x: 1, y: 1}, x: 2}}\nmine: {<<: *base}\n", {"x": 2, "y": 1}),
+    ],
+)
+def test_a_merged_key_may_be_overridden(tmp_path, text, read):
     path = tmp_path / "config.yaml"
-    path.write_text("base: &base {x: 1, y: 1}\nmine:\n  <<: *base\n  x: 2\n")
-    assert config.read(str(path))["mine"] == {"x": 2, "y": 1}
+    path.write_text(text)
+    assert config.read(str(path))["mine"] == read
 
 
 @pytest.mark.parametrize("text", ["[" * 100000, "{a: " * 100000], ids=["json", "yaml"])
@@ -40,3 +81,177 @@ def test_nesting_without_end_is_refused_in_words(tmp_path, text):
     path.write_text(text)
     with pytest.raises(LayoutError, match="neither JSON nor YAML"):
         config.read(str(path))
+
+
+@pytest.mark.parametrize(
+    "value, kind",
+    [
+        ("2026-02-30", "timestamp"),
+        ("!!timestamp", "timestamp"),
+        ("!!timestamp abc", "timestamp"),
+        ("!!int abc", "int"),
+        ("!!int ''", "int"),
+        ("!!bool abc", "bool"),
+        ("!!float abc", "float"),
+        ("0x_", "int"),
+        ("9" * 5000, "int"),
+        ("0x" + "f" * 5000, "int"),
+        ("1" + ":1" * 100000, "int"),  # sexagesimal: its value would take minutes
+        ("1" + ":1" * 1000 + ".0", "float"),
+    ],
+    ids=lambda value: value[:20],
+)
+def test_a_yaml_value_that_cannot_be_constructed_is_refused_with_its_place(tmp_path, value, kind):
+    for text in ("version: v1\nmig-configs:\n  %s\n" % value, "version: v1\nmig-configs:\n  [%s ]\n" % value):
+        message = refusal(tmp_path / "config.yaml", text)
+        assert "at line 3, column " in message
+        assert "not a valid %s: correct it, or put it in quotes" % kind in message
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ("a: [1\nb: 2", "neither JSON nor YAML: line 2, column 2: "),
+        ("a: 1\n---\nb: 2\n", "neither JSON nor YAML: line 2, column 1: .*single document"),
+        ("a: *b\n", "line 1, column 4: found undefined alias 'b'"),
+        ("a: !!python/name:os.system x\n", "line 1, column 4: could not determine a constructor"),
+        ("a: !%s 1\n" % ("x" * 10000), "line 1, column 4: could not determine a constructor"),
+        ("a:\n  b: 1\n  b: 2\n", "'b' twice in one mapping: remove one of them .line 3, column 3"),
+        ("!!map [1]", "line 1, column 1: expected a mapping"),
+        ("a: \0", "unacceptable character #x0000"),
+        ('"\\UFFFFFFFF"', "neither JSON nor YAML: line 1, column 4: "),
+        ("%%YAML 1.%s\n---\na\n" % ("9" * 5000), "neither JSON nor YAML: line 1, column 9: "),
+        ("a: &a [*a]", "line 1, column 8 an alias to a value that contains it"),
+        ("a: &a {<<: *a}", "line 1, column 12 an alias to a value that contains it"),
+        (b"a: \xff", "cannot be read on the node: .*utf-8.* position 3"),
+        ('{"a": %s}' % ("9" * 5000), "an integer of 5000 digits"),
+        ('{"a": NaN}', "NaN as a value"),
+        ('{"a": [-Infinity]}', "-Infinity as a value"),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_refused_with_the_place_and_briefly(tmp_path, content, words):
+    message = refusal(tmp_path / "config", content)
+    with pytest.raises(LayoutError, match=words):
+        raise LayoutError(message)
+    assert "\n" not in message
+    assert len(message) < 700
+
+
+BOMB = "a: &a [%s]\n" % ", ".join("x" * 10) + "".join(
+    "%s: &%s [%s]\n" % (name, name, ", ".join(["*" + before] * 10))
+    for before, name in zip(string.ascii_lowercase, string.ascii_lowercase[1:20])
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOMB + "version: v1\nmig-configs: {x: [{devices: *t}]}\n",
+        BOMB.replace("[x, x, x, x, x, x, x, x, x, x]", "{x: 1}").replace("[*", "{<<: [*").replace("]\n", "]}\n"),
+        "[" + "1," * 200000 + "]x",
+    ],
+    ids=["values", "merged keys", "no alias"],
+)
+def test_a_document_of_too_many_values_is_refused_soon(tmp_path, text):
+    before = time.process_time()
+    message = refusal(tmp_path / "config", text)
+    assert "more than 50000 values at line " in message
+    assert time.process_time() - before < 15
+
+
+def test_a_file_that_is_not_regular_or_too_large_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "large").write_text("a: 1 #" + "x" * (1024 * 1024))
+    for path, words in [
+        (str(tmp_path / "fifo"), "fifo is not a regular file: give the path of a file"),
+        ("/dev/null", "/dev/null is not a regular file"),
+        (str(tmp_path), "cannot be read on the node: Is a directory"),
+        (str(tmp_path / "large"), "large is larger than 1048576 bytes"),
+        ("/a\0b", "cannot be read on the node: embedded null byte"),
+    ]:
+        with pytest.raises(LayoutError, match=words):
+            config.read(path)
+
+
+# --- whatever the file holds, it is read or refused
+
+
+@pytest.fixture(name="file", scope="module")
+def fixture_file(tmp_path_factory):
+    return tmp_path_factory.mktemp("config") / "config"
+
+
+def try_to_use(file, content: bytes, name: str | None = None) -> None:
+    file.write_bytes(content)
+    try:
+        layout.from_mig_parted(config.read(str(file)), name)
+    except LayoutError as error:
+        assert len(str(error)) < 1500
+
+
+FRAGMENTS = st.sampled_from(
+    [": ", "- ", "? ", "[", "]", "{", "}", ",", "\n", "\n  ", "\t", '"', "'", "|", ">", "#", "%", "---\n", "...\n", "~"]
+    + [
+        "&a ",
+        "*a",
+        "*custom",
+        "&custom ",
+        "<<: *custom",
+        "!",
+        "!!int ",
+        "!!bool ",
+        "!!timestamp ",
+        "!!binary ",
+        "!!set ",
+    ]
+    + ["!!omap ", "!!pairs ", "!!null ", "!!float ", "!!str ", "!!map ", "!!seq ", "0x_", "0b_", "1:1", "-.inf", ".nan"]
+    + [
+        "2026-02-30",
+        "0001-01-01T00:00:00+99:99",
+        "NaN",
+        "-1",
+        "1e999",
+        "\0",
+        "\x85",
+        "\ufeff",
+        "\ud7ff",
+        "é",
+        "9" * 5000,
+    ]
+)
+
+
+@given(content=st.one_of(st.binary(), st.text().map(str.encode), st.lists(FRAGMENTS).map("".join).map(str.encode)))
+def test_any_content_is_read_or_refused(file, content):
+    try_to_use(file, content)
+
+
+@given(
+    cuts=st.lists(
+        st.tuples(st.integers(0, len(VALID)), st.integers(0, 20), FRAGMENTS | st.text(max_size=5)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_a_valid_file_with_mistakes_is_read_or_refused(file, cuts):
+    text = VALID
+    for start, length, new in cuts:
+        text = text[:start] + new + text[start + length :]
+    try_to_use(file, text.encode(), "custom")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(["all", "1g.10gb"]),
+    lambda inner: st.lists(inner, max_size=5)
+    | st.dictionaries(
+        st.text(max_size=5) | st.sampled_from(["devices", "device-filter", "mig-enabled", "mig-devices", "profile"]),
+        inner,
+    ),
+)
+
+
+@given(
+    entries=VALUES | st.lists(st.fixed_dictionaries({"devices": VALUES, "mig-enabled": VALUES, "mig-devices": VALUES}))
+)
+def test_any_json_is_read_or_refused(file, entries):
+    try_to_use(file, json.dumps({"version": "v1", "mig-configs": {"x": entries}}).encode())
