@@ -75,7 +75,10 @@ def test_idle_instances_stay_where_they_must_not_be_disturbed(make_node, play):
 def test_turning_mig_off(make_node, play):
     node = make_node("--board", "A100-80GB")
     play(node)
-    play(node, nvidia_mig_layout=[{"devices": "all", "mig_enabled": False}])
+    off = [{"devices": "all", "mig_enabled": False}]
+    assert "Set nvidia_mig_reset to true" in play(node, fails=True, nvidia_mig_layout=off)
+    assert node.held() == [HELD]
+    play(node, nvidia_mig_layout=off, nvidia_mig_reset=True)
     assert node.held() == [[]]
 
 

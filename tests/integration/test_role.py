@@ -59,9 +59,9 @@ def test_twelve_steps(make_node, role):
         (LARGE, ["1g.10gb at 4", "4g.40gb at 0"]),
         (OFF, []),
     ):
-        assert role(node, layout, "--check")[0] == 1
+        assert role(node, layout, "--check", nvidia_mig_reset=True)[0] == 1
         assert node.held() == before
-        assert role(node, layout)[0] == 1
+        assert role(node, layout, nvidia_mig_reset=True)[0] == 1
         held = node.held()
         assert [[place.split(" at ", maxsplit=1)[0] for place in gpu] for gpu in held] == [
             [place.split(" at ", maxsplit=1)[0] for place in after]
@@ -124,7 +124,7 @@ def test_an_exported_layout_is_the_one_that_is_there(make_node, role, tmp_path):
     assert role(node, part="export", nvidia_mig_export_path=str(path))[0] == 0
 
     assert role(node, exported)[0] == 0
-    role(node, [dict(entry, mig_enabled=False, mig_devices=[]) for entry in exported])
+    role(node, [dict(entry, mig_enabled=False, mig_devices=[]) for entry in exported], nvidia_mig_reset=True)
     assert role(node, exported)[0] == 1
     assert [gpu["gpu_instances"] for gpu in json.loads(node.nvsim("show", "--json"))["gpus"]] == [
         gpu["gpu_instances"] for gpu in before
