@@ -19,7 +19,6 @@ from .._driver.errors import DriverError
 from .._mig import layout
 from .._mig.errors import BusyError, MigError
 from .._mig.planning import plan_node
-from .._mig.stages import bring
 from . import config, results
 
 if t.TYPE_CHECKING:
@@ -86,6 +85,8 @@ def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optiona
 
 def _bring(driver: Driver, wanted: Layout, disturb: bool, reset: bool, check_mode: bool) -> t.List[Result]:
     node = plan_node(driver, wanted, disturb)
-    if check_mode:
+    if check_mode or not any(plan.changes or plan.waiting for plan in node.plans):
         return [results.of_plan(plan) for plan in node.plans]
+    from .._mig.stages import bring  # large, and needed by few runs
+
     return [results.of_outcome(outcome) for outcome in bring(driver, node, reset)]
