@@ -19,7 +19,7 @@ from .._driver.errors import DriverError
 from .._mig import layout
 from .._mig.errors import BusyError, MigError
 from .._mig.planning import plan_node
-from . import config, results
+from . import results
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -76,6 +76,8 @@ def run(module: AnsibleModule) -> None:
 def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optional[str]) -> Layout:
     if config_file is None:
         return layout.parse(entries)
+    from . import config
+
     document = config.read(config_file)
     try:
         return layout.from_mig_parted(document, config_name)
