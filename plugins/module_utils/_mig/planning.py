@@ -12,7 +12,7 @@ import typing as t
 
 from . import words
 from .errors import BusyError, InfeasibleError, MigError
-from .plan import deferred_plan, plan
+from .unchanged import unchanged
 
 if t.TYPE_CHECKING:
     from .._driver.base import Driver
@@ -58,6 +58,8 @@ def plan_node(driver: Driver, layout: Layout, disturb: bool) -> NodePlan:
 def plan_gpu(gpu: Gpu, request: Request, disturb: bool) -> Plan:
     """The plan of one GPU. Raises MigError where there is none."""
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
+        from .plan import deferred_plan
+
         found = deferred_plan(gpu)
     else:
         found = _full_plan(gpu, request, disturb)
@@ -66,8 +68,14 @@ def plan_gpu(gpu: Gpu, request: Request, disturb: bool) -> Plan:
 
 
 def _full_plan(gpu: Gpu, request: Request, disturb: bool) -> Plan:
+    target = request.target(gpu.board)
+    found = unchanged(gpu, target)
+    if found is not None:
+        return found
+    from .plan import plan  # with its search the largest part of the engine that only changes need
+
     try:
-        return plan(gpu, request.target(gpu.board), disturb)
+        return plan(gpu, target, disturb)
     except InfeasibleError as error:
         raise InfeasibleError("%s, %s" % (request.where, error)) from None
 
