@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import typing as t
 
-from . import words
 from .errors import BusyError, InfeasibleError, MigError
 from .unchanged import unchanged
 
@@ -84,6 +83,8 @@ def _refuse_clients(gpu: Gpu, found: Plan) -> None:
     """A GPU that needs no reset for a mode change does not make one either while somebody uses it."""
     clients = [process for process in gpu.processes if process.gi_id is None]
     if found.set_mode is not None and gpu.resetless and clients:
+        from . import words
+
         raise BusyError(
             "%s: MIG mode cannot be switched %s while %s uses the GPU. Stop it and run again"
             % (gpu.label, "on" if found.set_mode else "off", words.processes(clients))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._mig import render, words
+from .._mig import render
 from .._mig.operations import DESTROY_CI, DESTROY_GI, SET_MODE, Operation
 from .._mig.profile import compute_name
 from . import describe
@@ -109,6 +109,8 @@ def merged(results: t.Sequence[Result], driver: str) -> Data:
 
 def _of_blocked(plan: Plan, blockers: t.Sequence[Process]) -> Result:
     """A mode change that only a reset makes, on a GPU in use: it can be asked for, and no more."""
+    from .._mig import words
+
     enabled = _enabled(plan)
     # With instances on the GPU it is not even asked for.
     asked = plan.set_mode is not None and not plan.gpu.instances
