@@ -27,7 +27,7 @@ def packed(tmp_path: Path) -> Path:
     archive = tmp_path / "payload.zip"
     with zipfile.ZipFile(archive, "w") as payload:
         for package in (PurePosixPath(PACKAGE), *(PurePosixPath(PACKAGE, part) for part in (*engine.PARTS, "_module"))):
-            for parent in (package, *package.parents[:-1]):
+            for parent in (package, *list(package.parents)[:-1]):
                 if str(parent / "__init__.py") not in payload.namelist():
                     payload.writestr(str(parent / "__init__.py"), "")
         for path in SOURCES:
