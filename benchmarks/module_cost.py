@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run of nvidia_mig costs where there is nothing to do, beside the smallest module there is.
+"""The processor time of a nvidia_mig run that changes nothing, compared to ansible.builtin.ping.
 
-Both are run as Ansible runs them on a node: the self-contained file that it would copy there.
+Both run as Ansible runs them on a node: the self-contained file that it would copy there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import nodes
@@ -27,27 +26,29 @@ LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}
 
 
 def measure() -> str:
-    with nodes.node("--gpus", "8", "--board", "A100-80GB") as path, tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        modules = {
-            "ansible.builtin.ping": packed(path, work, "ansible.builtin.ping", {}),
-            "gpufleet.node.nvidia_mig": packed(
-                path, work, "gpufleet.node.nvidia_mig", {"layout": LAYOUT, "lock_path": str(work / "lock")}
-            ),
-        }
-        paths = json.dumps({name: str(module) for name, module in modules.items()})
-        results = json.loads(nodes.on_node(path, "module_cost.py", [paths]))
-        parted = mig_parted(path, work)
-    base = results["ansible.builtin.ping"]["seconds"]
-    rows = [
-        [name, "%.3f" % one["seconds"], "%.2fx" % (one["seconds"] / base), "%.0f" % (one["peak_kib"] / 1024)]
-        for name, one in {**results, **parted}.items()
-    ]
-    note = "" if parted else "nvidia-mig-parted is not on PATH, so it was not measured."
+    rows = [row for gpus in (1, 8) for row in measured(gpus)]
+    note = "" if shutil.which("nvidia-mig-parted") else "nvidia-mig-parted is not on PATH, so it was not measured."
     return tables.table(
-        "Nothing to do on eight GPUs with seven instances each (median of %d runs)" % RUNS,
-        ["what", "seconds", "relative", "peak MiB"], rows, note,
+        "No change on GPUs with seven instances each (median of %d runs)" % RUNS,
+        ["what", "GPUs", "processor seconds", "relative", "peak MiB"], rows, note,
     )
+
+
+def measured(gpus: int) -> list[list[str]]:
+    with nodes.node("--gpus", str(gpus), "--board", "A100-80GB") as path, tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        options = {"layout": LAYOUT, "lock_path": str(work / "lock")}
+        commands = {
+            "ansible.builtin.ping": [sys.executable, str(packed(path, work, "ansible.builtin.ping", {}))],
+            "gpufleet.node.nvidia_mig": [sys.executable, str(packed(path, work, "gpufleet.node.nvidia_mig", options))],
+            **mig_parted(work),
+        }
+        results = json.loads(nodes.on_node(path, "module_cost.py", [json.dumps(commands)]))
+    base = results["ansible.builtin.ping"]["seconds"]
+    return [
+        [name, str(gpus), "%.3f" % one["seconds"], "%.2fx" % (one["seconds"] / base), "%.0f" % (one["peak_kib"] / 1024)]
+        for name, one in results.items()
+    ]
 
 
 def packed(node: Path, work: Path, module: str, arguments: dict) -> Path:
@@ -78,16 +79,14 @@ def packed(node: Path, work: Path, module: str, arguments: dict) -> Path:
 
 
 def run(command: list[str]) -> tuple[float, int]:
-    """Seconds and peak resident memory in KiB of one run."""
-    started = time.perf_counter()
+    """Processor seconds and peak resident memory in KiB of one run."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = process.stdout.read() if process.stdout else b""
     _pid, status, usage = os.wait4(process.pid, 0)
-    took = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError("%s ended with %d: %s" % (command, process.returncode, output.decode(errors="replace")))
-    return took, usage.ru_maxrss
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
 def repeated(commands: dict[str, list[str]]) -> dict[str, dict[str, float]]:
@@ -105,22 +104,16 @@ def repeated(commands: dict[str, list[str]]) -> dict[str, dict[str, float]]:
     }
 
 
-def mig_parted(node: Path, work: Path) -> dict[str, dict[str, float]]:
-    """The peer on the same node and layout, where it is installed."""
+def mig_parted(work: Path) -> dict[str, list[str]]:
+    """The peer with the same layout, where it is installed."""
     program = shutil.which("nvidia-mig-parted")
     if program is None:
         return {}
     config = work / "config.json"
     entry = {"devices": "all", "mig-enabled": True, "mig-devices": LAYOUT[0]["mig_devices"]}
     config.write_text(json.dumps({"version": "v1", "mig-configs": {"bench": [entry]}}))
-    command = [program, "apply", "-f", str(config), "-c", "bench"]
-    return json.loads(nodes.on_node(node, "module_cost.py", [json.dumps({"nvidia-mig-parted apply": command})]))
-
-
-def on_node(given: dict[str, str | list[str]]) -> dict[str, dict[str, float]]:
-    commands = {name: [sys.executable, what] if isinstance(what, str) else what for name, what in given.items()}
-    return repeated(commands)
+    return {"nvidia-mig-parted apply": [program, "apply", "-f", str(config), "-c", "bench"]}
 
 
 if __name__ == "__main__":
-    json.dump(on_node(json.loads(sys.argv[1])), sys.stdout)
+    json.dump(repeated(json.loads(sys.argv[1])), sys.stdout)

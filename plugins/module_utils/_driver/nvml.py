@@ -20,7 +20,6 @@ from .command import run as run_command
 from .errors import DriverError
 from .gate import Gate
 from .nvml_library import Library
-from .reset import reset
 
 _NO_INSTANCE = 0xFFFFFFFF
 _RESETLESS_FIELD = 184  # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
@@ -145,6 +144,8 @@ class NvmlDriver:
             self._library.call("nvmlComputeInstanceDestroy", handle, where=where)
 
     def reset(self, index: int) -> None:
+        from .reset import reset
+
         with self._gate.passing():
             self._handle(index)
             uuid = self._uuids[index]

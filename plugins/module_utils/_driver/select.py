@@ -15,13 +15,13 @@ from .command import Runner
 from .command import run as run_command
 from .errors import DriverError
 from .nvml import NvmlDriver
-from .smi import SmiDriver
 
 if t.TYPE_CHECKING:
     from .base import Driver
 
 AUTO = "auto"
-NAMES = (AUTO, NvmlDriver.name, SmiDriver.name)
+NVIDIA_SMI = "nvidia_smi"
+NAMES = (AUTO, NvmlDriver.name, NVIDIA_SMI)
 # With these there is no NVML to talk to; anything else nvidia-smi would run into as well.
 _UNAVAILABLE = (errors.LIBRARY_NOT_FOUND, errors.FUNCTION_NOT_FOUND)
 
@@ -31,8 +31,8 @@ def open_driver(choice: str = AUTO, run: Runner = run_command) -> Driver:
 
     Raises DriverError; if neither can be opened, with what both lack.
     """
-    if choice == SmiDriver.name:
-        return _opened(SmiDriver(run))
+    if choice == NVIDIA_SMI:
+        return _smi(run)
     try:
         return _opened(NvmlDriver(run))
     except DriverError as error:
@@ -40,11 +40,17 @@ def open_driver(choice: str = AUTO, run: Runner = run_command) -> Driver:
             raise
         first = error
     try:
-        return _opened(SmiDriver(run))
+        return _smi(run)
     except DriverError as second:
         raise DriverError(first.code, first.call, "%s; and %s" % (first.detail, second), first.remedy) from second
 
 
-def _opened(driver: t.Union[NvmlDriver, SmiDriver]) -> Driver:
+def _smi(run: Runner) -> Driver:
+    from .smi import SmiDriver  # large, and rarely used
+
+    return _opened(SmiDriver(run))
+
+
+def _opened(driver: Driver) -> Driver:
     driver.open()
     return driver

@@ -12,7 +12,6 @@ import typing as t
 
 from . import profile as names
 from .board import ci_places, offers_reduced, places_inside
-from .compute import pack
 from .errors import LayoutError
 from .keys import known_keys, plain_keys, short
 from .model import WHOLE, Board, Profile, Target, Wanted
@@ -92,6 +91,8 @@ def packed(within: int, slices: t.Iterable[int]) -> t.List[t.Tuple[int, ...]]:
     First fit, largest first. That is optimal here: the sizes inside 1g to 4g divide one
     another or leave single slices, and there is never room for two 7g.
     """
+    from .compute import pack  # only compute instances that are counted need it
+
     places = places_inside(within)
     bins: t.List[t.Tuple[int, ...]] = []
     for size in sorted(slices, reverse=True):

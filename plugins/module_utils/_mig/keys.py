@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import typing as t
 
@@ -34,6 +33,8 @@ def known_keys(value: t.Dict[str, object], known: t.Sequence[str], where: str) -
     """Raise LayoutError, with what was probably meant, if a key is none of the known ones."""
     for key in value:
         if key not in known:
+            import difflib  # only a refusal needs it
+
             close = difflib.get_close_matches(key, known, 1)
             raise LayoutError(
                 "%s has the unknown key %s%s: use %s"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import instances, mig_parted, selector
+from . import instances, selector
 from .errors import LayoutError
 from .keys import cut, known_keys, listed, plain_keys, short
 from .model import Board, Gpu, LostGpu, Target
@@ -166,6 +166,8 @@ def parse(data: object, origin: str = "") -> Layout:
 
 def from_mig_parted(data: object, name: t.Optional[str] = None) -> Layout:
     """Check one configuration of a mig-parted v1 document; without a name, the only one there is."""
+    from . import mig_parted  # no other layout needs it
+
     found, entries = mig_parted.configuration(data, name)
     return parse(entries, "configuration %s, " % cut(found))
 

@@ -141,7 +141,7 @@ def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
     for gi in destroyed:
         users = [process for process in gpu.processes if process.gi_id == gi.id]
         if users:
-            blocked.append("%s, used by %s" % (_gi_text(gpu, gi), _users(users)))
+            blocked.append("%s, used by %s" % (_gi_text(gpu, gi), words.processes(users)))
     for item in kept:
         lost = _busy_cis(gpu, item.instance).intersection(item.destroy)
         users = [
@@ -150,12 +150,12 @@ def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
             if process.gi_id == item.instance.id and (process.ci_id is None or process.ci_id in lost)
         ]
         if lost:
-            blocked.append("%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), _users(users)))
+            blocked.append("%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), words.processes(users)))
     if blocked:
         raise BusyError(
             "%s: the layout cannot be reached without destroying %s. "
             "Stop these processes, or ask for a layout that holds these instances where they are"
-            % (gpu.label, listed(blocked, "; and "))
+            % (gpu.label, listed(blocked, "; and ", 8))
         )
 
 
@@ -182,9 +182,3 @@ def _ci_text(item: Kept, ids: t.Container[int]) -> str:
         for ci in item.instance.compute_instances
         if ci.id in ids
     )
-
-
-def _users(processes: t.Iterable[Process]) -> str:
-    """A process that computes and draws is listed twice, and named once."""
-    known = sorted({(process.pid, process.name or "unknown") for process in processes})
-    return listed(["PID %d (%s)" % user for user in known], ", ", 16)

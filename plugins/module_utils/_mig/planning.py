@@ -16,7 +16,7 @@ from . import retry
 from .errors import BusyError, InfeasibleError, LayoutError, MigError
 from .keys import listed
 from .model import Gpu, LostGpu
-from .plan import deferred_plan, plan
+from .unchanged import unchanged
 
 if t.TYPE_CHECKING:
     from .._driver.base import Driver
@@ -85,9 +85,17 @@ def read_gpu(driver: Driver, index: int) -> t.Union[Gpu, LostGpu]:
 def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
     """The plan of one GPU. Raises MigError where there is none."""
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
+        from .plan import deferred_plan
+
         return deferred_plan(gpu, reset)
+    target = request.target(gpu.board)
+    found = unchanged(gpu, target)
+    if found is not None:
+        return found
+    from .plan import plan  # with its search the largest part of the engine that only changes need
+
     try:
-        return plan(gpu, request.target(gpu.board), disturb, reset)
+        return plan(gpu, target, disturb, reset)
     except InfeasibleError as error:
         raise InfeasibleError("%s, %s" % (request.where, error)) from None
 

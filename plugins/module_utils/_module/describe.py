@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import typing as t
 
-from .._mig import words
 from .._mig.profile import compute_name
 
 if t.TYPE_CHECKING:
@@ -72,7 +71,7 @@ def operation(gpu: Gpu, done: Operation) -> Data:
 
 def _existing(gpu: Gpu, instance: GpuInstance) -> Data:
     profile = _profile(gpu, instance.profile_id)
-    name = words.profile_name(gpu, instance.profile_id)
+    name = profile.name if profile else "profile %d" % instance.profile_id
     return gpu_instance(
         name,
         instance.placement,

@@ -12,7 +12,10 @@ was tested with the module, and costs one task in place of one for each file.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
+import pkgutil
 import shutil
 import sys
 import tempfile
@@ -55,17 +58,17 @@ def run(module: AnsibleModule) -> None:
 
 
 def sources() -> Files:
-    """The engine's files by their paths below the package, out of wherever Python has loaded them from."""
+    """The engine's files by their paths below the package, loaded or not: some are imported only where they are used."""
     files = {}
-    for name, module in sorted(sys.modules.items()):
-        spec = getattr(module, "__spec__", None)
-        below = name[len(_ROOT) + 1 :] if name.startswith(_ROOT + ".") else ""
-        if below.split(".")[0] not in PARTS or spec is None or spec.submodule_search_locations is not None:
-            continue
-        text = spec.loader.get_source(name)
-        if text is None:
-            raise RuntimeError("the source of %s is not there" % name)
-        files[below.replace(".", "/") + ".py"] = text.encode("utf-8")
+    for part in PARTS:
+        package = "%s.%s" % (_ROOT, part)
+        for found in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            name = "%s.%s" % (package, found.name)
+            spec: t.Any = importlib.util.find_spec(name)
+            text = spec.loader.get_source(name)
+            if text is None:
+                raise RuntimeError("the source of %s is missing" % name)
+            files["%s/%s.py" % (part, found.name)] = text.encode("utf-8")
     return files
 
 

@@ -19,8 +19,7 @@ from .._driver.errors import DriverError
 from .._mig import layout
 from .._mig.errors import BusyError, MigError
 from .._mig.planning import NodePlan, plan_node
-from .._mig.stages import converge_node
-from . import config, describe, results
+from . import describe, results
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -80,6 +79,8 @@ def run(module: AnsibleModule) -> None:
 def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optional[str]) -> Layout:
     if config_file is None:
         return layout.parse(entries)
+    from . import config
+
     document = config.read(config_file)
     try:
         return layout.from_mig_parted(document, config_name)
@@ -88,7 +89,9 @@ def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optiona
 
 
 def _converge(driver: Driver, node: NodePlan, reset: bool, check_mode: bool) -> t.List[Result]:
-    if check_mode:
+    if check_mode or not any(plan.changes or plan.blocked for plan in node.plans):
         return [results.of_plan(plan) for plan in node.plans]
+    from .._mig.stages import converge_node  # large, and needed by few runs
+
     outcomes = converge_node(driver, node.plans, node.replan, reset)
     return [results.of_outcome(outcome) for outcome in outcomes]

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import typing as t
 
-from .._mig import mode, render
+from .._mig import render
 from .._mig.profile import compute_name
 from . import describe
 
 if t.TYPE_CHECKING:
     from .._mig.converge import Outcome
     from .._mig.model import Gpu, Process
-    from .._mig.operations import Kept, Plan
+    from .._mig.operations import Blocked, Kept, Plan
     from .._mig.render import Row
 
 Data = t.Dict[str, t.Any]
@@ -66,8 +66,14 @@ def of_plan(plan: Plan) -> Result:
         operations=operations,
         before=render.row(gpu),
         after=render.row_after(plan),
-        notice=None if blocked is None else mode.notice(gpu, blocked),
+        notice=None if blocked is None else _notice(gpu, blocked),
     )
+
+
+def _notice(gpu: Gpu, blocked: Blocked) -> str:
+    from .._mig import mode
+
+    return mode.notice(gpu, blocked)
 
 
 def of_outcome(outcome: Outcome) -> Result:

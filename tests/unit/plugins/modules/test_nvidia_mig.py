@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
 import sys
 
 import hypothesis
@@ -732,3 +733,37 @@ def test_check_mode_leaves_no_lock_file(node, tmp_path):
     assert not os.path.exists(tmp_path / "lock")
     driver.run(on(MIXED))
     assert os.path.exists(tmp_path / "lock")
+
+
+# --- what a run that changes nothing costs
+
+NO_CHANGE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout
+from ansible_collections.gpufleet.node.plugins.module_utils._module import mig
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import FakeDriver, FakeGpu
+gpu = FakeGpu()
+for start in range(7):
+    gpu.add("1g.5gb", start)
+driver = FakeDriver(gpu)
+driver.open()
+wanted = layout.parse([{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.5gb": 7}}])
+node = mig.plan_node(driver, wanted, disturb=True, reset=False)
+[result] = mig._converge(driver, node, reset=False, check_mode=False)
+assert not driver.writes and not result.gpu["changed"], result
+print(" ".join(name.rpartition(".")[2] for name in sys.modules if ".module_utils._" in name))
+"""
+
+
+def test_a_run_that_changes_nothing_loads_only_what_it_needs():
+    """A module's files are compiled on every run: Python cannot cache them."""
+    root = nvidia_mig.__file__.split("/ansible_collections/")[0]
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-c", NO_CHANGE, root], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout.split()
+    assert {"mig", "nvml", "layout", "results"} <= set(loaded)
+    needless = {"smi", "smi_log", "smi_tables", "config", "mig_parted"}  # other inputs
+    needless |= {"plan", "solve", "explain", "compute"}  # planning a change
+    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "words"}  # making and describing it
+    assert needless.isdisjoint(loaded)

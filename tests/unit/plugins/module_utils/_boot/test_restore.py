@@ -359,7 +359,8 @@ with restore._limited(0.05, Report()):
 
 def test_when_the_time_is_up_the_process_ends():
     started = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", HANG], stdout=subprocess.PIPE, check=False, env=dict(os.environ))
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    done = subprocess.run([sys.executable, "-c", HANG], stdout=subprocess.PIPE, check=False, env=environment)
     assert time.monotonic() - started < 300
     assert done.returncode == restore.NOT_AS_WANTED
     assert b"Not done after 0.05 seconds" in done.stdout

@@ -12,6 +12,7 @@ import typing as t
 from collections import Counter
 
 import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import Outcome
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, DisturbError, InfeasibleError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     WHOLE,
@@ -26,6 +27,8 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.unchanged import unchanged
+from ansible_collections.gpufleet.node.plugins.module_utils._module import results
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +119,21 @@ def targets(draw: t.Any, on: Board) -> Target:
 def cases(draw: t.Any, busy: bool = True) -> t.Tuple[Gpu, Target]:
     state = draw(gpus(busy))
     return state, draw(targets(state.board))
+
+
+@st.composite
+def matching(draw: t.Any) -> t.Tuple[Gpu, Target]:
+    """A GPU and the layout that it holds, some of it pinned, or a part of that layout."""
+    state = draw(gpus())
+    profiles = {profile.id: profile for profile in state.board.profiles}
+    wanted = []
+    for gi in state.instances:
+        slices = tuple(sorted((ci.slices for ci in gi.compute_instances), reverse=True))
+        start = gi.placement.start if draw(st.booleans()) else None
+        whole = slices == (profiles[gi.profile_id].slices,)
+        wanted.append(Wanted(profiles[gi.profile_id], start, WHOLE if whole else slices))
+    kept = draw(st.integers(max(0, len(wanted) - 1), len(wanted)))
+    return state, Target(True, tuple(draw(st.permutations(wanted[:kept]))))
 
 
 def same(left: Plan, right: Plan) -> bool:
@@ -310,3 +328,22 @@ def ids(on: Board, text: str) -> t.Counter[int]:
     known = {profile.name: profile.id for profile in on.profiles}
     pairs = [item.split(": ") for item in text.split(", ") if item]
     return Counter({known[name]: int(count) for name, count in pairs})
+
+
+@given(st.one_of(matching(), cases()), st.sampled_from([(True, True), (True, False), (False, False)]))
+@settings(max_examples=600, deadline=None)
+def test_a_gpu_that_needs_no_search_is_recognised(case: t.Tuple[Gpu, Target], mode: t.Tuple[bool, bool]) -> None:
+    """Exactly then, with the planner's own plan, and with the result that converging would return."""
+    state, target = case
+    state = state._replace(mode_current=mode[0], mode_pending=mode[1])
+    found = unchanged(state, target)
+    try:
+        planned: t.Optional[Plan] = plan(state, target)
+    except BusyError:
+        planned = None
+    if planned is None or planned.changes or planned.blocked:
+        assert found is None
+        return
+    assert found == planned
+    outcome = Outcome(state, state, found)
+    assert results.merged([results.of_plan(found)], "nvml") == results.merged([results.of_outcome(outcome)], "nvml")

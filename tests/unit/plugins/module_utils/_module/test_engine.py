@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The engine's files are complete, also where Ansible has packed them and Python has not loaded them yet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import typing as t
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.module_utils._module import engine
+
+PLUGINS = Path(__file__).resolve().parents[5] / "plugins"
+PACKAGE = "ansible_collections/gpufleet/node/plugins/module_utils"
+SOURCES = sorted(path for part in (*engine.PARTS, "_module") for path in (PLUGINS / "module_utils" / part).glob("*.py"))
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    """The collection's files as Ansible packs them into a module: in an archive, each package with an __init__."""
+    archive = tmp_path / "payload.zip"
+    with zipfile.ZipFile(archive, "w") as payload:
+        for package in (PurePosixPath(PACKAGE), *(PurePosixPath(PACKAGE, part) for part in (*engine.PARTS, "_module"))):
+            for parent in (package, *list(package.parents)[:-1]):
+                if str(parent / "__init__.py") not in payload.namelist():
+                    payload.writestr(str(parent / "__init__.py"), "")
+        for path in SOURCES:
+            payload.write(path, "%s/%s" % (PACKAGE, path.relative_to(PLUGINS / "module_utils")))
+    return archive
+
+
+def test_all_files_of_the_archive_are_installed_whatever_is_loaded(packed: Path) -> None:
+    script = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from ansible_collections.gpufleet.node.plugins.module_utils._module import engine\n"
+        "print(json.dumps({name: text.decode() for name, text in engine.sources().items()}))"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-I", "-c", script, packed], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    found: t.Dict[str, str] = json.loads(printed)
+    wanted = {path for path in SOURCES if path.parent.name in engine.PARTS}
+    assert found == {"%s/%s" % (path.parent.name, path.name): path.read_text() for path in wanted}
