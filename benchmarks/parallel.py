@@ -31,12 +31,12 @@ def measure() -> str:
 
 def on_node(way: str) -> float:
     """Runs on the node; the seconds that converging took."""
-    from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+    from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 
-    driver = NvmlDriver()
+    driver = NvmlBackend()
     driver.open()
     if way == "mode":
         for index in range(driver.count()):

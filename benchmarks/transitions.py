@@ -79,12 +79,12 @@ def on_node() -> dict:
     for every pair; every SAMPLE-th is carried out too, and must cost what it says.
     """
     import planner_speed
-    from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+    from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Target
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import Plan, plan
 
-    driver = NvmlDriver()
+    driver = NvmlBackend()
     driver.open()
     driver.set_mode(0, True)
 

@@ -79,12 +79,12 @@ def on_node() -> dict[str, Counter[str]]:
 
 
 def ours(layout: Layout) -> None:
-    from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+    from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout as layouts
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.planning import plan_node
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.stages import converge_node
 
-    driver = NvmlDriver()
+    driver = NvmlBackend()
     driver.open()
     desired = layouts.parse([{"devices": "all", "mig_enabled": True, "mig_devices": layout}])
     node = plan_node(driver, desired, disturb=True, reset=False)
@@ -103,9 +103,9 @@ def apply_with(program: str, directory: Path, layout: Layout) -> None:
 
 def held() -> Layout:
     """The layout that the GPU holds. GPU instances without their whole compute instance count as none of it."""
-    from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+    from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 
-    driver = NvmlDriver()
+    driver = NvmlBackend()
     driver.open()
     gpu = driver.read(0)
     driver.close()

@@ -137,7 +137,7 @@ options:
       - Seconds to wait while another run holds O(lock_path). After that the module fails, naming that run.
     type: int
     default: 120
-  driver:
+  backend:
     description:
       - How to reach the GPUs.
       - V(nvml) uses NVML through the Python package C(nvidia-ml-py) on the node.
@@ -216,7 +216,7 @@ EXAMPLES = r"""
 - name: Reach the GPUs through nvidia-smi, and do not wait for another run
   gpufleet.node.nvidia_mig:
     layout: "{{ nvidia_mig_layout }}"
-    driver: nvidia_smi
+    backend: nvidia_smi
     lock_path: /run/mig.lock
     lock_wait: 0
 """
@@ -398,7 +398,7 @@ busy:
   returned: on failure for that reason
   type: bool
   sample: true
-driver:
+backend:
   description: How the GPUs were reached. V(nvml) or V(nvidia_smi).
   returned: always, also on failure once the plan is made
   type: str

@@ -27,7 +27,7 @@ LAYOUT = [
     {"devices": 1, "mig_enabled": True, "mig_devices": [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"]}]},
 ]
 HELD = [["1g.10gb", "1g.10gb", "3g.40gb"], ["3g.40gb"]]
-DRIVERS = ["nvml", "nvidia_smi"]
+BACKENDS = ["nvml", "nvidia_smi"]
 
 
 class Node:
@@ -93,27 +93,27 @@ def fixture_workload() -> t.Iterator[str]:
         process.kill()
 
 
-def need(driver: str) -> None:
-    if driver == "nvidia_smi" and not list((TOP / ".cache" / "nvidia-smi").glob("*/nvidia-smi")):
+def need(backend: str) -> None:
+    if backend == "nvidia_smi" and not list((TOP / ".cache" / "nvidia-smi").glob("*/nvidia-smi")):
         pytest.skip("nvidia-smi is not here: run scripts/fetch-nvidia-smi")
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("board", "keeps_mode"), [("A100-80GB", True), ("H100-80GB", False)])
-def test_the_layout_comes_back_after_a_reboot(make_node, board, keeps_mode, driver):
-    need(driver)
+def test_the_layout_comes_back_after_a_reboot(make_node, board, keeps_mode, backend):
+    need(backend)
     node = make_node("--board", board, "--gpus", "2")
-    assert node.boot(driver=driver)[0] == 0
+    assert node.boot(backend=backend)[0] == 0
     before = node.uuids()
 
     node.nvsim("reboot")
     assert (node.held(), node.modes()) == ([[], []], [keeps_mode, keeps_mode])
-    status, said = node.boot(driver=driver)
+    status, said = node.boot(backend=backend)
     assert (status, node.held()) == (0, HELD)
     assert node.uuids() == before
     assert len(re.findall(r"^GPU [01] GPU-\w{4}\.\.\. .*\|3g\.40gb.*\|  restored$", said, re.MULTILINE)) == 2
 
-    status, said = node.boot(driver=driver)
+    status, said = node.boot(backend=backend)
     assert (status, said.count("as wanted already\n"), len(said.splitlines())) == (0, 2, 2)
 
 
@@ -139,7 +139,7 @@ def test_without_the_kernel_module_the_node_is_left_as_it_is(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     for function in ("nvmlInit_v2", "nvmlInitWithFlags"):
         node.nvsim("fault", function, "--always", "--code", "DRIVER_NOT_LOADED")
-    status, said = node.boot(driver="nvml")
+    status, said = node.boot(backend="nvml")
     assert status == 3
     assert "The NVIDIA driver is not up, so the GPUs are left as they are: " in said
     assert "DRIVER_NOT_LOADED" in said
@@ -150,7 +150,7 @@ def test_a_kernel_module_that_is_loaded_late_is_waited_for(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     for number in ("1", "2"):
         node.nvsim("fault", "nvmlInitWithFlags", "--nth", number, "--code", "DRIVER_NOT_LOADED")
-    status, said = node.boot(driver="nvml", driver_wait=300)
+    status, said = node.boot(backend="nvml", driver_wait=300)
     assert (status, node.held()) == (0, HELD)
     assert said.startswith("Waiting up to 300 seconds for the NVIDIA driver: ")
 
@@ -185,7 +185,7 @@ def test_another_run_has_the_lock(make_node):
 def test_a_driver_that_does_not_answer_does_not_hold_up_the_boot(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     node.nvsim("latency", "--write", "--ms", "600000")
-    status, said = node.boot(driver="nvml", time_limit=1)
+    status, said = node.boot(backend="nvml", time_limit=1)
     assert status == 1
     assert "Not done after 1 seconds: the driver or a GPU does not answer" in said
     node.nvsim("latency", "--clear")
@@ -211,7 +211,7 @@ def test_a_node_that_lost_a_gpu_restores_the_others(tmp_path, make_node):
 def test_a_lost_gpu_costs_only_itself(make_node):
     node = make_node("--board", "A100-80GB:8")
     node.nvsim("fault", "nvmlDeviceGetHandleByIndex_v2", "--nth", "5", "--code", "GPU_IS_LOST")  # of one, once
-    status, said = node.boot(driver="nvml", layout=LAYOUT[:1])
+    status, said = node.boot(backend="nvml", layout=LAYOUT[:1])
     assert (status, sorted(node.held())) == (1, [[]] + [HELD[0]] * 7)
     assert re.search(r"^GPU \d cannot be read, and is left as it is: .*GPU_IS_LOST.* \(GPU-", said, re.MULTILINE)
 
@@ -222,7 +222,7 @@ def test_a_gpu_that_hangs_while_it_is_read_costs_only_itself(make_node):
     node.nvsim("latency", "nvmlGpuInstanceGetInfo", "--ms", "600000")  # only GPU 0 has an instance
     before = node.held()
     layout = [LAYOUT[0], {"devices": [1, 2], "mig_enabled": True, "mig_devices": {}}]
-    status, said = node.boot(driver="nvml", layout=layout, time_limit=20)
+    status, said = node.boot(backend="nvml", layout=layout, time_limit=20)
     assert (status, node.held(), node.modes()) == (1, before, [True, True, True])
     assert re.search(r"^GPU 0 cannot be read, and is left as it is: .*TIMEOUT \(no answer after ", said, re.MULTILINE)
     assert (said.count("|  restored\n"), len(said.splitlines())) == (2, 3)
@@ -232,7 +232,7 @@ def test_a_gpu_that_hangs_while_it_is_converged_costs_only_itself(make_node):
     node = make_node("--board", "A100-80GB:2")
     assert node.boot(layout=[{"devices": 1, "mig_enabled": True, "mig_devices": {}}])[0] == 0
     node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has its mode
-    status, said = node.boot(driver="nvml", layout=LAYOUT[:1], time_limit=10)
+    status, said = node.boot(backend="nvml", layout=LAYOUT[:1], time_limit=10)
     assert (status, node.held()) == (1, [[], HELD[0]])
     assert re.search(r"^GPU 0 \(GPU-.* does not answer, and may be half-way to its layout$", said, re.MULTILINE)
     assert said.count("|  restored\n") == 1

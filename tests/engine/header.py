@@ -9,7 +9,7 @@ UNINITIALIZED and UNKNOWN can come from any of them and are added to every set.
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors as e
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes as e
 
 INSUFFICIENT_POWER, IRQ_ISSUE = 8, 11
 

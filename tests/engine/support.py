@@ -20,9 +20,9 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import Outcome
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
@@ -96,13 +96,13 @@ class Simulated(Node):
         other.clear_trace()
         return other
 
-    def nvml(self, uid: int = 0) -> NvmlDriver:
+    def nvml(self, uid: int = 0) -> NvmlBackend:
         """NVML; a reset is done on the node and answered as nvidia-smi answers it."""
         self.use(uid)
-        return NvmlDriver(self._reset)
+        return NvmlBackend(self._reset)
 
-    def nvidia_smi(self, version: str, uid: int = 0) -> SmiDriver:
-        return SmiDriver(self.runner(version, uid))
+    def nvidia_smi(self, version: str, uid: int = 0) -> SmiBackend:
+        return SmiBackend(self.runner(version, uid))
 
     def runner(self, version: str, uid: int = 0) -> t.Callable[[t.Sequence[str]], Result]:
         command, environment = smi(version), dict(self.environment(uid), LC_ALL="C")
@@ -165,7 +165,7 @@ def template(
     return node
 
 
-def _build(nvml: NvmlDriver, index: int, layout: Layout) -> None:
+def _build(nvml: NvmlBackend, index: int, layout: Layout) -> None:
     if layout.mode:
         assert nvml.set_mode(index, True) == 0
     board = nvml.read(index).board

@@ -20,11 +20,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.restore import differences
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.rollback import differences
 
 from .header import ALLOWED, WRITES, codes
 from .support import Simulated, essence, holds, run
@@ -41,7 +41,7 @@ class Fault(t.NamedTuple):
 
     def __str__(self) -> str:
         return "%s of call %d of %s (%s%s)" % (
-            errors.NAMES.get(self.code, self.code),
+            codes.NAMES.get(self.code, self.code),
             self.nth,
             self.function,
             self.action,
@@ -49,7 +49,7 @@ class Fault(t.NamedTuple):
         )
 
 
-TRANSIENT = (errors.UNKNOWN, errors.TIMEOUT, errors.IN_USE, errors.INSUFFICIENT_RESOURCES)
+TRANSIENT = (codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES)
 START = ("nvmlInitWithFlags", "nvmlShutdown", "nvmlDeviceGetCount_v2")
 
 Drivers = t.Callable[[Simulated], t.Any]
@@ -96,7 +96,7 @@ def problems(
         outcomes = run(drivers(case), transition.wanted, transition.reset)
         said = [outcome.error for outcome in outcomes]
         pending = any(outcome.reset_required or outcome.reboot_required for outcome in outcomes)
-    except (DriverError, MigError) as error:
+    except (BackendError, MigError) as error:
         said = [str(error)]
         outcomes = ()
     case.clear_faults()
@@ -185,7 +185,7 @@ def lasting_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
     """A function that writes works no more, from some call on."""
     for function, nth in numbered(calls):
         if function in WRITES:
-            yield Fault(function, nth, errors.UNKNOWN, "return", always=True)
+            yield Fault(function, nth, codes.UNKNOWN, "return", always=True)
 
 
 @pytest.mark.parametrize("transition", TRANSITIONS, ids=str)
@@ -207,9 +207,9 @@ def representative_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
             for code in codes(function):
                 yield Fault(function, nth, code, "return", passes=code in TRANSIENT)
             for action in ("return-after", "kill-during", "kill-after"):
-                yield Fault(function, nth, errors.UNKNOWN, action, passes=True)
+                yield Fault(function, nth, codes.UNKNOWN, action, passes=True)
         elif nth in (1, counts[function] // 2, counts[function]):
-            yield Fault(function, nth, errors.UNKNOWN, "return")
+            yield Fault(function, nth, codes.UNKNOWN, "return")
 
 
 # Each nvidia-smi with transitions that differ in what they do; every one takes a thousand processes and more.

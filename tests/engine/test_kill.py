@@ -11,7 +11,7 @@ import signal
 import typing as t
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 
 from .support import Simulated, holds, run
 from .transitions import BY_NAME, PAIR, TRANSITIONS, Transition
@@ -86,7 +86,7 @@ def test_killed_after_every_command_that_writes(templates, cases, version, name)
                     os.kill(os.getpid(), signal.SIGKILL)
             return result
 
-        return run(SmiDriver(runner), transition.wanted, transition.reset)
+        return run(SmiBackend(runner), transition.wanted, transition.reset)
 
     killed = kill_everywhere(
         cases, transition.node(templates), transition, victim, lambda case: case.nvidia_smi(version)

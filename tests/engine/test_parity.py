@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
 
 from .support import EMPTY, OFF, SMI_VERSIONS, Simulated, gi, on, template
@@ -87,7 +87,7 @@ def test_without_mig_mode_they_differ_in_profiles_alone(templates, cases, both, 
 def test_pending_modes_read_the_same(templates, cases, both, version):
     node = template(templates, ("A100-SXM4-40GB",), (OFF,), version, "reset").copy(cases / "node")
     nvml, smi = both(node, version)
-    assert smi.set_mode(0, True) == errors.RESET_REQUIRED == nvml.set_mode(0, True)
+    assert smi.set_mode(0, True) == codes.RESET_REQUIRED == nvml.set_mode(0, True)
     for driver in (nvml, smi):
         assert (driver.read(0).mode_current, driver.read(0).mode_pending) == (False, True)
     smi.reset(0)
@@ -96,7 +96,7 @@ def test_pending_modes_read_the_same(templates, cases, both, version):
 
 
 def refusal(work, *args):
-    with pytest.raises(DriverError) as error:
+    with pytest.raises(BackendError) as error:
         work(*args)
     return error.value
 
@@ -111,23 +111,23 @@ def test_they_refuse_with_the_same_codes(templates, cases, both, version):
     small = next(profile for profile in gpu.board.profiles if profile.slices == 1)
     taken = next(place for place in small.placements if place.overlaps(busy.placement))
     for code, call, args in (
-        (errors.IN_USE, "destroy_compute_instance", (0, busy.id, ci.id)),
-        (errors.IN_USE, "destroy_gpu_instance", (0, busy.id)),
-        (errors.INSUFFICIENT_RESOURCES, "create_gpu_instance", (0, small.id, taken)),
-        (errors.INVALID_ARGUMENT, "create_gpu_instance", (0, 99, taken)),
-        (errors.INSUFFICIENT_RESOURCES, "create_compute_instance", (0, busy.id, ci.profile_id, ci.placement.start)),
-        (errors.NOT_FOUND, "destroy_gpu_instance", (0, 99)),
-        (errors.NOT_FOUND, "destroy_compute_instance", (0, busy.id, 7)),
-        (errors.NOT_SUPPORTED, "set_mode", (1, True)),
+        (codes.IN_USE, "destroy_compute_instance", (0, busy.id, ci.id)),
+        (codes.IN_USE, "destroy_gpu_instance", (0, busy.id)),
+        (codes.INSUFFICIENT_RESOURCES, "create_gpu_instance", (0, small.id, taken)),
+        (codes.INVALID_ARGUMENT, "create_gpu_instance", (0, 99, taken)),
+        (codes.INSUFFICIENT_RESOURCES, "create_compute_instance", (0, busy.id, ci.profile_id, ci.placement.start)),
+        (codes.NOT_FOUND, "destroy_gpu_instance", (0, 99)),
+        (codes.NOT_FOUND, "destroy_compute_instance", (0, busy.id, 7)),
+        (codes.NOT_SUPPORTED, "set_mode", (1, True)),
     ):
         codes = [refusal(getattr(driver, call), *args).code for driver in (nvml, smi)]
         assert codes == [code, code], call
-    assert refusal(smi.reset, 0).code == errors.IN_USE
+    assert refusal(smi.reset, 0).code == codes.IN_USE
 
 
 def test_without_root_both_say_how_to_get_it(templates, cases, both, version):
     node = template(templates, ("A100-SXM4-40GB",), (FULL["A100-SXM4-40GB"],), version).copy(cases / "node")
     for driver in both(node, version, uid=1000):
         error = refusal(driver.read, 0)
-        assert error.code == errors.NO_PERMISSION and "become: true" in str(error)
+        assert error.code == codes.NO_PERMISSION and "become: true" in str(error)
         assert driver.identify(0).mode_current

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
@@ -94,8 +94,8 @@ def test_it_can_be_desired(node, driver):
 
 def test_a_failure_restores_the_small_one(node):
     before = node.read()
-    node.fault("nvmlGpuInstanceCreateComputeInstanceWithPlacement", 1, errors.NO_PERMISSION)
-    node.fault("nvmlGpuInstanceCreateComputeInstance", 1, errors.NO_PERMISSION)
+    node.fault("nvmlGpuInstanceCreateComputeInstanceWithPlacement", 1, codes.NO_PERMISSION)
+    node.fault("nvmlGpuInstanceCreateComputeInstance", 1, codes.NO_PERMISSION)
     (outcome,) = run(node.nvml(), [LAYOUT])
     assert outcome.error is not None and outcome.restored
     assert [essence(gpu) for gpu in node.read()] == [essence(gpu) for gpu in before]

@@ -50,7 +50,7 @@ def test_check_apply_and_apply_again(make_node, play):
 
 def test_nvidia_smi_serves_as_well(make_node, play, nvidia_smi):
     node = make_node("--board", "A100-80GB")
-    assert recap(play(node, nvidia_mig_driver="nvidia_smi"))["failed"] == 0
+    assert recap(play(node, nvidia_mig_backend="nvidia_smi"))["failed"] == 0
     assert node.held() == [HELD]
 
 
@@ -86,7 +86,7 @@ def test_turning_mig_off(make_node, play):
     "variables, words",
     [
         ({"nvidia_mig_layout": None}, "nvidia_mig_layout"),
-        ({"nvidia_mig_driver": "dcgm"}, "value of nvidia_mig_driver must be one of: auto, nvml, nvidia_smi"),
+        ({"nvidia_mig_backend": "dcgm"}, "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi"),
     ],
 )
 def test_wrong_inputs_are_refused_before_anything_is_done(make_node, play, variables, words):

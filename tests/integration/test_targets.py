@@ -23,14 +23,14 @@ A100 = ("--board", "A100-80GB")
 def fixture_run(make_node, tmp_path, workload):
     """Runs a scenario of a target on a new node."""
 
-    def run(target, scenario, *arguments, driver="nvml", environment=None, root=True, python=None):
+    def run(target, scenario, *arguments, backend="nvml", environment=None, root=True, python=None):
         node = make_node(*arguments)
         node.python = python or node.python
         variables = {
             "target": target,
             "target_path": str(HERE / "targets" / target),
             "scenario": scenario,
-            "driver": driver,
+            "backend": backend,
             "node": str(node.path),
             "node_environment": environment or {},
             "nvsim": str(NVSIM),
@@ -51,8 +51,8 @@ def fixture_without_pynvml(tmp_path):
     return {"PYTHONPATH": str(tmp_path / "python")}
 
 
-@pytest.fixture(name="driver", params=["nvml", "nvidia_smi"])
-def fixture_driver(request, nvidia_smi):
+@pytest.fixture(name="backend", params=["nvml", "nvidia_smi"])
+def fixture_backend(request, nvidia_smi):
     return request.param
 
 
@@ -64,8 +64,8 @@ def fixture_driver(request, nvidia_smi):
         ("mode_reset", (*A100, "--gpus", "2", "--activation", "reset")),
     ],
 )
-def test_nvidia_mig(run, driver, scenario, node):
-    run("nvidia_mig", scenario, *node, driver=driver)
+def test_nvidia_mig(run, backend, scenario, node):
+    run("nvidia_mig", scenario, *node, backend=backend)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_nvidia_mig_on_the_oldest_python_here(run, nvidia_smi):
     """As on an old node: without pynvml."""
     listed = subprocess.run([HERE.parents[1] / "scripts" / "interpreters"], stdout=subprocess.PIPE, text=True, check=True)
     oldest = listed.stdout.split()[1]
-    run("nvidia_mig", "busy", *A100, driver="nvidia_smi", python=oldest)
+    run("nvidia_mig", "busy", *A100, backend="nvidia_smi", python=oldest)
 
 
 def test_nvidia_mig_without_root(run):
@@ -97,7 +97,7 @@ def test_nvidia_mig_without_root(run):
 def test_facts_of_a_driver(run, nvidia_smi, without_pynvml, source):
     environment = without_pynvml if source == "nvidia_smi" else {}
     node = ("--board", "A100-80GB:1", "--board", "T4:1")
-    run("nvidia_driver_facts", "driver", *node, driver=source, environment=environment)
+    run("nvidia_driver_facts", "driver", *node, backend=source, environment=environment)
 
 
 def test_facts_of_a_node_with_no_way_to_its_driver(run, tmp_path, without_pynvml):

@@ -68,7 +68,7 @@ WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
     ({"gpu_node_boards": ["A100-40GB"]}, "has no profile 3g.40gb"),
     ({"nvidia_mig_layout": [{"devices": [1], "mig_enabled": False}]}, "index 1 matches no GPU"),
     ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
-    ({"nvidia_mig_driver": "dcgm"}, "value of nvidia_mig_driver must be one of: auto, nvml, nvidia_smi"),
+    ({"nvidia_mig_backend": "dcgm"}, "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi"),
     ({"gpu_node_hosts_entries": [{"address": "192.0.2.1"}]}, "missing required arguments: names"),
     ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: 'here' is no address"),
     ({"gpu_node_boards": None}, "gpu_node_boards"),

@@ -19,9 +19,9 @@ import os
 import stat
 import typing as t
 
-from .._driver.command import Runner
-from .._driver.command import run as run_command
-from .._driver.errors import DriverError
+from .._backend.command import Runner
+from .._backend.command import run as run_command
+from .._mig.backend import BackendError
 
 MINORS = "proc/driver/nvidia-caps/mig-minors"
 CONTROL = "proc/driver/nvidia/capabilities/mig"
@@ -63,7 +63,7 @@ def grant(group: str, capabilities: t.Sequence[str], root: str = "/", run: Runne
 
 
 def _make(device: str, control: str, run: Runner) -> None:
-    with contextlib.suppress(DriverError):
+    with contextlib.suppress(BackendError):
         run(["nvidia-modprobe", "-f", control])
     if not os.path.exists(device):
         raise AccessError("%s is missing, and nvidia-modprobe did not make it" % device)

@@ -21,9 +21,10 @@ import threading
 import time
 import typing as t
 
-from .._driver import errors, lock, select
-from .._driver.errors import DriverError
-from .._driver.remedies import remedy
+from .._backend import lock, select
+from .._mig import codes
+from .._mig.backend import BackendError
+from .._backend.remedies import remedy
 from .._mig import render
 from .._mig.errors import LayoutError, MigError
 from .._mig.model import Board, Gpu, LostGpu
@@ -33,7 +34,7 @@ from . import access, settings
 from .report import Report
 
 if t.TYPE_CHECKING:
-    from .._driver.base import Driver
+    from .._mig.backend import Backend
     from .._mig.converge import Outcome
     from .._mig.layout import Request
     from .._mig.operations import Plan
@@ -46,7 +47,7 @@ _POLL_SECONDS = 1.0
 # A GPU that is not read after this long, or after half of the time that is left, is left as it is.
 _READ_SECONDS = 60.0
 # No waiting mends these.
-_HOPELESS = (errors.NO_PERMISSION, errors.LIB_RM_VERSION_MISMATCH)
+_HOPELESS = (codes.NO_PERMISSION, codes.LIB_RM_VERSION_MISMATCH)
 _AGAIN = "Then run gpufleet-mig-restore, or restart gpufleet-mig-restore.service"
 
 
@@ -125,31 +126,31 @@ def _locked(wanted: Settings, check: bool, report: Report, limit: _Limit) -> int
 
 def _restore(wanted: Settings, check: bool, report: Report, limit: _Limit) -> int:
     try:
-        driver = _driver(wanted, report)
-    except DriverError as error:
+        backend = _open_backend(wanted, report)
+    except BackendError as error:
         report.error("The NVIDIA driver is not up, so the GPUs are left as they are: %s. %s" % (error, _AGAIN))
         return NO_DRIVER
     try:
         # First: a GPU that hangs must not keep the group from its access.
         granted = check or _grant(wanted, report)
-        good = _bring(driver, wanted, check, report, limit) and granted
-    except (MigError, DriverError) as error:
+        good = _bring(backend, wanted, check, report, limit) and granted
+    except (MigError, BackendError) as error:
         report.error("The GPUs are left as they are: %s" % error)
         good = False
     finally:
         if not limit.hanging:
-            driver.close()
+            backend.close()
     return AS_WANTED if good else NOT_AS_WANTED
 
 
-def _driver(wanted: Settings, report: Report) -> Driver:
-    """The driver, as soon as it answers and has GPUs. At boot, that may take it a while."""
+def _open_backend(wanted: Settings, report: Report) -> Backend:
+    """The backend, as soon as the driver answers and has GPUs. At boot, that may take it a while."""
     deadline = time.monotonic() + wanted.driver_wait
     told = False
     while True:
         try:
-            return _with_gpus(select.open_driver(wanted.driver))
-        except DriverError as error:
+            return _with_gpus(select.open_backend(wanted.backend))
+        except BackendError as error:
             if error.code in _HOPELESS or time.monotonic() >= deadline:
                 raise
             if not told:
@@ -158,22 +159,22 @@ def _driver(wanted: Settings, report: Report) -> Driver:
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 
-def _with_gpus(driver: Driver) -> Driver:
+def _with_gpus(backend: Backend) -> Backend:
     try:
-        if driver.count():
-            return driver
-    except DriverError:
-        driver.close()
+        if backend.count():
+            return backend
+    except BackendError:
+        backend.close()
         raise
-    driver.close()
-    raise DriverError(
-        errors.NOT_FOUND, "counting GPUs", "the driver knows no GPU", "Look at lspci and dmesg for what became of them"
+    backend.close()
+    raise BackendError(
+        codes.NOT_FOUND, "counting GPUs", "the driver knows no GPU", "Look at lspci and dmesg for what became of them"
     )
 
 
-def _bring(driver: Driver, wanted: Settings, check: bool, report: Report, limit: _Limit) -> bool:
+def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limit: _Limit) -> bool:
     """Plan and converge all GPUs that can be; whether all of the layout's are as wanted then."""
-    found = _read(driver, limit)
+    found = _read(backend, limit)
     gpus = [gpu for gpu in found if isinstance(gpu, Gpu)]
     lost = [gpu for gpu in found if isinstance(gpu, LostGpu)]
     missing = _missing(wanted, gpus, lost)
@@ -201,18 +202,18 @@ def _bring(driver: Driver, wanted: Settings, check: bool, report: Report, limit:
         checked = [_checked(plan, report) for plan in plans]  # all are told, whatever the first one is
         return all(checked) and good
     node = NodePlan(tuple(plans), requests, wanted.disturb, wanted.reset)
-    return _converged(driver, node, report, limit) and good
+    return _converged(backend, node, report, limit) and good
 
 
-def _read(driver: Driver, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
+def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
     """All GPUs that the driver counts, side by side: one that hangs does not keep the others from being read."""
-    number = driver.count()
-    driver.prefetch()
+    number = backend.count()
+    backend.prefetch()
     done: t.Dict[int, t.Union[Gpu, LostGpu]] = {}
 
     def read(index: int) -> None:
         try:
-            done[index] = read_gpu(driver, index)
+            done[index] = read_gpu(backend, index)
         except Exception as error:
             done[index] = LostGpu(index, error)
 
@@ -225,8 +226,8 @@ def _read(driver: Driver, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
         thread.join(max(0.0, end - time.monotonic()))
     found = dict(done)
     limit.hanging = len(found) < number
-    late = DriverError(
-        errors.TIMEOUT, "reading the GPU", "no answer after %.3g seconds" % seconds, remedy(errors.TIMEOUT)
+    late = BackendError(
+        codes.TIMEOUT, "reading the GPU", "no answer after %.3g seconds" % seconds, remedy(codes.TIMEOUT)
     )
     return [found.get(index, LostGpu(index, late)) for index in range(number)]
 
@@ -267,13 +268,13 @@ def _planned(
     return plans, unplanned
 
 
-def _converged(driver: Driver, node: NodePlan, report: Report, limit: _Limit) -> bool:
+def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) -> bool:
     """Whether all plans were carried out. If a GPU hangs, the limit ends the process when the others are done."""
     good: t.Dict[int, bool] = {}
 
     def run(plan: Plan) -> None:
         try:
-            (outcome,) = converge_node(driver, [plan], node.replan, node.reset)
+            (outcome,) = converge_node(backend, [plan], node.replan, node.reset)
             good[plan.gpu.index] = _done(outcome, report)
         except Exception as error:
             _tell(report.error, plan.gpu, "FAILED: internal error: %r" % error)

@@ -12,7 +12,7 @@ import json
 import threading
 import typing as t
 
-from .._driver import lock, select
+from .._backend import lock, select
 from .._mig import layout
 from .._mig.errors import LayoutError
 
@@ -31,7 +31,7 @@ class Settings(t.NamedTuple):
     layout: layout.Layout
     reset: bool = False
     disturb: bool = True
-    driver: str = select.AUTO
+    backend: str = select.AUTO
     driver_wait: float = 60
     lock_path: str = lock.DEFAULT_PATH
     lock_wait: float = 120
@@ -44,7 +44,7 @@ class Settings(t.NamedTuple):
 _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
     "reset": (bool,),
     "disturb": (bool,),
-    "driver": (str,),
+    "backend": (str,),
     "driver_wait": (int, float),
     "lock_path": (str,),
     "lock_wait": (int, float),
@@ -79,8 +79,8 @@ def parse(data: t.Any) -> Settings:
             raise ValueError("%s is %r" % (key, value))
     if not fields.get("time_limit", 1) > 0:
         raise ValueError("time_limit is %r, and must be more than 0" % fields["time_limit"])
-    if fields.get("driver", select.AUTO) not in select.NAMES:
-        raise ValueError("driver is %r, and must be one of %s" % (fields["driver"], ", ".join(select.NAMES)))
+    if fields.get("backend", select.AUTO) not in select.NAMES:
+        raise ValueError("backend is %r, and must be one of %s" % (fields["backend"], ", ".join(select.NAMES)))
     if "access_capabilities" in fields:
         fields["access_capabilities"] = tuple(fields["access_capabilities"])
     if "gpus" in fields:

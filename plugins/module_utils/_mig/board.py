@@ -118,7 +118,7 @@ def offers_reduced(board: Board, profile: Profile) -> bool:
     reduced kind, the 16 of a single slice. nvidia-smi calls the first 1g.20gb and the second 1c.1g.20gb.
     On an A100 a single slice always has 14: there is one kind, and both names mean it.
 
-    Only a GPU instance that exists lists its kinds, which ``_driver.boards.mark_reduced`` compares. Layouts
+    Only a GPU instance that exists lists its kinds, which ``_backend.boards.mark_reduced`` compares. Layouts
     and plans need the answer earlier and derive it from the GPU instance profiles: there are two kinds where
     another profile of the same slices has fewer multiprocessors. Some board files lack the
     multiprocessors (0). Those boards are newer than the A100, so their double memory profile has two kinds.

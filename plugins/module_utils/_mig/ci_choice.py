@@ -14,7 +14,7 @@ from .compute import pack
 from .model import ComputeInstance, Placement
 
 if t.TYPE_CHECKING:
-    from .._driver.base import CiProfile
+    from .backend import CiProfile
 
 
 class Choice(t.NamedTuple):

@@ -6,8 +6,7 @@
 
 """Carrying out plans: each GPU becomes what its plan says, or is put back to what it was.
 
-Works through the driver protocol and does no I/O of its own. Of the driver layer it knows
-the protocol and its one exception, nothing else.
+Works through the backend protocol and does no I/O of its own.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from __future__ import annotations
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from .._driver import errors as codes
-from .._driver.errors import DriverError
+from . import codes
+from .backend import BackendError
 from . import mode, words
 from .ci_choice import Choice, choose
 from .errors import MigError
 from .journal import Journal, Progress, Retry
 from .model import Gpu, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Blocked, Operation, Plan
-from .restore import Restored, differences, restore
+from .rollback import Restored, differences, restore
 from .verify import mismatch
 
 if t.TYPE_CHECKING:
-    from .._driver.base import Driver
+    from .backend import Backend
 
 _DESTROYING = (DESTROY_CI, DESTROY_GI)
 
@@ -59,7 +58,7 @@ class Outcome(t.NamedTuple):
 
 
 def converge(
-    driver: Driver, plans: t.Sequence[Plan], reset: bool = False, progress: t.Optional[Progress] = None
+    backend: Backend, plans: t.Sequence[Plan], reset: bool = False, progress: t.Optional[Progress] = None
 ) -> t.Tuple[Outcome, ...]:
     """Carry out all plans, GPUs side by side; outcomes in the order of the plans.
 
@@ -69,7 +68,7 @@ def converge(
     work = [plan for plan in plans if plan.changes or plan.blocked]
     if work:
         with ThreadPoolExecutor(max_workers=len(work)) as pool:
-            runs = pool.map(lambda plan: _Run(driver, plan, reset, progress).run(), work)
+            runs = pool.map(lambda plan: _Run(backend, plan, reset, progress).run(), work)
             outcomes = {outcome.before.index: outcome for outcome in runs}
     return tuple(outcomes.get(plan.gpu.index, Outcome(plan.gpu, plan.gpu, plan)) for plan in plans)
 
@@ -93,11 +92,11 @@ class _NotActive(Exception):
 class _Run:
     """One GPU's way from its plan to its outcome."""
 
-    def __init__(self, driver: Driver, plan: Plan, reset: bool, progress: t.Optional[Progress]) -> None:
+    def __init__(self, backend: Backend, plan: Plan, reset: bool, progress: t.Optional[Progress]) -> None:
         self._plan = plan
         self._reset_allowed = reset
         self._before = plan.gpu
-        self._journal = Journal(driver, plan.gpu, progress)
+        self._journal = Journal(backend, plan.gpu, progress)
         self._now: t.Optional[Operation] = None  # under way
         self._choices: t.Dict[Placement, t.List[Choice]] = {}
 
@@ -216,7 +215,7 @@ class _Run:
         """The change is pending: reset this one GPU."""
         try:
             self._journal.reset()
-        except DriverError as error:
+        except BackendError as error:
             if error.code in (codes.NOT_SUPPORTED, codes.RESET_TYPE_NOT_SUPPORTED):
                 raise _NotActive(mode.needs_reboot(enabled, "it cannot be reset (%s)" % error)) from error
             if error.code == codes.FUNCTION_NOT_FOUND:
@@ -232,7 +231,7 @@ class _Run:
         for _attempt in range(2):
             try:
                 wrong = mismatch(self._plan, self._journal.read())
-            except DriverError as error:
+            except BackendError as error:
                 raise _Unverified(str(error)) from error
             if wrong is None:
                 return
@@ -267,7 +266,7 @@ class _Run:
         restored = restore(self._journal, self._before, self._reset_allowed)
         clients = self._culprits(error, under_way, restored)
         parts = ["%s: %s" % (self._before.label, _what(error, under_way))]
-        if isinstance(error, DriverError) and error.code == codes.IN_USE:
+        if isinstance(error, BackendError) and error.code == codes.IN_USE:
             parts.append(_held_by(clients))
         parts.extend(_aftermath(restored))
         return self._outcome(
@@ -279,7 +278,7 @@ class _Run:
     ) -> t.Tuple[Process, ...]:
         if isinstance(error, _Failed):
             return error.clients
-        if isinstance(error, DriverError) and error.code == codes.IN_USE and restored.seen is not None:
+        if isinstance(error, BackendError) and error.code == codes.IN_USE and restored.seen is not None:
             if under_way is not None and under_way.kind in _DESTROYING:
                 return _users(restored.seen, under_way)
             return mode.whole_gpu_clients(restored.seen)
@@ -299,7 +298,7 @@ class _Unverified(Exception):
 def _what(error: Exception, under_way: t.Optional[Operation]) -> str:
     if isinstance(error, (MigError, _Failed)):
         return str(error)
-    text = str(error) if isinstance(error, DriverError) else "internal error: %r" % error
+    text = str(error) if isinstance(error, BackendError) else "internal error: %r" % error
     return "%s failed: %s" % (words.doing(under_way), text) if under_way is not None else text
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
-from .._driver import errors as codes
-from . import retry
+from . import codes, retry
 from .model import ComputeInstance, Gpu, GpuInstance, Placement, Profile
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
 
 if t.TYPE_CHECKING:
-    from .._driver.base import CiProfile, Driver
+    from .backend import Backend, CiProfile
 
 _T = t.TypeVar("_T")
 
@@ -31,15 +30,15 @@ class Retry(t.NamedTuple):
 
 
 class Journal:
-    """Makes writes through the driver, repeats those that fail in a way that can pass, and records them.
+    """Makes writes through the backend, repeats those that fail in a way that can pass, and records them.
 
     ``state`` is the GPU as the driver last reported it, or as the writes since then must have
     left it. ``attempted`` is where something was created or meant to be created: a call
     may fail after it took effect.
     """
 
-    def __init__(self, driver: Driver, gpu: Gpu, progress: t.Optional[Progress] = None) -> None:
-        self.driver = driver
+    def __init__(self, backend: Backend, gpu: Gpu, progress: t.Optional[Progress] = None) -> None:
+        self.backend = backend
         self.state = gpu
         self.performed: t.List[Operation] = []
         self.retries: t.List[Retry] = []
@@ -49,7 +48,7 @@ class Journal:
         self._profiles = {profile.id: profile for profile in gpu.board.profiles}
 
     def read(self) -> Gpu:
-        self.state = retry.read(lambda: self.driver.read(self.state.index))
+        self.state = retry.read(lambda: self.backend.read(self.state.index))
         return self.state
 
     def set_mode(self, enabled: bool) -> int:
@@ -61,7 +60,7 @@ class Journal:
             return codes.RESET_REQUIRED if now.mode_pending == enabled else None
 
         operation = Operation(SET_MODE, enabled=enabled)
-        status = self._write(operation, lambda: self.driver.set_mode(self.state.index, enabled), made)
+        status = self._write(operation, lambda: self.backend.set_mode(self.state.index, enabled), made)
         self._done(operation)
         return status
 
@@ -69,7 +68,7 @@ class Journal:
         """Reset the GPU, so that the pending mode becomes active."""
         operation = Operation(RESET)
         self._change(
-            operation, lambda: self.driver.reset(self.state.index), lambda now: now.mode_current == now.mode_pending
+            operation, lambda: self.backend.reset(self.state.index), lambda now: now.mode_current == now.mode_pending
         )
         self.state = self.state._replace(instances=())
         self._done(operation)
@@ -83,7 +82,7 @@ class Journal:
 
         gi_id = self._write(
             Operation(CREATE_GI, profile, placement),
-            lambda: self.driver.create_gpu_instance(self.state.index, profile.id, placement),
+            lambda: self.backend.create_gpu_instance(self.state.index, profile.id, placement),
             made,
         )
         created = GpuInstance(gi_id, profile.id, placement)
@@ -96,7 +95,7 @@ class Journal:
         operation = Operation(DESTROY_GI, self._profiles.get(instance.profile_id), instance.placement, instance.id)
         self._change(
             operation,
-            lambda: self.driver.destroy_gpu_instance(self.state.index, instance.id),
+            lambda: self.backend.destroy_gpu_instance(self.state.index, instance.id),
             lambda now: all(gi.id != instance.id for gi in now.instances),
         )
         self.state = self.state._replace(instances=self._without(instance.id))
@@ -120,7 +119,7 @@ class Journal:
 
         ci_id = self._write(
             operation,
-            lambda: self.driver.create_compute_instance(self.state.index, instance.id, profile.id, start),
+            lambda: self.backend.create_compute_instance(self.state.index, instance.id, profile.id, start),
             made,
         )
         size = dict(profile.placements).get(start) if start is not None else None
@@ -147,7 +146,7 @@ class Journal:
         )
         self._change(
             operation,
-            lambda: self.driver.destroy_compute_instance(self.state.index, instance.id, ci_id),
+            lambda: self.backend.destroy_compute_instance(self.state.index, instance.id, ci_id),
             lambda now: all(ci.id != ci_id for ci in _cis(now, instance.id)),
         )
         self._replace(instance.id, tuple(ci for ci in _cis(self.state, instance.id) if ci.id != ci_id))
@@ -155,7 +154,7 @@ class Journal:
 
     def compute_profiles(self, instance: GpuInstance) -> t.Tuple[CiProfile, ...]:
         """The compute instance profiles that a live GPU instance offers."""
-        return retry.read(lambda: self.driver.compute_profiles(self.state.index, instance.id))
+        return retry.read(lambda: self.backend.compute_profiles(self.state.index, instance.id))
 
     def instance(self, placement: Placement) -> GpuInstance:
         """The GPU instance that lies there now."""

@@ -6,7 +6,7 @@
 
 """Layouts: what one or more GPUs should look like, as people write it.
 
-``parse`` (or ``from_mig_parted``) checks everything that can be checked without a GPU,
+``parse`` checks everything that can be checked without a GPU,
 ``Layout.resolve`` finds the GPUs, ``Request.target`` the profiles of one GPU.
 """
 
@@ -16,7 +16,7 @@ import typing as t
 
 from . import instances, selector
 from .errors import LayoutError
-from .keys import cut, known_keys, listed, plain_keys, short
+from .keys import known_keys, listed, plain_keys, short
 from .model import Board, Gpu, LostGpu, Target
 
 _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
@@ -162,14 +162,6 @@ def parse(data: object, origin: str = "") -> Layout:
             "%sthe layout is empty: write at least one entry; to leave every GPU alone, apply no layout" % origin
         )
     return Layout(tuple(_entry(raw, "%sentry %d" % (origin, number)) for number, raw in enumerate(data, 1)))
-
-
-def from_mig_parted(data: object, name: t.Optional[str] = None) -> Layout:
-    """Check one configuration of a mig-parted v1 document; without a name, the only one there is."""
-    from . import mig_parted  # no other layout needs it
-
-    found, entries = mig_parted.configuration(data, name)
-    return parse(entries, "configuration %s, " % cut(found))
 
 
 def _mapping_remedy(data: t.Dict[object, object]) -> str:

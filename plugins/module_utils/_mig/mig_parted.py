@@ -21,6 +21,7 @@ from __future__ import annotations
 import difflib
 import typing as t
 
+from . import layout as layouts
 from .errors import LayoutError
 from .instances import packed
 from .keys import cut, known_keys, plain_keys, short
@@ -33,6 +34,12 @@ if t.TYPE_CHECKING:
 VERSION = "v1"
 _MOST_LISTED = 20  # names in a message
 _MOST_COMPARED = 1000  # names that are compared with a misspelled one
+
+
+def parse(data: object, name: t.Optional[str] = None) -> Layout:
+    """One configuration of a document as a layout; without a name, the only one there is. Raises LayoutError."""
+    found, entries = configuration(data, name)
+    return layouts.parse(entries, "configuration %s, " % cut(found))
 
 
 def configuration(data: object, name: t.Optional[str] = None) -> t.Tuple[str, object]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .._driver import errors as codes
-from .._driver.errors import DriverError
+from . import codes
+from .backend import BackendError
 from . import retry
 from .errors import BusyError, InfeasibleError, LayoutError, MigError
 from .keys import listed
@@ -19,7 +19,7 @@ from .model import Gpu, LostGpu
 from .unchanged import unchanged
 
 if t.TYPE_CHECKING:
-    from .._driver.base import Driver
+    from .backend import Backend
     from .layout import Layout, Request
     from .operations import Plan
 
@@ -38,14 +38,14 @@ class NodePlan(t.NamedTuple):
         return plan_gpu(gpu, self.requests[gpu.index], self.disturb, self.reset)
 
 
-def plan_node(driver: Driver, layout: Layout, disturb: bool, reset: bool) -> NodePlan:
+def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> NodePlan:
     """Reads all GPUs and plans those that the layout names.
 
     Raises MigError with what every GPU has against it; BusyError where processes are all that is in the way.
     A GPU that cannot be read is an error only where the layout covers it, or may.
     """
-    driver.prefetch()
-    found = [read_gpu(driver, index) for index in range(driver.count())]
+    backend.prefetch()
+    found = [read_gpu(backend, index) for index in range(backend.count())]
     gpus = [gpu for gpu in found if isinstance(gpu, Gpu)]
     lost = [gpu for gpu in found if isinstance(gpu, LostGpu)]
     if lost and not gpus:
@@ -69,16 +69,16 @@ def plan_node(driver: Driver, layout: Layout, disturb: bool, reset: bool) -> Nod
     return NodePlan(tuple(plans), requests, disturb, reset, tuple(lost))
 
 
-def read_gpu(driver: Driver, index: int) -> t.Union[Gpu, LostGpu]:
+def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:
     """The GPU, or why it cannot be read, with its identity where that can."""
     try:
-        return retry.read(lambda: driver.read(index))
-    except DriverError as error:
+        return retry.read(lambda: backend.read(index))
+    except BackendError as error:
         if error.code == codes.TIMEOUT:  # the next call would time out too
             return LostGpu(index, error)
         try:
-            return LostGpu(index, error, driver.identify(index))
-        except DriverError:
+            return LostGpu(index, error, backend.identify(index))
+        except BackendError:
             return LostGpu(index, error)
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import threading
 import typing as t
 
-from .._driver import errors as codes
-from .._driver.errors import DriverError
+from . import codes
+from .backend import BackendError
 
 # Seconds before each repetition; after the last one the failure counts.
 PAUSES: t.Tuple[float, ...] = (0.1, 0.3, 1.0)
@@ -24,11 +24,11 @@ _T = t.TypeVar("_T")
 
 
 def read(call: t.Callable[[], _T]) -> _T:
-    """The result of a call that changes nothing. Raises DriverError."""
+    """The result of a call that changes nothing. Raises BackendError."""
     for pause in PAUSES:
         try:
             return call()
-        except DriverError as error:
+        except BackendError as error:
             if error.code not in _PASSING_READ:
                 raise
         wait(pause)
@@ -36,21 +36,21 @@ def read(call: t.Callable[[], _T]) -> _T:
 
 
 def write(
-    call: t.Callable[[], _T], effect: t.Callable[[], t.Optional[_T]], repeated: t.Callable[[DriverError], None]
+    call: t.Callable[[], _T], effect: t.Callable[[], t.Optional[_T]], repeated: t.Callable[[BackendError], None]
 ) -> _T:
     """The result of a write.
 
     After a failure ``effect`` reads whether the write was made all the same, and returns its result, or None where it
-    was not; only then it is repeated, and ``repeated`` is called with the failure. Raises DriverError.
+    was not; only then it is repeated, and ``repeated`` is called with the failure. Raises BackendError.
     """
     pauses = iter(PAUSES)
     while True:
         try:
             return call()
-        except DriverError as error:
+        except BackendError as error:
             try:
                 made = effect()
-            except DriverError:
+            except BackendError:
                 raise error from None
             if made is not None:
                 return made

@@ -23,21 +23,21 @@ from .operations import Plan
 from .plan import plan
 
 if t.TYPE_CHECKING:
-    from .._driver.base import Driver
+    from .backend import Backend
     from .journal import Progress
 
 Replan = t.Callable[[Gpu], Plan]
 
 
 def converge_node(
-    driver: Driver, plans: t.Sequence[Plan], replan: Replan, reset: bool = False, progress: t.Optional[Progress] = None
+    backend: Backend, plans: t.Sequence[Plan], replan: Replan, reset: bool = False, progress: t.Optional[Progress] = None
 ) -> t.Tuple[Outcome, ...]:
     """Carry out the plans of a node; outcomes in the order of the plans.
 
     ``replan`` plans a GPU again once its MIG mode has changed, where its first plan ended there.
     """
     modes = [item for item in plans if item.mode_only]
-    switched = {outcome.before.index: outcome for outcome in converge(driver, modes, reset, progress)}
+    switched = {outcome.before.index: outcome for outcome in converge(backend, modes, reset, progress)}
     work: t.List[Plan] = []
     refused: t.Dict[int, str] = {}
     for item in plans:
@@ -51,10 +51,10 @@ def converge_node(
             except MigError as error:
                 refused[index] = str(error)
     if refused:
-        return _called_off(driver, plans, switched, refused, reset)
-    done = {outcome.before.index: outcome for outcome in converge(driver, work, reset, progress)}
+        return _called_off(backend, plans, switched, refused, reset)
+    done = {outcome.before.index: outcome for outcome in converge(backend, work, reset, progress)}
     failed = [done[index] for index in switched if index in done and done[index].error is not None]
-    back = _switch_off(driver, [outcome.after for outcome in failed if not outcome.after.instances], reset)
+    back = _switch_off(backend, [outcome.after for outcome in failed if not outcome.after.instances], reset)
     return tuple(_joined(switched.get(item.gpu.index), done.get(item.gpu.index), back) for item in plans)
 
 
@@ -62,20 +62,20 @@ def _active(first: Outcome) -> bool:
     return first.error is None and not first.reset_required and not first.reboot_required
 
 
-def _switch_off(driver: Driver, gpus: t.Sequence[Gpu], reset: bool) -> t.Dict[int, Outcome]:
+def _switch_off(backend: Backend, gpus: t.Sequence[Gpu], reset: bool) -> t.Dict[int, Outcome]:
     plans = [plan(gpu, Target(False), reset=reset) for gpu in gpus if gpu.mode_current]
-    return {outcome.before.index: outcome for outcome in converge(driver, plans, reset)}
+    return {outcome.before.index: outcome for outcome in converge(backend, plans, reset)}
 
 
 def _called_off(
-    driver: Driver,
+    backend: Backend,
     plans: t.Sequence[Plan],
     switched: t.Mapping[int, Outcome],
     refused: t.Mapping[int, str],
     reset: bool,
 ) -> t.Tuple[Outcome, ...]:
     """Some GPU's part of the layout is refused: nothing is partitioned, and the modes are switched off again."""
-    back = _switch_off(driver, [first.after for first in switched.values() if _active(first)], reset)
+    back = _switch_off(backend, [first.after for first in switched.values() if _active(first)], reset)
     outcomes = []
     for item in plans:
         index = item.gpu.index

@@ -33,7 +33,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     }
 }
 PACKAGE = "gpufleet_mig"
-PARTS = ("_mig", "_driver", "_boot")
+PARTS = ("_mig", "_backend", "_boot")
 _ROOT = restore.__name__.rsplit(".", 2)[0]  # the package that holds the parts, whatever it is called here
 
 Files = t.Dict[str, bytes]

@@ -14,16 +14,17 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from .._driver import errors, select
-from .._driver.base import Versions
-from .._driver.errors import DriverError
+from .._backend import select
+from .._mig import codes
+from .._mig.backend import Versions
+from .._mig.backend import BackendError
 from . import describe
 from .node import Node
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-    from .._driver.base import Driver
+    from .._mig.backend import Backend
     from .._mig.model import Gpu
     from .node import PciGpu, Run
 
@@ -31,12 +32,12 @@ Data = t.Dict[str, t.Any]
 
 
 def run(module: AnsibleModule) -> None:
-    module.exit_json(ansible_facts={"nvidia": gather(Node(_runner(module)), select.open_driver)})
+    module.exit_json(ansible_facts={"nvidia": gather(Node(_runner(module)), select.open_backend)})
 
 
-def gather(node: Node, open_driver: t.Callable[[], Driver]) -> Data:
+def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
     """Everything that can be known."""
-    source, versions, gpus, problem = _ask(open_driver)
+    source, versions, gpus, problem = _ask(open_backend)
     kernel = node.kernel_module()
     version = versions.driver
     if version is None and kernel.loaded is not None:
@@ -66,14 +67,14 @@ def gather(node: Node, open_driver: t.Callable[[], Driver]) -> Data:
 
 
 def _ask(
-    open_driver: t.Callable[[], Driver],
+    open_backend: t.Callable[[], Backend],
 ) -> t.Tuple[t.Optional[str], Versions, t.Optional[t.List[Data]], t.Optional[str]]:
-    """The driver's name, its versions and its GPUs, or why it cannot be queried."""
+    """The backend's name, its versions and its GPUs, or why it cannot be queried."""
     try:
-        with contextlib.closing(open_driver()) as driver:
-            driver.prefetch()
-            return driver.name, driver.versions(), [_read(driver, index) for index in range(driver.count())], None
-    except DriverError as error:
+        with contextlib.closing(open_backend()) as backend:
+            backend.prefetch()
+            return backend.name, backend.versions(), [_read(backend, index) for index in range(backend.count())], None
+    except BackendError as error:
         return None, Versions(), None, str(error)
 
 
@@ -99,18 +100,18 @@ def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]
     return listed + [_on_the_bus(gpu) for gpu in others if gpu not in candidates]
 
 
-def _read(driver: Driver, index: int) -> Data:
+def _read(backend: Backend, index: int) -> Data:
     """One GPU; of one that cannot be read, as by a user who is not root, what is known without its instances."""
     try:
-        gpu = driver.read(index)
+        gpu = backend.read(index)
         return _known(gpu, describe.instances(gpu))
-    except DriverError as error:
+    except BackendError as error:
         problem = str(error)
-        if error.code == errors.TIMEOUT:  # a retry would time out too
+        if error.code == codes.TIMEOUT:  # a retry would time out too
             return _gpu(index=index, problem=problem)
     try:
-        return dict(_known(driver.identify(index), None), problem=problem)
-    except DriverError:
+        return dict(_known(backend.identify(index), None), problem=problem)
+    except BackendError:
         return _gpu(index=index, problem=problem)
 
 

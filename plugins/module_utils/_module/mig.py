@@ -14,8 +14,8 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from .._driver import lock, select
-from .._driver.errors import DriverError
+from .._backend import lock, select
+from .._mig.backend import BackendError
 from .._mig import layout
 from .._mig.errors import BusyError, MigError
 from .._mig.planning import NodePlan, plan_node
@@ -24,7 +24,7 @@ from . import describe, results
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-    from .._driver.base import Driver
+    from .._mig.backend import Backend
     from .._mig.layout import Layout
     from .results import Result
 
@@ -37,7 +37,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "disturb": {"type": "bool", "default": True},
         "lock_path": {"type": "path", "default": lock.DEFAULT_PATH},
         "lock_wait": {"type": "int", "default": 120},
-        "driver": {"type": "str", "default": select.AUTO, "choices": list(select.NAMES)},
+        "backend": {"type": "str", "default": select.AUTO, "choices": list(select.NAMES)},
     },
     "mutually_exclusive": [("layout", "config_file")],
     "required_one_of": [("layout", "config_file")],
@@ -55,21 +55,21 @@ def run(module: AnsibleModule) -> None:
             create=not module.check_mode,
             command="Ansible module nvidia_mig",
             progress=module.warn,
-        ), contextlib.closing(select.open_driver(params["driver"])) as driver:
-            node = plan_node(driver, wanted, params["disturb"], params["reset"])
+        ), contextlib.closing(select.open_backend(params["backend"])) as backend:
+            node = plan_node(backend, wanted, params["disturb"], params["reset"])
             for lost in node.lost:
                 module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
-            found = _converge(driver, node, params["reset"], module.check_mode)
+            found = _converge(backend, node, params["reset"], module.check_mode)
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
     except BusyError as error:
         module.fail_json(msg=str(error), changed=False, busy=True, gpus=[describe.identity(gpu) for gpu in error.gpus])
-    except (MigError, DriverError) as error:
+    except (MigError, BackendError) as error:
         module.fail_json(msg=str(error), changed=False)
     for result in found:
         if result.notice is not None:
             module.warn(result.notice)
-    returned = results.merged(found, driver.name)
+    returned = results.merged(found, backend.name)
     failures = [result.error for result in found if result.error is not None]
     if failures:
         module.fail_json(msg="\n".join(failures), **returned)
@@ -79,19 +79,20 @@ def run(module: AnsibleModule) -> None:
 def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optional[str]) -> Layout:
     if config_file is None:
         return layout.parse(entries)
+    from .._mig import mig_parted
     from . import config
 
     document = config.read(config_file)
     try:
-        return layout.from_mig_parted(document, config_name)
+        return mig_parted.parse(document, config_name)
     except MigError as error:
         raise MigError("config_file %s: %s" % (config_file, error)) from error
 
 
-def _converge(driver: Driver, node: NodePlan, reset: bool, check_mode: bool) -> t.List[Result]:
+def _converge(backend: Backend, node: NodePlan, reset: bool, check_mode: bool) -> t.List[Result]:
     if check_mode or not any(plan.changes or plan.blocked for plan in node.plans):
         return [results.of_plan(plan) for plan in node.plans]
     from .._mig.stages import converge_node  # large, and needed by few runs
 
-    outcomes = converge_node(driver, node.plans, node.replan, reset)
+    outcomes = converge_node(backend, node.plans, node.replan, reset)
     return [results.of_outcome(outcome) for outcome in outcomes]

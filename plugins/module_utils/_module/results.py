@@ -106,7 +106,7 @@ def of_outcome(outcome: Outcome) -> Result:
     )
 
 
-def merged(results: t.Sequence[Result], driver: str) -> Data:
+def merged(results: t.Sequence[Result], backend: str) -> Data:
     """The module's return values."""
     gpus = [result.gpu for result in results]
     return {
@@ -115,7 +115,7 @@ def merged(results: t.Sequence[Result], driver: str) -> Data:
         "operations": [operation for result in results for operation in result.operations],
         "reset_required": any(gpu["reset_required"] for gpu in gpus),
         "reboot_required": any(gpu["reboot_required"] for gpu in gpus),
-        "driver": driver,
+        "backend": backend,
         "diff": render.diff([result.before for result in results], [result.after for result in results]),
     }
 

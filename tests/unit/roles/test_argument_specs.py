@@ -44,5 +44,5 @@ def test_the_role_and_the_module_have_the_same_defaults():
 
     module = ARGUMENTS["argument_spec"]
     role = options(next(role for role in ROLES if role.name == "nvidia_mig"))
-    for name in ("reset", "disturb", "lock_path", "lock_wait", "driver"):
+    for name in ("reset", "disturb", "lock_path", "lock_wait", "backend"):
         assert role["nvidia_mig_" + name]["default"] == module[name]["default"], name

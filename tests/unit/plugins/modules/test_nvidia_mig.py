@@ -15,9 +15,11 @@ import sys
 import hypothesis
 import hypothesis.strategies as st
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors, select
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import select
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import A100, H100, FakeDriver, FakeGpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import A100, H100, FakeBackend, FakeGpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
 
 MIXED = {"3g.20gb": 1, "1g.5gb": 2}
@@ -27,7 +29,7 @@ MIXED = {"3g.20gb": 1, "1g.5gb": 2}
 def fixture_node(tmp_path, monkeypatch):
     """Runs the module on GPUs: ``node(gpu, ...)`` gives a driver, ``driver.run(...)`` a result."""
 
-    class Node(FakeDriver):
+    class Node(FakeBackend):
         def opened(self):
             self.open()
             return self
@@ -36,7 +38,7 @@ def fixture_node(tmp_path, monkeypatch):
             options.setdefault("lock_path", str(tmp_path / "lock"))
             if entries:
                 options["layout"] = list(entries)
-            monkeypatch.setattr(select, "open_driver", lambda _choice: self.opened())
+            monkeypatch.setattr(select, "open_backend", lambda _choice: self.opened())
             return running.run(nvidia_mig.main, check=check, **options)
 
     return Node
@@ -187,7 +189,7 @@ def test_turning_mig_off_destroys_the_instances(node):
 
 
 def pending(index=0):
-    return FakeGpu(index=index, mode=False, activation=errors.RESET_REQUIRED)
+    return FakeGpu(index=index, mode=False, activation=codes.RESET_REQUIRED)
 
 
 def test_a_mode_change_that_needs_a_reset_is_reported_and_no_failure(node):
@@ -221,7 +223,7 @@ def test_with_leave_the_gpu_is_reset(node):
 
 def test_a_gpu_that_cannot_be_reset_needs_a_reboot(node):
     gpu = pending()
-    gpu.reset_error = errors.NOT_SUPPORTED
+    gpu.reset_error = codes.NOT_SUPPORTED
     result = node(gpu).run(on(MIXED), reset=True)
     assert "failed" not in result
     assert result["reboot_required"] is True
@@ -294,7 +296,7 @@ def test_a_refusal_that_shows_only_with_mig_on_leaves_the_whole_node_as_it_was(n
 def test_a_mode_that_cannot_be_switched_back_after_a_refusal_is_said(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
-    driver.fail[("set_mode", 1)] = errors.NO_PERMISSION
+    driver.fail[("set_mode", 1)] = codes.NO_PERMISSION
     result = driver.run(on({"4g.20gb": 1, "1g.5gb": 4}))
     assert result["failed"] is True
     assert result["changed"] is True
@@ -305,7 +307,7 @@ def test_a_mode_that_cannot_be_switched_back_after_a_refusal_is_said(node):
 def test_a_failure_behind_a_deferred_plan_gives_the_mode_back_too(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
-    driver.always["create_compute_instance"] = errors.UNKNOWN
+    driver.always["create_compute_instance"] = codes.UNKNOWN
     result = driver.run(on(MIXED))
     assert result["failed"] is True
     assert result["changed"] is False
@@ -351,7 +353,7 @@ def states(draw):
         gpu.use(gi_id, None if gi_id is None else 0, pid=100 + len(gpu.processes))
     if board is A100:
         gpu.pending = draw(st.booleans())
-        gpu.activation = draw(st.sampled_from([errors.SUCCESS, errors.RESET_REQUIRED]))
+        gpu.activation = draw(st.sampled_from([codes.SUCCESS, codes.RESET_REQUIRED]))
         gpu.hidden_client = draw(st.booleans())
     wanted = draw(st.sampled_from([off(), on({}), on({large: 1}), on({large: 1, small: 2})]))
     return gpu, wanted, draw(st.booleans())
@@ -433,9 +435,9 @@ def losing(node, index, identified=False, gpus=3):
     """A node of which one GPU is lost, and its GPUs."""
     given = [FakeGpu(index=number) for number in range(gpus)]
     driver = node(*given)
-    driver.always[("read", index)] = errors.GPU_IS_LOST
+    driver.always[("read", index)] = codes.GPU_IS_LOST
     if not identified:
-        driver.always[("identify", index)] = errors.GPU_IS_LOST
+        driver.always[("identify", index)] = codes.GPU_IS_LOST
     return driver, given
 
 
@@ -506,14 +508,14 @@ def test_a_name_that_matches_no_gpu_is_refused_beside_a_lost_gpu(node):
 
 def test_a_gpu_that_does_not_answer_is_not_queried_twice(node):
     driver, _gpus = losing(node, 1)
-    driver.always[("read", 1)] = errors.TIMEOUT
+    driver.always[("read", 1)] = codes.TIMEOUT
     refused(driver, off())
     assert ("identify", 1) not in driver.calls
 
 
 def test_where_no_gpu_can_be_read_the_driver_is_to_blame(node):
     driver = node(FakeGpu(), FakeGpu(index=1))
-    driver.always["read"] = errors.NO_PERMISSION
+    driver.always["read"] = codes.NO_PERMISSION
     assert refused(driver, off()) == "read: NO_PERMISSION (told to fail)"
 
 
@@ -571,7 +573,7 @@ def test_a_failure_returns_everything_and_what_was_restored(node):
     gpu = FakeGpu()
     gpu.add("2g.10gb", 0)
     driver = node(gpu)
-    driver.fail[("create_gpu_instance", 0)] = errors.NO_PERMISSION
+    driver.fail[("create_gpu_instance", 0)] = codes.NO_PERMISSION
     result = driver.run(on(MIXED))
     assert result["failed"] is True
     assert result["changed"] is False
@@ -584,7 +586,7 @@ def test_a_failure_returns_everything_and_what_was_restored(node):
 
 def test_a_write_that_is_repeated_is_in_the_result(node):
     driver = node(FakeGpu())
-    driver.fail[("create_gpu_instance", 0)] = errors.INSUFFICIENT_RESOURCES
+    driver.fail[("create_gpu_instance", 0)] = codes.INSUFFICIENT_RESOURCES
     (gpu,) = driver.run(on({"7g.40gb": 1}))["gpus"]
     (retried,) = gpu["retries"]
     assert (retried["kind"], retried["profile"], retried["placement"]) == ("create_gpu_instance", "7g.40gb", "0:8")
@@ -597,7 +599,7 @@ def test_a_gpu_that_cannot_be_put_back_counts_as_changed(node):
 
     def lose(call):
         if call == "set_mode":
-            driver.always["read"] = errors.GPU_IS_LOST
+            driver.always["read"] = codes.GPU_IS_LOST
 
     driver.before = lose
     result = driver.run(on(MIXED))
@@ -609,7 +611,7 @@ def test_a_gpu_that_cannot_be_put_back_counts_as_changed(node):
 def test_a_failure_of_one_gpu_does_not_hide_the_others(node):
     good, bad = FakeGpu(index=0), FakeGpu(index=1, mode=False)
     driver = node(good, bad)
-    driver.always["set_mode"] = errors.UNKNOWN
+    driver.always["set_mode"] = codes.UNKNOWN
     result = driver.run(on(MIXED))
     assert result["failed"] is True
     assert result["changed"] is True
@@ -621,7 +623,7 @@ def test_a_driver_that_does_not_open_is_a_failure_with_the_remedy(node):
     driver = node(FakeGpu())
 
     def refuse():
-        raise errors.DriverError(errors.DRIVER_NOT_LOADED, "nvmlInit", "", "Load it with modprobe nvidia")
+        raise BackendError(codes.DRIVER_NOT_LOADED, "nvmlInit", "", "Load it with modprobe nvidia")
 
     driver.open = refuse
     assert refused(driver, on(MIXED)) == "nvmlInit: DRIVER_NOT_LOADED. Load it with modprobe nvidia"
@@ -636,7 +638,7 @@ def test_a_driver_that_does_not_open_is_a_failure_with_the_remedy(node):
         ({}, "one of the following is required: layout, config_file"),
         ({"layout": [off()], "config_file": "/x"}, "parameters are mutually exclusive: layout|config_file"),
         ({"layout": [off()], "config_name": "x"}, "missing parameter(s) required by 'config_name': config_file"),
-        ({"layout": [off()], "driver": "dcgm"}, "value of driver must be one of: auto, nvml, nvidia_smi, got: dcgm"),
+        ({"layout": [off()], "backend": "dcgm"}, "value of backend must be one of: auto, nvml, nvidia_smi, got: dcgm"),
     ],
 )
 def test_options_that_do_not_go_together(node, options, words):
@@ -742,11 +744,11 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout
 from ansible_collections.gpufleet.node.plugins.module_utils._module import mig
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import FakeDriver, FakeGpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import FakeBackend, FakeGpu
 gpu = FakeGpu()
 for start in range(7):
     gpu.add("1g.5gb", start)
-driver = FakeDriver(gpu)
+driver = FakeBackend(gpu)
 driver.open()
 wanted = layout.parse([{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.5gb": 7}}])
 node = mig.plan_node(driver, wanted, disturb=True, reset=False)

@@ -12,7 +12,7 @@ import stat
 
 import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._boot import access
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result, missing
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result, missing
 
 GROUP = grp.getgrgid(os.getgid()).gr_name
 

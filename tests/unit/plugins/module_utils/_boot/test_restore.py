@@ -17,9 +17,10 @@ import time
 import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._boot import restore, settings
 from ansible_collections.gpufleet.node.plugins.module_utils._boot.report import Report
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors, select
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import H100, FakeDriver, FakeGpu
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import select
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import H100, FakeBackend, FakeGpu
 
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.20gb": 1, "1g.5gb": 2}}]
 HELD = ["1g.5gb", "1g.5gb", "3g.20gb"]
@@ -34,13 +35,13 @@ def fixture_boot(tmp_path, monkeypatch, capfd):
     def boot(driver, *arguments, layout=None, opening=(), **values):
         problems = list(opening)
 
-        def open_driver(_choice):
+        def open_backend(_choice):
             if problems:
                 raise problems.pop(0)
             driver.open()
             return driver
 
-        monkeypatch.setattr(select, "open_driver", open_driver)
+        monkeypatch.setattr(select, "open_backend", open_backend)
         path = tmp_path / "mig-layout.json"
         values.setdefault("lock_path", str(tmp_path / "lock"))
         path.write_text(json.dumps(dict({"version": 1, "layout": layout or LAYOUT, "driver_wait": 0.1}, **values)))
@@ -58,7 +59,7 @@ def held(gpu):
 def test_an_empty_gpu_gets_its_layout(boot, mode):
     """After a reboot, Ampere has the mode and no instances, Hopper not even the mode."""
     gpus = FakeGpu(mode=mode), FakeGpu(index=1, mode=mode)
-    status, said = boot(FakeDriver(*gpus))
+    status, said = boot(FakeBackend(*gpus))
     assert status == 0
     assert [held(gpu) for gpu in gpus] == [HELD, HELD]
     lines = said.splitlines()
@@ -67,7 +68,7 @@ def test_an_empty_gpu_gets_its_layout(boot, mode):
 
 
 def test_what_is_there_is_left_untouched(boot):
-    driver = FakeDriver(FakeGpu())
+    driver = FakeBackend(FakeGpu())
     boot(driver)
     driver.calls.clear()
     status, said = boot(driver)
@@ -76,7 +77,7 @@ def test_what_is_there_is_left_untouched(boot):
 
 
 def test_check_changes_nothing_and_tells_by_its_status(boot, tmp_path):
-    driver = FakeDriver(FakeGpu())
+    driver = FakeBackend(FakeGpu())
     status, said = boot(driver, "--check")
     assert (status, driver.writes) == (1, [])
     assert "would become GPU 0 " in said
@@ -89,7 +90,7 @@ def test_check_changes_nothing_and_tells_by_its_status(boot, tmp_path):
 
 def test_gpus_that_the_layout_does_not_name_are_left_alone(boot):
     gpus = FakeGpu(), FakeGpu(index=1)
-    status, said = boot(FakeDriver(*gpus), layout=[dict(LAYOUT[0], devices=[1])])
+    status, said = boot(FakeBackend(*gpus), layout=[dict(LAYOUT[0], devices=[1])])
     assert status == 0
     assert [held(gpu) for gpu in gpus] == [[], HELD]
     assert said.splitlines()[0].endswith("not in the layout, left alone")
@@ -99,7 +100,7 @@ def test_a_gpu_in_use_keeps_what_it_has_and_the_others_get_theirs(boot):
     busy, idle = FakeGpu(), FakeGpu(index=1)
     busy.add("7g.40gb", 0)
     busy.use(0, 0, 4711, "python")
-    status, said = boot(FakeDriver(busy, idle))
+    status, said = boot(FakeBackend(busy, idle))
     assert status == 1
     assert [held(busy), held(idle)] == [["7g.40gb"], HELD]
     assert "PID 4711 (python)" in said
@@ -107,8 +108,8 @@ def test_a_gpu_in_use_keeps_what_it_has_and_the_others_get_theirs(boot):
 
 def test_a_gpu_that_cannot_be_read_does_not_keep_the_others_from_their_layout(boot):
     gpus = FakeGpu(), FakeGpu(index=1)
-    driver = FakeDriver(*gpus)
-    driver.fail[("read", 0)] = errors.GPU_IS_LOST
+    driver = FakeBackend(*gpus)
+    driver.fail[("read", 0)] = codes.GPU_IS_LOST
     status, said = boot(driver)
     assert status == 1
     assert [held(gpu) for gpu in gpus] == [[], HELD]
@@ -118,8 +119,8 @@ def test_a_gpu_that_cannot_be_read_does_not_keep_the_others_from_their_layout(bo
 def test_a_failure_is_put_back_and_said(boot):
     gpu = FakeGpu()
     gpu.add("2g.10gb", 0)
-    driver = FakeDriver(gpu)
-    driver.fail[("create_gpu_instance", 1)] = errors.NO_PERMISSION
+    driver = FakeBackend(gpu)
+    driver.fail[("create_gpu_instance", 1)] = codes.NO_PERMISSION
     status, said = boot(driver)
     assert status == 1
     assert held(gpu) == ["2g.10gb"]
@@ -129,8 +130,8 @@ def test_a_failure_is_put_back_and_said(boot):
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_gpu_is_reset_only_where_that_was_allowed(boot, reset):
-    gpu = FakeGpu(mode=False, activation=errors.RESET_REQUIRED)
-    driver = FakeDriver(gpu)
+    gpu = FakeGpu(mode=False, activation=codes.RESET_REQUIRED)
+    driver = FakeBackend(gpu)
     status, said = boot(driver, reset=reset)
     assert ("reset" in driver.writes) == reset
     assert (status, held(gpu)) == ((0, HELD) if reset else (1, []))
@@ -140,7 +141,7 @@ def test_a_gpu_is_reset_only_where_that_was_allowed(boot, reset):
 def test_hopper_with_a_client_is_left_alone(boot):
     gpu = FakeGpu(board=H100, mode=False)
     gpu.use(pid=4711, name="dcgm")
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     status, said = boot(driver, layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
     assert (status, driver.writes) == (1, [])
     assert "PID 4711 (dcgm)" in said
@@ -149,31 +150,31 @@ def test_hopper_with_a_client_is_left_alone(boot):
 # --- the driver
 
 
-def down(code=errors.DRIVER_NOT_LOADED):
-    return DriverError(code, "nvmlInit")
+def down(code=codes.DRIVER_NOT_LOADED):
+    return BackendError(code, "nvmlInit")
 
 
 def test_a_driver_that_comes_up_late_is_waited_for(boot):
     gpu = FakeGpu()
-    status, said = boot(FakeDriver(gpu), opening=[down(), down()], driver_wait=60)
+    status, said = boot(FakeBackend(gpu), opening=[down(), down()], driver_wait=60)
     assert (status, held(gpu)) == (0, HELD)
     assert said.count("Waiting up to 60 seconds for the NVIDIA driver: nvmlInit: DRIVER_NOT_LOADED") == 1
 
 
 def test_without_a_driver_the_node_is_left_as_it_is(boot):
-    status, said = boot(FakeDriver(), opening=[down()] * 100000)
+    status, said = boot(FakeBackend(), opening=[down()] * 100000)
     assert status == 3
     assert "The NVIDIA driver is not up, so the GPUs are left as they are: nvmlInit: DRIVER_NOT_LOADED" in said
     assert "restart gpufleet-mig-restore.service" in said
 
 
-@pytest.mark.parametrize("code", [errors.NO_PERMISSION, errors.LIB_RM_VERSION_MISMATCH])
+@pytest.mark.parametrize("code", [codes.NO_PERMISSION, codes.LIB_RM_VERSION_MISMATCH])
 def test_what_waiting_does_not_mend_is_not_waited_for(boot, code):
-    assert boot(FakeDriver(), opening=[down(code)], driver_wait=100000)[0] == 3
+    assert boot(FakeBackend(), opening=[down(code)], driver_wait=100000)[0] == 3
 
 
 def test_a_driver_without_gpus_is_not_up(boot):
-    status, said = boot(FakeDriver())
+    status, said = boot(FakeBackend())
     assert status == 3
     assert "the driver knows no GPU" in said
 
@@ -182,7 +183,7 @@ def test_a_driver_without_gpus_is_not_up(boot):
 
 
 def test_another_run_is_waited_for_only_so_long(boot, tmp_path):
-    driver = FakeDriver(FakeGpu())
+    driver = FakeBackend(FakeGpu())
     with open(tmp_path / "lock", "w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         status, said = boot(driver, lock_wait=0)
@@ -207,7 +208,7 @@ def test_another_run_is_waited_for_only_so_long(boot, tmp_path):
         ('{"version": 1, "layout": [], "lock_wait": -1}', "lock_wait is -1"),
         ('{"version": 1, "layout": ' + "[" * 100000, "recursion"),
         ('{"version": 1, "layout": [], "gpus": {"first": "GPU-1"}}', "invalid literal"),
-        ('{"version": 1, "layout": [], "driver": "dcgm"}', "must be one of auto, nvml, nvidia_smi"),
+        ('{"version": 1, "layout": [], "backend": "dcgm"}', "must be one of auto, nvml, nvidia_smi"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named_with_the_remedy(tmp_path, capfd, content, words):
@@ -241,7 +242,7 @@ def left(*missing):
 def test_a_missing_gpu_is_named_and_the_others_are_restored(boot, devices, recorded):
     gpus = left(7)
     record = {"gpus": dict(enumerate(UUIDS))} if recorded else {}
-    status, said = boot(FakeDriver(*gpus), layout=[*LAYOUT, dict(OTHER, devices=devices)], **record)
+    status, said = boot(FakeBackend(*gpus), layout=[*LAYOUT, dict(OTHER, devices=devices)], **record)
     assert status == 1
     assert [held(gpu) for gpu in gpus] == [HELD] * 7
     assert said.count("|  restored\n") == 7
@@ -257,7 +258,7 @@ def test_an_index_means_the_gpu_that_had_it_when_the_role_ran(boot):
     """Without the record, the GPUs behind the missing one would get their neighbours' layouts."""
     gpus = left(3)
     layout = [*LAYOUT, dict(OTHER, devices=[3, 5]), {"devices": 7, "mig_enabled": False}]
-    status, said = boot(FakeDriver(*gpus), layout=layout, gpus=dict(enumerate(UUIDS)))
+    status, said = boot(FakeBackend(*gpus), layout=layout, gpus=dict(enumerate(UUIDS)))
     assert status == 1
     assert [held(gpu) for gpu in gpus] == [HELD, HELD, HELD, HELD, ["7g.40gb"], HELD, []]
     assert [gpu.current for gpu in gpus] == [True] * 6 + [False]
@@ -267,7 +268,7 @@ def test_an_index_means_the_gpu_that_had_it_when_the_role_ran(boot):
 
 def test_of_all_gpus_those_missing_are_named_too(boot):
     gpus = left(2, 6)
-    status, said = boot(FakeDriver(*gpus), gpus=dict(enumerate(UUIDS)))
+    status, said = boot(FakeBackend(*gpus), gpus=dict(enumerate(UUIDS)))
     assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 6)
     for index in (2, 6):
         assert "GPU %d (%s) is not among" % (index, UUIDS[index]) in said
@@ -275,17 +276,17 @@ def test_of_all_gpus_those_missing_are_named_too(boot):
 
 def test_a_list_that_names_a_missing_gpu_holds_for_the_others(boot):
     gpus = left(7)
-    status, _said = boot(FakeDriver(*gpus), layout=[dict(OTHER, devices=[0, 7]), dict(LAYOUT[0], devices=[1])])
+    status, _said = boot(FakeBackend(*gpus), layout=[dict(OTHER, devices=[0, 7]), dict(LAYOUT[0], devices=[1])])
     assert (status, held(gpus[0]), held(gpus[1])) == (1, ["7g.40gb"], HELD)
 
 
 @pytest.mark.parametrize("identified", [True, False])
 def test_a_lost_gpu_outside_the_layout_is_no_failure(boot, identified):
     gpus = left()
-    driver = FakeDriver(*gpus)
-    driver.always[("read", 7)] = errors.GPU_IS_LOST
+    driver = FakeBackend(*gpus)
+    driver.always[("read", 7)] = codes.GPU_IS_LOST
     if not identified:
-        driver.always[("identify", 7)] = errors.GPU_IS_LOST
+        driver.always[("identify", 7)] = codes.GPU_IS_LOST
     status, said = boot(driver, layout=[dict(LAYOUT[0], devices=list(range(7)))])
     assert (status, [held(gpu) for gpu in gpus]) == (0, [HELD] * 7 + [[]])
     assert "GPU 7 cannot be read, and is not in the layout: read: GPU_IS_LOST" in said
@@ -295,8 +296,8 @@ def test_a_lost_gpu_outside_the_layout_is_no_failure(boot, identified):
 @pytest.mark.parametrize("devices", [7, UUIDS[7], "00000000:0E:00.0"])
 def test_a_lost_gpu_of_the_layout_is_named_once(boot, devices):
     gpus = left()
-    driver = FakeDriver(*gpus)
-    driver.always[("read", 7)] = errors.GPU_IS_LOST
+    driver = FakeBackend(*gpus)
+    driver.always[("read", 7)] = codes.GPU_IS_LOST
     status, said = boot(driver, layout=[*LAYOUT, dict(OTHER, devices=devices)], gpus=dict(enumerate(UUIDS)))
     assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 7 + [[]])
     (problem,) = [line for line in said.splitlines() if not line.endswith("|  restored")]
@@ -305,7 +306,7 @@ def test_a_lost_gpu_of_the_layout_is_named_once(boot, devices):
 
 def test_an_entry_that_its_gpu_cannot_have_costs_only_that_gpu(boot):
     gpus = left()
-    status, said = boot(FakeDriver(*gpus), layout=[*LAYOUT, dict(OTHER, devices=2, mig_devices={"9g.1gb": 1})])
+    status, said = boot(FakeBackend(*gpus), layout=[*LAYOUT, dict(OTHER, devices=2, mig_devices={"9g.1gb": 1})])
     assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 2 + [[]] + [HELD] * 5)
     assert "9g.1gb" in said
 
@@ -313,7 +314,7 @@ def test_an_entry_that_its_gpu_cannot_have_costs_only_that_gpu(boot):
 def test_a_gpu_that_hangs_while_it_is_read_does_not_hold_the_others(boot, monkeypatch):
     """The process ends once the others are restored, and waits for the driver in no way."""
     gpus = left()
-    driver = FakeDriver(*gpus)
+    driver = FakeBackend(*gpus)
     awake, ended = threading.Event(), []
     read = driver.read
 
@@ -342,7 +343,7 @@ def test_a_gpu_that_hangs_while_it_is_read_does_not_hold_the_others(boot, monkey
 
 def test_an_entry_without_its_gpu_costs_the_others_nothing(boot):
     gpu = FakeGpu()
-    status, said = boot(FakeDriver(gpu), layout=[dict(LAYOUT[0], devices=[0]), dict(LAYOUT[0], devices=[5])])
+    status, said = boot(FakeBackend(gpu), layout=[dict(LAYOUT[0], devices=[0]), dict(LAYOUT[0], devices=[5])])
     assert (status, held(gpu)) == (1, HELD)
     assert "A part of the layout cannot be restored: entry 2 (devices: [5]): index 5 matches no GPU" in said
 

@@ -8,7 +8,7 @@ import re
 import threading
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, InfeasibleError
@@ -23,10 +23,10 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations impo
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.stages import converge_node
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
     A100,
     H100,
-    FakeDriver,
+    FakeBackend,
     FakeGpu,
     profile,
 )
@@ -73,7 +73,7 @@ def mixed(gpu):
 
 
 def test_creates_what_is_wanted_and_reports_it_with_ids(a100):
-    outcome = run(FakeDriver(a100), target(A100, "3g.20gb", ("4g.20gb", (2, 1, 1))))
+    outcome = run(FakeBackend(a100), target(A100, "3g.20gb", ("4g.20gb", (2, 1, 1))))
     assert outcome.error is None and outcome.restored is None
     assert outcome.changed
     assert layout(a100) == [("4g.20gb", 0, (1, 1, 2)), ("3g.20gb", 4, (3,))]
@@ -85,7 +85,7 @@ def test_creates_what_is_wanted_and_reports_it_with_ids(a100):
 def test_keeps_what_is_wanted_already(a100):
     mixed(a100)
     before = {gi.id: gi for gi in a100.snapshot().instances}
-    outcome = run(FakeDriver(a100), target(A100, "3g.20gb", "1g.5gb", "2g.10gb"))
+    outcome = run(FakeBackend(a100), target(A100, "3g.20gb", "1g.5gb", "2g.10gb"))
     assert outcome.error is None
     assert sorted(name for name, _start, _cis in layout(a100)) == ["1g.5gb", "2g.10gb", "3g.20gb"]
     assert len([gi for gi in outcome.after.instances if before.get(gi.id) == gi]) == 2
@@ -93,7 +93,7 @@ def test_keeps_what_is_wanted_already(a100):
 
 def test_a_second_run_does_nothing(a100):
     wanted = target(A100, "3g.20gb", "1g.5gb")
-    driver = FakeDriver(a100)
+    driver = FakeBackend(a100)
     run(driver, wanted)
     driver.calls.clear()
     outcome = run(driver, wanted)
@@ -103,35 +103,35 @@ def test_a_second_run_does_nothing(a100):
 
 def test_several_compute_instances_lie_where_all_fit(a100):
     """Two of two slices in 4g can start at 0 and 2 only: a first one at 1 would block both."""
-    run(FakeDriver(a100), target(A100, ("4g.20gb", (2, 2))))
+    run(FakeBackend(a100), target(A100, ("4g.20gb", (2, 2))))
     assert layout(a100) == [("4g.20gb", 0, (2, 2))]
 
 
 def test_a_whole_instance_gets_all_its_multiprocessors():
     gpu = FakeGpu(board=H100)
     wide = next(p for p in H100.profiles if p.constant == 9)
-    run(FakeDriver(gpu), Target(True, (Wanted(wide),)))
+    run(FakeBackend(gpu), Target(True, (Wanted(wide),)))
     assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [26]
 
 
 def test_several_one_slice_instances_take_the_kind_that_goes_together():
     gpu = FakeGpu(board=H100)
-    run(FakeDriver(gpu), target(H100, ("2g.20gb", (1, 1))))
+    run(FakeBackend(gpu), target(H100, ("2g.20gb", (1, 1))))
     assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [16, 16]
 
 
 def test_compute_instances_without_known_places_are_left_to_the_driver(a100):
     a100.tells_ci_places = False
-    run(FakeDriver(a100), target(A100, ("4g.20gb", (2, 1, 1))))
+    run(FakeBackend(a100), target(A100, ("4g.20gb", (2, 1, 1))))
     assert layout(a100) == [("4g.20gb", 0, (1, 1, 2))]
 
 
 @pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("code", [errors.UNKNOWN, errors.NO_PERMISSION])
+@pytest.mark.parametrize("code", [codes.UNKNOWN, codes.NO_PERMISSION])
 def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code, late):
     """Also where a call fails after it took effect. What can pass is repeated: then the layout is reached."""
     wanted = target(A100, "4g.20gb", ("3g.20gb", (2, 1)))
-    reference = FakeDriver(mixed(FakeGpu()))
+    reference = FakeBackend(mixed(FakeGpu()))
     run(reference, wanted)
     assert len(reference.writes) == 9
     for position in range(len(reference.calls)):
@@ -139,12 +139,12 @@ def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code,
         name, nth = names[position], names[:position].count(names[position])
         gpu = mixed(FakeGpu())
         before = layout(gpu)
-        driver = FakeDriver(gpu)
+        driver = FakeBackend(gpu)
         driver.late = late
         driver.fail = {(name, nth): code}
         outcome = run(driver, wanted)
         write = name not in ("read", "compute_profiles")
-        if code == errors.UNKNOWN or (late and write):
+        if code == codes.UNKNOWN or (late and write):
             assert outcome.error is None
         if outcome.error is None:
             assert layout(gpu) == layout(reference.gpus[0])
@@ -154,7 +154,7 @@ def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code,
             assert layout(gpu) == before, outcome.error
             assert not outcome.changed and outcome.retries == ()
             assert "as it was before" in outcome.error or "Nothing was changed" in outcome.error
-        assert run(FakeDriver(gpu), wanted).error is None
+        assert run(FakeBackend(gpu), wanted).error is None
         assert layout(gpu) == layout(reference.gpus[0])
 
 
@@ -167,19 +167,19 @@ name_of = {
 
 
 @pytest.mark.parametrize(
-    "code", [errors.UNKNOWN, errors.TIMEOUT, errors.IN_USE, errors.INSUFFICIENT_RESOURCES, errors.RESET_REQUIRED]
+    "code", [codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES, codes.RESET_REQUIRED]
 )
 def test_a_write_is_repeated_where_its_failure_can_pass(a100, code):
-    driver = FakeDriver(a100)
+    driver = FakeBackend(a100)
     driver.fail = {("create_gpu_instance", 0): code, ("create_gpu_instance", 1): code}
     outcome = run(driver, target(A100, "7g.40gb"))
-    assert (outcome.error is None) == (code != errors.RESET_REQUIRED)
+    assert (outcome.error is None) == (code != codes.RESET_REQUIRED)
     assert len(outcome.retries) == (2 if outcome.error is None else 0)
 
 
 def test_a_write_is_repeated_a_bounded_number_of_times(a100):
-    driver = FakeDriver(a100)
-    driver.always = {"create_gpu_instance": errors.UNKNOWN}
+    driver = FakeBackend(a100)
+    driver.always = {"create_gpu_instance": codes.UNKNOWN}
     outcome = run(driver, target(A100, "7g.40gb"))
     assert driver.writes == ["create_gpu_instance"] * (1 + len(retry.PAUSES))
     assert outcome.restored is True and len(outcome.retries) == len(retry.PAUSES)
@@ -188,8 +188,8 @@ def test_a_write_is_repeated_a_bounded_number_of_times(a100):
 
 def test_a_function_that_never_works_again_is_named_with_what_is_missing(a100):
     mixed(a100)
-    driver = FakeDriver(a100)
-    driver.always = {"create_gpu_instance": errors.INSUFFICIENT_RESOURCES}
+    driver = FakeBackend(a100)
+    driver.always = {"create_gpu_instance": codes.INSUFFICIENT_RESOURCES}
     outcome = run(driver, target(A100, "7g.40gb"))
     assert outcome.restored is False and outcome.changed
     assert "creating 7g.40gb at 0:8 failed: create_gpu_instance: INSUFFICIENT_RESOURCES" in outcome.error
@@ -201,12 +201,12 @@ def test_a_function_that_never_works_again_is_named_with_what_is_missing(a100):
 
 def test_a_gpu_that_dies_half_way_is_reported_from_the_journal(a100):
     mixed(a100)
-    driver = FakeDriver(a100)
+    driver = FakeBackend(a100)
 
     def die(name):
         if name == "create_gpu_instance":
             driver.always = dict.fromkeys(
-                ("read", "create_gpu_instance", "create_compute_instance", "compute_profiles"), errors.GPU_IS_LOST
+                ("read", "create_gpu_instance", "create_compute_instance", "compute_profiles"), codes.GPU_IS_LOST
             )
 
     driver.before = die
@@ -219,8 +219,8 @@ def test_a_gpu_that_dies_half_way_is_reported_from_the_journal(a100):
 
 def test_what_others_made_meanwhile_is_not_touched(a100):
     """An instance that appears beside ours during the run is not ours to remove."""
-    driver = FakeDriver(a100)
-    driver.fail = {("create_compute_instance", 0): errors.NO_PERMISSION}
+    driver = FakeBackend(a100)
+    driver.fail = {("create_compute_instance", 0): codes.NO_PERMISSION}
     intruded = []
 
     def intrude(name):
@@ -236,7 +236,7 @@ def test_what_others_made_meanwhile_is_not_touched(a100):
 
 def test_a_process_that_came_after_the_plan_keeps_its_instance(a100):
     mixed(a100)
-    driver = FakeDriver(a100)
+    driver = FakeBackend(a100)
     wanted = target(A100, "7g.40gb")
     first = plan(a100.snapshot(), wanted)
     gi_id = next(gi.id for gi in a100.snapshot().instances if gi.placement.start == 4)
@@ -251,7 +251,7 @@ def test_a_process_that_came_after_the_plan_keeps_its_instance(a100):
 def test_a_process_that_comes_during_the_run_is_named_and_everything_is_put_back(a100):
     mixed(a100)
     before = a100.snapshot()
-    driver = FakeDriver(a100)
+    driver = FakeBackend(a100)
     victim = next(gi.id for gi in before.instances if gi.placement.start == 4)
 
     def arrive(name):
@@ -272,14 +272,14 @@ def test_a_gpu_changed_by_somebody_else_is_left_alone(a100):
     wanted = target(A100, "7g.40gb")
     first = plan(a100.snapshot(), wanted)
     a100.add("1g.5gb", 2)
-    driver = FakeDriver(a100)
+    driver = FakeBackend(a100)
     (outcome,) = converge(driver, [first])
     assert "changed by somebody else" in outcome.error and "Run again" in outcome.error
     assert driver.writes == []
 
 
 def test_read_back_must_match(a100):
-    driver = FakeDriver(a100)
+    driver = FakeBackend(a100)
 
     def steal(name):
         if name == "read" and driver.writes:
@@ -294,8 +294,8 @@ def test_read_back_must_match(a100):
 
 
 def test_a_state_that_cannot_be_read_back_is_not_torn_down(a100):
-    driver = FakeDriver(a100)
-    driver.fail = {("read", 1): errors.GPU_IS_LOST}
+    driver = FakeBackend(a100)
+    driver.fail = {("read", 1): codes.GPU_IS_LOST}
     outcome = run(driver, target(A100, "3g.20gb"))
     assert "could not be read back" in outcome.error
     assert [name for name, _start, _cis in layout(a100)] == ["3g.20gb"]
@@ -305,8 +305,8 @@ def test_a_state_that_cannot_be_read_back_is_not_torn_down(a100):
 def test_new_uuids_of_restored_instances_are_told(a100):
     """Hardware gives back the old ones as far as is known; if it does not, the user must learn it."""
     mixed(a100)
-    driver = FakeDriver(a100)
-    driver.fail = {("create_gpu_instance", 0): errors.NO_PERMISSION}
+    driver = FakeBackend(a100)
+    driver.fail = {("create_gpu_instance", 0): codes.NO_PERMISSION}
 
     def rename(name):
         if name == "create_gpu_instance":
@@ -329,22 +329,22 @@ def off(board=A100, **kwargs):
 
 def test_mode_on_and_layout_in_one_run():
     gpu = off()
-    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"))
+    outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"))
     assert outcome.error is None and not outcome.reset_required
     assert gpu.current and layout(gpu) == [("7g.40gb", 0, (7,))]
 
 
 def test_mode_off_after_the_last_instance():
     gpu = mixed(FakeGpu())
-    outcome = run(FakeDriver(gpu), OFF, reset=True)
+    outcome = run(FakeBackend(gpu), OFF, reset=True)
     assert outcome.error is None
     assert not gpu.current and not gpu.instances
     assert outcome.performed[-1].kind == SET_MODE
 
 
 def test_mode_off_without_permission_to_reset_destroys_nothing():
-    gpu = mixed(FakeGpu(activation=errors.RESET_REQUIRED))
-    driver = FakeDriver(gpu)
+    gpu = mixed(FakeGpu(activation=codes.RESET_REQUIRED))
+    driver = FakeBackend(gpu)
     outcome = run(driver, OFF)
     assert outcome.reset_required and outcome.error is None and not outcome.changed
     assert "Allow the reset with reset: true" in outcome.notice and "instances are kept" in outcome.notice
@@ -355,7 +355,7 @@ def test_mode_off_gives_the_instances_back_if_a_client_that_is_not_listed_blocks
     gpu = mixed(FakeGpu())
     gpu.hidden_client = True
     before = gpu.snapshot()
-    outcome = run(FakeDriver(gpu), OFF, reset=True)
+    outcome = run(FakeBackend(gpu), OFF, reset=True)
     assert outcome.reset_required and outcome.error is None
     assert outcome.restored is True and not outcome.changed
     assert gpu.snapshot() == before
@@ -363,13 +363,13 @@ def test_mode_off_gives_the_instances_back_if_a_client_that_is_not_listed_blocks
 
 
 def test_mode_off_that_needs_a_reboot_keeps_the_instances_until_then():
-    gpu = mixed(FakeGpu(activation=errors.RESET_REQUIRED))
-    gpu.reset_error = errors.NOT_SUPPORTED
+    gpu = mixed(FakeGpu(activation=codes.RESET_REQUIRED))
+    gpu.reset_error = codes.NOT_SUPPORTED
     before = gpu.snapshot()
-    outcome = run(FakeDriver(gpu), OFF, reset=True)
+    outcome = run(FakeBackend(gpu), OFF, reset=True)
     assert outcome.reboot_required and outcome.error is None
     assert gpu.snapshot() == before._replace(mode_pending=False)
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     again = run(driver, OFF, reset=True)
     assert again.reboot_required and not again.changed
     assert driver.writes == ["reset"]
@@ -378,16 +378,16 @@ def test_mode_off_that_needs_a_reboot_keeps_the_instances_until_then():
 def test_instances_that_do_not_come_back_after_a_blocked_mode_change_are_named():
     gpu = mixed(FakeGpu())
     gpu.hidden_client = True
-    driver = FakeDriver(gpu)
-    driver.always = {"create_gpu_instance": errors.UNKNOWN}
+    driver = FakeBackend(gpu)
+    driver.always = {"create_gpu_instance": codes.UNKNOWN}
     outcome = run(driver, OFF, reset=True)
     assert outcome.restored is False and not outcome.reset_required
     assert "missing: 3g.20gb at 4:4" in outcome.error
 
 
 def test_pending_without_permission_to_reset_is_no_error():
-    gpu = off(activation=errors.RESET_REQUIRED)
-    driver = FakeDriver(gpu)
+    gpu = off(activation=codes.RESET_REQUIRED)
+    driver = FakeBackend(gpu)
     outcome = run(driver, target(A100, "7g.40gb"))
     assert outcome.error is None
     assert outcome.reset_required and not outcome.reboot_required
@@ -397,10 +397,10 @@ def test_pending_without_permission_to_reset_is_no_error():
 
 
 def test_a_change_that_is_pending_is_left_to_a_reset():
-    gpu = off(activation=errors.RESET_REQUIRED)
+    gpu = off(activation=codes.RESET_REQUIRED)
     wanted = target(A100, "7g.40gb")
-    run(FakeDriver(gpu), wanted)
-    driver = FakeDriver(gpu)
+    run(FakeBackend(gpu), wanted)
+    driver = FakeBackend(gpu)
     again = run(driver, wanted)
     assert again.reset_required and not again.changed and again.error is None
     assert driver.writes == []
@@ -414,15 +414,15 @@ def test_a_planned_reset_that_is_refused_has_cost_no_instance():
     gpu.pending = False
     gpu.hidden_client = True
     before = gpu.snapshot()
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     outcome = run(driver, OFF, reset=True)
     assert outcome.reset_required and outcome.error is None and gpu.snapshot() == before
     assert set(driver.writes) == {"reset"}
 
 
 def test_pending_is_ended_by_a_reset_if_that_is_allowed():
-    gpu = off(activation=errors.RESET_REQUIRED)
-    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    gpu = off(activation=codes.RESET_REQUIRED)
+    outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
     assert outcome.error is None and not outcome.reset_required
     assert RESET in [operation.kind for operation in outcome.performed]
     assert layout(gpu) == [("7g.40gb", 0, (7,))]
@@ -431,7 +431,7 @@ def test_pending_is_ended_by_a_reset_if_that_is_allowed():
 def test_a_gpu_with_clients_is_never_reset():
     gpu = off()
     gpu.use(pid=7, name="jupyter")
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     outcome = run(driver, target(A100, "7g.40gb"), reset=True)
     assert outcome.reset_required and outcome.error is None
     assert "PID 7 (jupyter)" in outcome.notice
@@ -442,7 +442,7 @@ def test_a_gpu_with_clients_is_never_reset():
 def test_a_hidden_client_keeps_the_reset_from_happening_and_is_guessed_at():
     gpu = off()
     gpu.hidden_client = True
-    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
     assert outcome.reset_required and outcome.error is None
     assert "nvidia-persistenced" in outcome.notice and "Allow the reset" not in outcome.notice
 
@@ -452,34 +452,34 @@ def test_a_hidden_client_is_the_reason_whether_or_not_a_reset_is_allowed(reset):
     """A reset would be refused for it, so that allowing one is no advice."""
     gpu = off()
     gpu.hidden_client = True
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     outcome = run(driver, target(A100, "7g.40gb"), reset=reset)
     assert outcome.reset_required and "nvidia-persistenced" in outcome.notice
     assert driver.writes == ["set_mode"]
 
 
 def test_a_missing_nvidia_smi_is_named():
-    gpu = off(activation=errors.RESET_REQUIRED)
-    gpu.reset_error = errors.FUNCTION_NOT_FOUND
-    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    gpu = off(activation=codes.RESET_REQUIRED)
+    gpu.reset_error = codes.FUNCTION_NOT_FOUND
+    outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
     assert outcome.reset_required and outcome.error is None
     assert "nvidia-smi" in outcome.notice and "is missing" in outcome.notice
     assert "persistenced" not in outcome.notice
 
 
-@pytest.mark.parametrize("code", [errors.NOT_SUPPORTED, errors.RESET_TYPE_NOT_SUPPORTED])
+@pytest.mark.parametrize("code", [codes.NOT_SUPPORTED, codes.RESET_TYPE_NOT_SUPPORTED])
 def test_where_no_reset_exists_a_reboot_is_required(code):
-    gpu = off(activation=errors.RESET_REQUIRED)
+    gpu = off(activation=codes.RESET_REQUIRED)
     gpu.reset_error = code
-    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
     assert outcome.reboot_required and not outcome.reset_required and outcome.error is None
     assert "Reboot the node" in outcome.notice
 
 
 def test_a_reset_that_fails_otherwise_is_an_error_and_the_mode_is_put_back():
-    gpu = off(activation=errors.RESET_REQUIRED)
-    gpu.reset_error = errors.UNKNOWN
-    outcome = run(FakeDriver(gpu), target(A100, "7g.40gb"), reset=True)
+    gpu = off(activation=codes.RESET_REQUIRED)
+    gpu.reset_error = codes.UNKNOWN
+    outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
     assert "resetting the GPU failed" in outcome.error
     assert outcome.restored is True
     assert (gpu.current, gpu.pending) == (False, False)
@@ -489,7 +489,7 @@ def test_switching_off_under_a_client_destroys_nothing():
     """On Ampere the mode would only be pending, and the instances would be gone for nothing."""
     gpu = mixed(FakeGpu())
     gpu.use(pid=7, name="monitor")
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     outcome = run(driver, OFF, reset=True)
     assert outcome.reset_required and outcome.error is None and not outcome.changed
     assert "PID 7 (monitor)" in outcome.notice and "instances are kept" in outcome.notice
@@ -500,7 +500,7 @@ def test_hopper_refuses_a_mode_change_under_a_client_and_is_put_back():
     gpu = FakeGpu(board=H100)
     gpu.add("3g.40gb", 4)
     before = gpu.snapshot()
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
 
     def arrive(name):
         if name == "set_mode" and not gpu.processes:
@@ -521,7 +521,7 @@ def test_hopper_with_a_client_is_refused_before_anything_is_destroyed():
     gpu.use(pid=7, name="monitor")
     with pytest.raises(BusyError, match=r"PID 7 \(monitor\)"):
         plan(gpu.snapshot(), OFF)
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     (outcome,) = converge(driver, [first])
     assert "PID 7 (monitor)" in outcome.error and "Nothing was changed" in outcome.error
     assert driver.writes == []
@@ -530,14 +530,14 @@ def test_hopper_with_a_client_is_refused_before_anything_is_destroyed():
 def test_cancelling_a_pending_change_keeps_the_instances():
     gpu = mixed(FakeGpu())
     gpu.pending = False
-    outcome = run(FakeDriver(gpu), target(A100, "3g.20gb", "1g.5gb", "1g.5gb"), reset=True)
+    outcome = run(FakeBackend(gpu), target(A100, "3g.20gb", "1g.5gb", "1g.5gb"), reset=True)
     assert outcome.error is None and [operation.kind for operation in outcome.performed] == [SET_MODE]
     assert gpu.pending and len(gpu.instances) == 3
 
 
 def test_a_gpu_that_tells_its_profiles_late_is_planned_again_after_the_mode_is_on():
     gpu = off(tells_profiles=False)
-    outcome = run(FakeDriver(gpu), target(A100, "3g.20gb"))
+    outcome = run(FakeBackend(gpu), target(A100, "3g.20gb"))
     assert outcome.error is None
     assert [name for name, _start, _cis in layout(gpu)] == ["3g.20gb"]
     assert len(outcome.plan.created) == 1
@@ -550,7 +550,7 @@ def test_if_the_late_plan_refuses_the_mode_is_put_back(board):
     def refuse(_now):
         raise InfeasibleError("too much")
 
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     outcome = converge_node(driver, [deferred_plan(gpu.snapshot())], refuse)[0]
     assert "too much" in outcome.error and not outcome.changed
     assert (gpu.current, gpu.pending) == (False, False)
@@ -558,18 +558,18 @@ def test_if_the_late_plan_refuses_the_mode_is_put_back(board):
 
 
 def test_a_late_plan_may_wait_for_a_reset():
-    gpu = off(tells_profiles=False, activation=errors.RESET_REQUIRED)
+    gpu = off(tells_profiles=False, activation=codes.RESET_REQUIRED)
     wanted = target(A100, "3g.20gb")
-    first = run(FakeDriver(gpu), wanted)
+    first = run(FakeBackend(gpu), wanted)
     assert first.reset_required and first.error is None
-    second = run(FakeDriver(gpu), wanted, reset=True)
+    second = run(FakeBackend(gpu), wanted, reset=True)
     assert second.error is None and [name for name, _start, _cis in layout(gpu)] == ["3g.20gb"]
 
 
 def test_an_error_after_switching_on_switches_off_again():
     gpu = off(H100)
-    driver = FakeDriver(gpu)
-    driver.always = {"create_compute_instance": errors.INSUFFICIENT_RESOURCES}
+    driver = FakeBackend(gpu)
+    driver.always = {"create_compute_instance": codes.INSUFFICIENT_RESOURCES}
     outcome = run(driver, target(H100, "7g.80gb"))
     assert outcome.restored is True
     assert not gpu.current and not gpu.instances
@@ -577,9 +577,9 @@ def test_an_error_after_switching_on_switches_off_again():
 
 @pytest.mark.parametrize("blocked", [False, True])
 def test_an_error_after_a_reset_restores_the_mode_by_another_reset(blocked):
-    gpu = off(activation=errors.RESET_REQUIRED)
-    driver = FakeDriver(gpu)
-    driver.always = {"create_compute_instance": errors.INSUFFICIENT_RESOURCES}
+    gpu = off(activation=codes.RESET_REQUIRED)
+    driver = FakeBackend(gpu)
+    driver.always = {"create_compute_instance": codes.INSUFFICIENT_RESOURCES}
 
     def arrive(name):
         if blocked and name == "create_compute_instance" and not gpu.processes:
@@ -597,7 +597,7 @@ def test_an_error_after_a_reset_restores_the_mode_by_another_reset(blocked):
 def test_a_mode_that_becomes_active_although_a_client_was_there_is_planned_on():
     gpu = off()
     gpu.use(pid=7, name="monitor")
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
 
     def leave(name):
         if name == "set_mode":
@@ -614,7 +614,7 @@ def test_a_mode_that_becomes_active_although_a_client_was_there_is_planned_on():
 
 def test_gpus_converge_side_by_side_and_come_back_in_order():
     gpus = [FakeGpu(index) for index in range(4)]
-    driver = FakeDriver(*gpus)
+    driver = FakeBackend(*gpus)
     meeting = threading.Barrier(4, timeout=60)
 
     def meet(name):
@@ -634,7 +634,7 @@ def test_gpus_converge_side_by_side_and_come_back_in_order():
 def test_one_gpu_that_fails_does_not_stop_the_others():
     gpus = [mixed(FakeGpu(index)) for index in range(3)]
     gpus[1].use(pid=5)
-    driver = FakeDriver(*gpus)
+    driver = FakeBackend(*gpus)
     wanted = target(A100, "7g.40gb")
     plans = [plan(gpu.snapshot(), wanted) for gpu in gpus]
 
@@ -650,7 +650,7 @@ def test_one_gpu_that_fails_does_not_stop_the_others():
 
 def test_nothing_to_do_makes_no_call():
     gpu = mixed(FakeGpu())
-    driver = FakeDriver(gpu)
+    driver = FakeBackend(gpu)
     assert converge(driver, []) == ()
     outcome = run(driver, target(A100, "3g.20gb", "1g.5gb", "1g.5gb"))
     assert not outcome.changed and driver.calls == []

@@ -89,7 +89,7 @@ def node() -> t.List[Gpu]:
 def held(data: t.Any, name: t.Optional[str] = None) -> t.Dict[int, t.Any]:
     """What each GPU of the node shall hold: None where MIG is off."""
     out: t.Dict[int, t.Any] = {}
-    for index, request in layout.from_mig_parted(data, name).resolve(node()).items():
+    for index, request in mig_parted.parse(data, name).resolve(node()).items():
         target = request.target(A100)
         out[index] = [(w.profile.name, w.compute_instances) for w in target.instances] if target.enabled else None
     return out
@@ -129,7 +129,7 @@ def test_a_document_as_yaml_and_as_json(name: str, expected: t.Dict[int, t.Any])
 def test_messages_name_configuration_and_entry() -> None:
     data = {"version": "v1", "mig-configs": {"site": [{"devices": "all", "mig-enabled": True}]}}
     with pytest.raises(LayoutError, match='^configuration site, entry 1 .devices: "all".: .*add it'):
-        layout.from_mig_parted(data, "site")
+        mig_parted.parse(data, "site")
 
 
 def test_the_only_configuration_needs_no_name() -> None:
@@ -180,7 +180,7 @@ def test_the_only_configuration_needs_no_name() -> None:
 )
 def test_a_malformed_document(data: t.Any, name: t.Optional[str], remedy: str) -> None:
     with pytest.raises(LayoutError) as refused:
-        layout.from_mig_parted(data, name)
+        mig_parted.parse(data, name)
     assert remedy in str(refused.value)
 
 
@@ -191,10 +191,10 @@ def test_of_many_configurations_the_first_are_listed() -> None:
         with pytest.raises(
             LayoutError, match="of configuration-000000, configuration-000001, .* and 99981 more$"
         ) as refused:
-            layout.from_mig_parted(data, name)
+            mig_parted.parse(data, name)
         assert len(str(refused.value)) < 1500
     with pytest.raises(LayoutError) as refused:
-        layout.from_mig_parted(data, "x" * 10000)
+        mig_parted.parse(data, "x" * 10000)
     assert len(str(refused.value)) < 1500
 
 
@@ -270,7 +270,7 @@ def test_a_document_read_back_is_the_layout(entries: t.List[t.Any]) -> None:
         entry["mig_enabled"] = True
     before = layout.parse(entries).resolve(node())
     document = mig_parted.document("x", written(entries))
-    after = layout.from_mig_parted(json.loads(json.dumps(document)), "x").resolve(node())
+    after = mig_parted.parse(json.loads(json.dumps(document)), "x").resolve(node())
     assert {i: r.target(A100) for i, r in before.items()} == {i: r.target(A100) for i, r in after.items()}
 
 

@@ -10,9 +10,9 @@ import itertools
 import typing as t
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.base import CiProfile
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.boards import mark_reduced
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import NO_PERMISSION
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import CiProfile
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.boards import mark_reduced
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.codes import NO_PERMISSION
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, mig_parted, render
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.board import offers_reduced
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.ci_choice import choose
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted impo
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.verify import mismatch
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver import fake
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import fake
 
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
@@ -175,7 +175,7 @@ def test_as_few_as_possible_are_recreated() -> None:
 # What is done
 
 
-def run(driver: fake.FakeDriver, reduced: bool) -> t.Any:
+def run(driver: fake.FakeBackend, reduced: bool) -> t.Any:
     wanted = Target(True, (Wanted(fake.profile(fake.H100, "1g.20gb", 1), reduced=reduced),))
     (outcome,) = converge(driver, [plan(driver.gpus[0].snapshot(), wanted)])
     return outcome
@@ -186,13 +186,13 @@ def test_converging_creates_the_kind_desired(reduced: bool) -> None:
     node = fake.FakeGpu(board=fake.H100)
     node.add("1g.20gb", 2, reduced=not reduced)
     (before,) = node.snapshot().instances
-    outcome = run(fake.FakeDriver(node), reduced)
+    outcome = run(fake.FakeBackend(node), reduced)
     assert outcome.error is None and outcome.changed
     (after,) = node.snapshot().instances
     assert (after.id, after.placement) == (before.id, before.placement)
     assert [(ci.multiprocessors, ci.reduced) for ci in after.compute_instances] == [(16 if reduced else 26, reduced)]
     assert [operation.reduced for operation in outcome.performed] == [not reduced, reduced]
-    assert not run(fake.FakeDriver(node), reduced).changed
+    assert not run(fake.FakeBackend(node), reduced).changed
 
 
 def test_a_failure_restores_the_kind_there_was() -> None:
@@ -207,7 +207,7 @@ def test_a_failure_restores_the_kind_there_was() -> None:
         return int(create(gi_id, profile_id, start))
 
     node.create_ci = refuse_the_large_one
-    outcome = run(fake.FakeDriver(node), False)
+    outcome = run(fake.FakeBackend(node), False)
     assert outcome.error is not None and outcome.restored
     assert node.snapshot() == before and len(outcome.performed) == 2
 

@@ -12,7 +12,7 @@ import string
 import time
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import mig_parted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._module import config
 from hypothesis import given
@@ -184,7 +184,7 @@ def fixture_file(tmp_path_factory):
 def try_to_use(file, content: bytes, name: str | None = None) -> None:
     file.write_bytes(content)
     try:
-        layout.from_mig_parted(config.read(str(file)), name)
+        mig_parted.parse(config.read(str(file)), name)
     except LayoutError as error:
         assert len(str(error)) < 1500
 

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
 from ansible_collections.gpufleet.node.plugins.module_utils._module.facts import gather
 from ansible_collections.gpufleet.node.plugins.module_utils._module.node import (
@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.node import 
     PciGpu,
     PciSwitch,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake import H100, FakeDriver, FakeGpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import H100, FakeBackend, FakeGpu
 
 UNKNOWN = {"capable": None, "current": None, "pending": None, "instances": None, "devices": None}
 
@@ -34,7 +34,7 @@ class FakeNode:
         self.nvswitches = lambda: (PciSwitch("00000000:05:00.0", 0x22A310DE),)
 
 
-class Driver(FakeDriver):
+class Driver(FakeBackend):
     name = "nvml"
     closed = 0
 
@@ -46,13 +46,13 @@ class Driver(FakeDriver):
         return gpu._replace(board=Board(gpu.name, (), 0, 0, 0), profiles_known=False, instances=(), processes=())
 
 
-def broken(code=errors.LIBRARY_NOT_FOUND, call="nvmlInit"):
+def broken(code=codes.LIBRARY_NOT_FOUND, call="nvmlInit"):
     """A node where no driver can be opened."""
 
-    def open_driver():
-        raise DriverError(code, call, "", "Install the driver")
+    def open_backend():
+        raise BackendError(code, call, "", "Install the driver")
 
-    return open_driver
+    return open_backend
 
 
 def test_a_driver_that_works_tells_everything():
@@ -153,7 +153,7 @@ def test_without_a_working_driver_the_kernel_module_and_the_bus_tell():
 def test_a_library_without_a_kernel_module_is_a_problem_and_no_failure():
     facts = gather(
         FakeNode(packages=[Package("libnvidia-ml1", "550.163.01")]),
-        broken(errors.DRIVER_NOT_LOADED),
+        broken(codes.DRIVER_NOT_LOADED),
     )
     problem = "nvmlInit: DRIVER_NOT_LOADED. Install the driver"
     assert facts["driver"] == {"version": "550.163.01", "source": "package", "problem": problem}
@@ -210,7 +210,7 @@ def test_gpus_that_the_driver_does_not_have_are_listed_behind_its_own():
 
 def test_without_root_identity_and_mode_are_known_and_the_rest_is_explained():
     driver = Driver(FakeGpu())
-    driver.always["read"] = errors.NO_PERMISSION
+    driver.always["read"] = codes.NO_PERMISSION
     (gpu,) = gather(FakeNode(), lambda: driver)["gpus"]
     assert gpu["uuid"] == driver.gpus[0].uuid
     assert "NO_PERMISSION" in gpu["problem"]
@@ -219,8 +219,8 @@ def test_without_root_identity_and_mode_are_known_and_the_rest_is_explained():
 
 def test_a_lost_gpu_does_not_hide_the_others():
     driver = Driver(FakeGpu(), FakeGpu(index=1))
-    driver.fail[("read", 0)] = errors.GPU_IS_LOST
-    driver.always["identify"] = errors.GPU_IS_LOST
+    driver.fail[("read", 0)] = codes.GPU_IS_LOST
+    driver.always["identify"] = codes.GPU_IS_LOST
     lost, good = gather(FakeNode(), lambda: driver)["gpus"]
     assert (lost["index"], lost["uuid"]) == (0, None)
     assert "GPU_IS_LOST" in lost["problem"]
@@ -238,7 +238,7 @@ def with_lost(count, *lost):
 
     def read(index):
         if index in lost:
-            raise DriverError(errors.GPU_IS_LOST, "nvmlDeviceGetHandleByIndex", "GPU %d" % index)
+            raise BackendError(codes.GPU_IS_LOST, "nvmlDeviceGetHandleByIndex", "GPU %d" % index)
         return real(index)._replace(pci_bus_id=BUS[index].pci_bus_id)
 
     driver.read = driver.identify = read

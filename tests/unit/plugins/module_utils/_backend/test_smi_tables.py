@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import smi_log, smi_tables
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi_tables import ParseError
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import smi_log, smi_tables
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi_tables import ParseError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Process
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver import smi_texts as texts
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import smi_texts as texts
 
 TABLES = [
     (smi_tables.profiles, texts.PROFILES),

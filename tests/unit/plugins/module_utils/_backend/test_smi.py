@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import command, errors
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import command
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import ComputeInstance, Placement
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver import smi_texts as texts
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import smi_texts as texts
 
 QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
 
@@ -46,13 +47,13 @@ def script():
 
 @pytest.fixture
 def driver(script):
-    driver = SmiDriver(script)
+    driver = SmiBackend(script)
     driver.open()
     return driver
 
 
 def refusal(work, *args):
-    with pytest.raises(DriverError) as error:
+    with pytest.raises(BackendError) as error:
         work(*args)
     return error.value
 
@@ -113,10 +114,10 @@ def test_no_instances_is_an_answer_and_other_refusals_are_not(driver, script):
     script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No GPU instances found: Not Found\n", "")
     assert driver.read(0).instances == ()
     script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No devices were found\n", "")
-    assert refusal(driver.read, 0).code == errors.NOT_FOUND
+    assert refusal(driver.read, 0).code == codes.NOT_FOUND
     script.answers["mig -lgi -i GPU-aaaa"] = Result(4, "No GPU instances found: Insufficient Permissions\n", "")
     error = refusal(driver.read, 0)
-    assert error.code == errors.NO_PERMISSION and "become: true" in str(error)
+    assert error.code == codes.NO_PERMISSION and "become: true" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_no_instances_is_an_answer_and_other_refusals_are_not(driver, script):
 )
 def test_profiles_may_be_unknown_while_the_mode_is_off(driver, script, answer):
     script.answers["mig -lgip -i GPU-aaaa"] = answer
-    assert refusal(driver.read, 0).code == errors.NOT_SUPPORTED
+    assert refusal(driver.read, 0).code == codes.NOT_SUPPORTED
     off = texts.LOG.replace("Enabled", "Disabled")
     script.answers["-q -x -i GPU-aaaa"] = off[: off.index("<mig_devices>")] + off[off.index("<serial>") :]
     gpu = driver.read(0)
@@ -139,46 +140,46 @@ def test_profiles_may_be_unknown_while_the_mode_is_off(driver, script, answer):
 def test_no_gpu():
     script = Script()
     script.answers[QUERY] = Result(6, "No devices were found\n", "")
-    driver = SmiDriver(script)
+    driver = SmiBackend(script)
     driver.open()
     assert driver.count() == 0
     assert driver.versions() == (None, None, None)
-    assert refusal(driver.read, 0).code == errors.NOT_FOUND
+    assert refusal(driver.read, 0).code == codes.NOT_FOUND
 
 
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (Result(9, texts.NO_DRIVER, ""), errors.DRIVER_NOT_LOADED),
+        (Result(9, texts.NO_DRIVER, ""), codes.DRIVER_NOT_LOADED),
         (
             Result(12, "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.\n", ""),
-            errors.LIBRARY_NOT_FOUND,
+            codes.LIBRARY_NOT_FOUND,
         ),
         (
             Result(18, "Failed to initialize NVML: Driver/library version mismatch\n", ""),
-            errors.LIB_RM_VERSION_MISMATCH,
+            codes.LIB_RM_VERSION_MISMATCH,
         ),
-        (Result(255, "Unable to determine the device handle for GPU0: Unknown Error\n", ""), errors.UNKNOWN),
-        (Result(15, "", ""), errors.GPU_IS_LOST),
-        (Result(-9, "", ""), errors.UNKNOWN),
-        (Result(0, "1, GPU-aaaa, 8.0\n", ""), errors.UNKNOWN),
-        (Result(0, "0, GPU-aaaa\n", ""), errors.UNKNOWN),
-        (Result(0, "0, GPU-aaaa, 8.0\nUnable to determine the device handle\n", ""), errors.UNKNOWN),
+        (Result(255, "Unable to determine the device handle for GPU0: Unknown Error\n", ""), codes.UNKNOWN),
+        (Result(15, "", ""), codes.GPU_IS_LOST),
+        (Result(-9, "", ""), codes.UNKNOWN),
+        (Result(0, "1, GPU-aaaa, 8.0\n", ""), codes.UNKNOWN),
+        (Result(0, "0, GPU-aaaa\n", ""), codes.UNKNOWN),
+        (Result(0, "0, GPU-aaaa, 8.0\nUnable to determine the device handle\n", ""), codes.UNKNOWN),
     ],
 )
 def test_what_keeps_it_from_opening(answer, code):
     script = Script()
     script.answers[QUERY] = answer
-    assert refusal(SmiDriver(script).open).code == code
+    assert refusal(SmiBackend(script).open).code == code
 
 
 @pytest.mark.parametrize(
     ("enabled", "text", "status"),
     [
-        (True, texts.MODE_ON, errors.SUCCESS),
-        (False, texts.MODE_OFF, errors.SUCCESS),
-        (True, texts.MODE_PENDING_IN_USE, errors.IN_USE),
-        (False, texts.MODE_PENDING_RESET, errors.RESET_REQUIRED),
+        (True, texts.MODE_ON, codes.SUCCESS),
+        (False, texts.MODE_OFF, codes.SUCCESS),
+        (True, texts.MODE_PENDING_IN_USE, codes.IN_USE),
+        (False, texts.MODE_PENDING_RESET, codes.RESET_REQUIRED),
     ],
 )
 def test_mode_changes_have_an_activation_status(driver, script, enabled, text, status):
@@ -189,10 +190,10 @@ def test_mode_changes_have_an_activation_status(driver, script, enabled, text, s
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (texts.MODE_NOT_SUPPORTED, errors.NOT_SUPPORTED),  # with exit status 0
-        (Result(4, texts.MODE_NO_PERMISSION, ""), errors.NO_PERMISSION),
-        (texts.MODE_OFF, errors.UNKNOWN),  # the other way round
-        ("All done.\n", errors.UNKNOWN),
+        (texts.MODE_NOT_SUPPORTED, codes.NOT_SUPPORTED),  # with exit status 0
+        (Result(4, texts.MODE_NO_PERMISSION, ""), codes.NO_PERMISSION),
+        (texts.MODE_OFF, codes.UNKNOWN),  # the other way round
+        ("All done.\n", codes.UNKNOWN),
     ],
 )
 def test_mode_changes_that_are_refused(driver, script, answer, code):
@@ -225,10 +226,10 @@ def test_destroys(driver, script):
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (Result(19, "Unable to destroy GPU instance ID  1 from GPU  0: In use by another client\n", ""), errors.IN_USE),
-        (Result(6, "No GPU instances found: Not Found\n", ""), errors.NOT_FOUND),
-        (Result(-9, "", ""), errors.UNKNOWN),
-        (Result(0, "", ""), errors.UNKNOWN),
+        (Result(19, "Unable to destroy GPU instance ID  1 from GPU  0: In use by another client\n", ""), codes.IN_USE),
+        (Result(6, "No GPU instances found: Not Found\n", ""), codes.NOT_FOUND),
+        (Result(-9, "", ""), codes.UNKNOWN),
+        (Result(0, "", ""), codes.UNKNOWN),
     ],
 )
 def test_destroying_that_fails(driver, script, answer, code):
@@ -242,7 +243,7 @@ def test_creating_that_fails(driver, script):
     script.answers["mig -cgi 9:4 -i GPU-aaaa"] = Result(
         23, "Unable to create a GPU instance on GPU  0 using profile 9:4: Insufficient Resources\n", ""
     )
-    assert refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)).code == errors.INSUFFICIENT_RESOURCES
+    assert refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)).code == codes.INSUFFICIENT_RESOURCES
     script.answers["mig -cgi 9:4 -i GPU-aaaa"] = "Something else\n"
     assert "answer not understood: Something else" in str(refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)))
 
@@ -260,11 +261,11 @@ def test_compute_profiles_of_an_instance(driver, script):
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (Result(255, texts.RESET_IN_USE, ""), errors.IN_USE),
-        (Result(3, "Resetting GPU 00000001:00:00.0 is not supported.\n", ""), errors.NOT_SUPPORTED),
-        (Result(4, "GPU reset unavailable: Insufficient Permissions\n", ""), errors.NO_PERMISSION),
-        (Result(255, texts.RESET_TOGETHER, ""), errors.RESET_TYPE_NOT_SUPPORTED),
-        (Result(0, "All done.\n", ""), errors.UNKNOWN),
+        (Result(255, texts.RESET_IN_USE, ""), codes.IN_USE),
+        (Result(3, "Resetting GPU 00000001:00:00.0 is not supported.\n", ""), codes.NOT_SUPPORTED),
+        (Result(4, "GPU reset unavailable: Insufficient Permissions\n", ""), codes.NO_PERMISSION),
+        (Result(255, texts.RESET_TOGETHER, ""), codes.RESET_TYPE_NOT_SUPPORTED),
+        (Result(0, "All done.\n", ""), codes.UNKNOWN),
     ],
 )
 def test_resets_that_fail(driver, script, answer, code):
@@ -282,15 +283,15 @@ def test_a_reset(driver, script):
 
 def test_a_command_that_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    error = refusal(SmiDriver().open)
-    assert error.code == errors.FUNCTION_NOT_FOUND and "nvidia-smi" in str(error) and "Install" in str(error)
+    error = refusal(SmiBackend().open)
+    assert error.code == codes.FUNCTION_NOT_FOUND and "nvidia-smi" in str(error) and "Install" in str(error)
 
 
 def test_a_command_that_cannot_run(monkeypatch, tmp_path):
     (tmp_path / "nvidia-smi").write_text("neither a script nor a program\n")
     (tmp_path / "nvidia-smi").chmod(0o644)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert refusal(SmiDriver().open).code == errors.UNKNOWN
+    assert refusal(SmiBackend().open).code == codes.UNKNOWN
 
 
 def install(monkeypatch, folder, script):
@@ -310,7 +311,7 @@ def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
     install(monkeypatch, tmp_path, "#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(command, "_TIMEOUT_SECONDS", 0.05)
     given_up = refusal(command.run, ["nvidia-smi"])
-    assert given_up.code == errors.TIMEOUT
+    assert given_up.code == codes.TIMEOUT
     assert "no answer after 0.05 seconds" in str(given_up)
     assert "Xid in dmesg" in str(given_up)
 

@@ -18,12 +18,13 @@ import re
 import typing as t
 
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
-from . import architecture, errors, names, smi_glance, smi_log, smi_tables
-from .base import CiProfile, Versions
+from .._mig import codes
+from . import architecture, names, smi_glance, smi_log, smi_tables
+from .._mig.backend import CiProfile, Versions
 from .boards import board_of, mark_reduced
 from .command import Result, Runner
 from .command import run as run_command
-from .errors import DriverError
+from .._mig.backend import BackendError
 from .reset import reset
 from .smi_errors import code_of, failure, words_of
 
@@ -48,7 +49,7 @@ class _Kind(t.NamedTuple):
     mode: bool
 
 
-class SmiDriver:
+class SmiBackend:
     """Every call is a process. GPUs are named to it by UUID: an index may lead elsewhere the next time."""
 
     name = "nvidia_smi"
@@ -98,7 +99,7 @@ class SmiDriver:
         self._glances = {}
         if len(self._gpus) > 1:
             # Where that fails, reading one by one tells what is wrong with which.
-            with contextlib.suppress(DriverError):
+            with contextlib.suppress(BackendError):
                 self._glances = smi_glance.take([gpu.uuid for gpu in self._gpus], self._ask)
 
     def read(self, index: int) -> Gpu:
@@ -107,12 +108,12 @@ class SmiDriver:
             if glance is not None:
                 try:
                     return self._read(index, glance)
-                except DriverError as error:
-                    if error.code == errors.TIMEOUT:  # what hangs would hang once more
+                except BackendError as error:
+                    if error.code == codes.TIMEOUT:  # what hangs would hang once more
                         raise
                     # Else it was no longer true. What is, the GPU itself tells.
             return self._read(index, smi_glance.Glance(self._log(index)))
-        except DriverError:
+        except BackendError:
             self._forget()  # what is remembered may be what was wrong
             raise
 
@@ -126,7 +127,7 @@ class SmiDriver:
         # A refusal ends with status 0 too, "treated as a warning".
         if result.rc != 0 or ("Enabled" if enabled else "Disabled") + " MIG Mode" not in result.out:
             raise failure(_command(argv), result)
-        return errors.SUCCESS
+        return codes.SUCCESS
 
     def create_gpu_instance(self, index: int, profile_id: int, placement: Placement) -> int:
         return self._create(index, ["-cgi", "%d:%d" % (profile_id, placement.start)])
@@ -169,7 +170,7 @@ class SmiDriver:
 
     def _uuid(self, index: int) -> str:
         if not 0 <= index < len(self._gpus):
-            raise DriverError(errors.NOT_FOUND, "nvidia-smi", "there is no GPU %d" % index)
+            raise BackendError(codes.NOT_FOUND, "nvidia-smi", "there is no GPU %d" % index)
         return self._gpus[index].uuid
 
     def _log(self, index: int) -> smi_log.Log:
@@ -214,8 +215,8 @@ class SmiDriver:
             try:
                 rows = self._mig(gpu.index, ["-lgip"], smi_tables.profiles)
                 places = self._mig(gpu.index, ["-lgipp"], smi_tables.placements)
-            except DriverError as error:
-                if gpu.mode_current or error.code not in (errors.NOT_SUPPORTED, errors.NOT_FOUND):
+            except BackendError as error:
+                if gpu.mode_current or error.code not in (codes.NOT_SUPPORTED, codes.NOT_FOUND):
                     raise
                 return None
             board = self._boards[key] = board_of(gpu.name, [_profile(row, places) for row in rows])
@@ -233,8 +234,8 @@ class SmiDriver:
         strangers: t.List[t.Any] = sorted(set(uuids) - listed)
         strangers += sorted({row.gi_id for row in inside} - {row.id for row in rows})
         if strangers:
-            raise DriverError(
-                errors.UNKNOWN, "nvidia-smi mig -lci", "GPU %d: %s is not listed everywhere" % (index, strangers[0])
+            raise BackendError(
+                codes.UNKNOWN, "nvidia-smi mig -lci", "GPU %d: %s is not listed everywhere" % (index, strangers[0])
             )
         return tuple(
             GpuInstance(
@@ -291,7 +292,7 @@ class SmiDriver:
         def parse_or_none(text: str) -> t.List[_T]:
             return [] if _NONE_FOUND in text else parse(text)
 
-        return self._mig(index, argv, parse_or_none, errors.NOT_FOUND)
+        return self._mig(index, argv, parse_or_none, codes.NOT_FOUND)
 
     def _mig(self, index: int, argv: t.List[str], parse: t.Callable[[str], _T], tolerated: int = 0) -> _T:
         """What a ``mig`` command says about one GPU; ``tolerated`` is an exit status that is an answer too."""
@@ -323,7 +324,7 @@ class SmiDriver:
         try:
             return parse(text)
         except smi_tables.ParseError as error:
-            raise DriverError(errors.UNKNOWN, _command(argv), str(error)) from error
+            raise BackendError(codes.UNKNOWN, _command(argv), str(error)) from error
 
 
 def _kind(gpu: Gpu) -> _Kind:
@@ -334,8 +335,8 @@ def _command(argv: t.Sequence[str]) -> str:
     return " ".join(["nvidia-smi"] + list(argv))
 
 
-def _not_understood(argv: t.Sequence[str], result: Result) -> DriverError:
-    return DriverError(errors.UNKNOWN, _command(argv), "answer not understood: %s" % words_of(result))
+def _not_understood(argv: t.Sequence[str], result: Result) -> BackendError:
+    return BackendError(codes.UNKNOWN, _command(argv), "answer not understood: %s" % words_of(result))
 
 
 def _profile(row: smi_tables.ProfileRow, places: t.Mapping[int, t.Sequence[t.Tuple[int, int]]]) -> Profile:

@@ -18,8 +18,8 @@ import inspect
 import sys
 import typing as t
 
-from . import errors
-from .errors import DriverError
+from .._mig import codes
+from .._mig.backend import BackendError
 from .remedies import remedy
 
 _UPDATE = "Update nvidia-ml-py for %s" % sys.executable
@@ -28,7 +28,7 @@ _NEEDED = ("nvmlInit", "nvmlDeviceGetMigMode", "nvmlDeviceCreateGpuInstanceWithP
 
 
 class Library:
-    """Calls by name. Every failure is a DriverError that says where it happened."""
+    """Calls by name. Every failure is a BackendError that says where it happened."""
 
     def __init__(self) -> None:
         self._nvml: t.Any = None
@@ -38,27 +38,27 @@ class Library:
         try:
             nvml = importlib.import_module("pynvml")
         except Exception as error:  # not only ImportError: nvidia-ml-py for Python 2 is a SyntaxError
-            raise DriverError(
-                errors.LIBRARY_NOT_FOUND, "import pynvml", str(error), "Install nvidia-ml-py for %s" % sys.executable
+            raise BackendError(
+                codes.LIBRARY_NOT_FOUND, "import pynvml", str(error), "Install nvidia-ml-py for %s" % sys.executable
             ) from error
         for name in _NEEDED:
             if not hasattr(nvml, name):
-                raise DriverError(errors.FUNCTION_NOT_FOUND, name, "this pynvml does not have it", _UPDATE)
+                raise BackendError(codes.FUNCTION_NOT_FOUND, name, "this pynvml does not have it", _UPDATE)
         self._nvml = nvml
 
     def call(self, function: str, *args: t.Any, where: str = "") -> t.Any:
         wrapper = getattr(self._nvml, function, None)
         if wrapper is None:
-            raise DriverError(
-                errors.FUNCTION_NOT_FOUND, function, _joined(where, "this pynvml does not have it"), _UPDATE
+            raise BackendError(
+                codes.FUNCTION_NOT_FOUND, function, _joined(where, "this pynvml does not have it"), _UPDATE
             )
         try:
             return wrapper(*args)
         except self._nvml.NVMLError as error:
             code = int(error.value)
-            raise DriverError(code, function, _joined(where, str(error)), remedy(code)) from error
+            raise BackendError(code, function, _joined(where, str(error)), remedy(code)) from error
         except Exception as error:  # text that is no UTF-8, or pynvml's own NVMLLibraryMismatchError
-            raise DriverError(errors.UNKNOWN, function, _joined(where, repr(error))) from error
+            raise BackendError(codes.UNKNOWN, function, _joined(where, repr(error))) from error
 
     def gpu_instance_profile(self, device: t.Any, constant: int, where: str) -> t.Any:
         """Profile information; with a ``name`` where driver and pynvml know the second version of the call."""
@@ -119,8 +119,8 @@ class Library:
             return self.call(function, *args, where=where)
         try:
             return self.call(function, *args, 2, where=where)
-        except DriverError as error:
-            if error.code not in (errors.FUNCTION_NOT_FOUND, errors.INVALID_ARGUMENT):
+        except BackendError as error:
+            if error.code not in (codes.FUNCTION_NOT_FOUND, codes.INVALID_ARGUMENT):
                 raise
         return self.call(function, *args, 1, where=where)
 

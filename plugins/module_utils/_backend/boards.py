@@ -13,7 +13,7 @@ import typing as t
 from .._mig.model import Board, Profile
 
 if t.TYPE_CHECKING:
-    from .base import CiProfile
+    from .._mig.backend import CiProfile
 
 
 def board_of(model: str, profiles: t.Sequence[Profile]) -> t.Optional[Board]:

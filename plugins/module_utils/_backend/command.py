@@ -12,8 +12,8 @@ import os
 import subprocess
 import typing as t
 
-from . import errors
-from .errors import DriverError
+from .._mig import codes
+from .._mig.backend import BackendError
 from .remedies import remedy
 
 # A sick GPU makes nvidia-smi wait; nothing healthy takes this long, also without nvidia-persistenced.
@@ -38,7 +38,7 @@ Runner = t.Callable[[t.Sequence[str]], Result]
 
 
 def run(argv: t.Sequence[str]) -> Result:
-    """Run without a shell and in the C locale. Raises DriverError where the command does not run at all."""
+    """Run without a shell and in the C locale. Raises BackendError where the command does not run at all."""
     command = " ".join(argv)
     limit = _limit(argv)
     try:
@@ -54,9 +54,9 @@ def run(argv: t.Sequence[str]) -> Result:
     except FileNotFoundError as error:
         raise missing(argv[0]) from error
     except subprocess.TimeoutExpired as error:
-        raise DriverError(errors.TIMEOUT, command, "no answer after %g seconds" % limit, remedy(errors.TIMEOUT)) from error
+        raise BackendError(codes.TIMEOUT, command, "no answer after %g seconds" % limit, remedy(codes.TIMEOUT)) from error
     except OSError as error:
-        raise DriverError(errors.UNKNOWN, command, str(error)) from error
+        raise BackendError(codes.UNKNOWN, command, str(error)) from error
     return Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
 
@@ -67,7 +67,7 @@ def _limit(argv: t.Sequence[str]) -> int:
     return _SHORT_TIMEOUT_SECONDS if several else _TIMEOUT_SECONDS
 
 
-def missing(command: str) -> DriverError:
-    return DriverError(
-        errors.FUNCTION_NOT_FOUND, command, "no such command", "Install the driver's utilities, or correct PATH"
+def missing(command: str) -> BackendError:
+    return BackendError(
+        codes.FUNCTION_NOT_FOUND, command, "no such command", "Install the driver's utilities, or correct PATH"
     )

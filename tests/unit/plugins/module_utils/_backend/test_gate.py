@@ -7,9 +7,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.gate import Gate
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.gate import Gate
 
 
 def test_many_pass_at_once():
@@ -73,9 +73,9 @@ def test_an_exception_leaves_it_open(way):
 def test_a_call_that_hangs_makes_closing_fail_and_keeps_nobody_out():
     gate = Gate(close_seconds=0.05)
     with gate.passing():
-        with pytest.raises(DriverError) as caught, gate.closed():
+        with pytest.raises(BackendError) as caught, gate.closed():
             pass
-        assert caught.value.code == errors.TIMEOUT
+        assert caught.value.code == codes.TIMEOUT
         with gate.passing():
             pass
     with gate.closed():

@@ -14,10 +14,10 @@ from __future__ import annotations
 import collections
 import threading
 
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.base import CiProfile, Versions
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.boards import mark_reduced
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import CiProfile, Versions
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.boards import mark_reduced
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Board,
     ComputeInstance,
@@ -100,14 +100,14 @@ class FakeGpu:
     def create(self, profile_id, place):
         what = self._profile(profile_id)
         if place not in what.placements:
-            raise Refused(errors.INVALID_ARGUMENT)
+            raise Refused(codes.INVALID_ARGUMENT)
         present = list(self.instances.values())
         if any(place.overlaps(other) for _p, other, _c in present):
-            raise Refused(errors.INSUFFICIENT_RESOURCES)
+            raise Refused(codes.INSUFFICIENT_RESOURCES)
         if sum(p.slices for p, _o, _c in present) + what.slices > self.board.compute_slices:
-            raise Refused(errors.INSUFFICIENT_RESOURCES)
+            raise Refused(codes.INSUFFICIENT_RESOURCES)
         if what.name.endswith("+me") and any(p.name.endswith("+me") for p, _o, _c in present):
-            raise Refused(errors.INSUFFICIENT_RESOURCES)
+            raise Refused(codes.INSUFFICIENT_RESOURCES)
         # An id follows from the placement, as on hardware: what comes back has its old id.
         gi_id = {8: 0, 4: 1, 2: 3, 1: 7}[place.size] + place.start // place.size
         self.instances[gi_id] = [what, place, {}]
@@ -116,7 +116,7 @@ class FakeGpu:
     def destroy(self, gi_id):
         _what, _place, cis = self._instance(gi_id)
         if cis or any(p.gi_id == gi_id for p in self.processes):
-            raise Refused(errors.IN_USE)
+            raise Refused(codes.IN_USE)
         del self.instances[gi_id]
 
     def ci_profiles(self, gi_id):
@@ -139,16 +139,16 @@ class FakeGpu:
         what, _place, cis = self._instance(gi_id)
         offered = {p.id: p for p in self.ci_profiles(gi_id)}
         if profile_id not in offered:
-            raise Refused(errors.NOT_SUPPORTED)
+            raise Refused(codes.NOT_SUPPORTED)
         kind = offered[profile_id]
         starts = _CI_STARTS[what.slices][kind.slices]
         places = [Placement(s, kind.slices) for s in starts if start in (None, s)]
         free = [p for p in places if not any(p.overlaps(other[3]) for other in cis.values())]
         if start is not None and start not in starts:
-            raise Refused(errors.INVALID_ARGUMENT)
+            raise Refused(codes.INVALID_ARGUMENT)
         used = sum(other[2] for other in cis.values())
         if not free or used + kind.multiprocessors > what.multiprocessors:
-            raise Refused(errors.INSUFFICIENT_RESOURCES)
+            raise Refused(codes.INSUFFICIENT_RESOURCES)
         ci_id = next(number for number in range(8) if number not in cis)
         cis[ci_id] = (kind.id, kind.slices, kind.multiprocessors, free[0])
         return ci_id
@@ -156,26 +156,26 @@ class FakeGpu:
     def destroy_ci(self, gi_id, ci_id):
         cis = self._instance(gi_id)[2]
         if ci_id not in cis:
-            raise Refused(errors.NOT_FOUND)
+            raise Refused(codes.NOT_FOUND)
         if any(p.gi_id == gi_id and p.ci_id in (None, ci_id) for p in self.processes):
-            raise Refused(errors.IN_USE)
+            raise Refused(codes.IN_USE)
         del cis[ci_id]
 
     def set_mode(self, enabled):
         if self.instances and not enabled:
-            raise Refused(errors.IN_USE)
+            raise Refused(codes.IN_USE)
         held = self.hidden_client or any(p.gi_id is None for p in self.processes)
         if enabled == self.current:
             self.pending = enabled
-            return errors.SUCCESS
+            return codes.SUCCESS
         if self.resetless:
             if held:
-                raise Refused(errors.IN_USE)
+                raise Refused(codes.IN_USE)
             self.current = self.pending = enabled
-            return errors.SUCCESS
+            return codes.SUCCESS
         self.pending = enabled
-        status = errors.IN_USE if held else self.activation
-        if status == errors.SUCCESS:
+        status = codes.IN_USE if held else self.activation
+        if status == codes.SUCCESS:
             self.current = enabled
         return status
 
@@ -183,7 +183,7 @@ class FakeGpu:
         if self.reset_error is not None:
             raise Refused(self.reset_error)
         if self.processes or self.hidden_client:
-            raise Refused(errors.IN_USE)
+            raise Refused(codes.IN_USE)
         self.instances.clear()
         self.current = self.pending
 
@@ -230,15 +230,15 @@ class FakeGpu:
 
     def _profile(self, profile_id):
         if not self.current:
-            raise Refused(errors.NOT_SUPPORTED)
+            raise Refused(codes.NOT_SUPPORTED)
         for candidate in self.board.profiles:
             if candidate.id == profile_id:
                 return candidate
-        raise Refused(errors.INVALID_ARGUMENT)
+        raise Refused(codes.INVALID_ARGUMENT)
 
     def _instance(self, gi_id):
         if gi_id not in self.instances:
-            raise Refused(errors.NOT_FOUND)
+            raise Refused(codes.NOT_FOUND)
         return self.instances[gi_id]
 
     def _places(self, starts, size):
@@ -254,7 +254,7 @@ class Refused(Exception):
         self.code = code
 
 
-class FakeDriver:
+class FakeBackend:
     """``fail`` maps (call, how often it was called before) to a code; ``late`` makes those fail after their effect."""
 
     name = "fake"
@@ -327,11 +327,11 @@ class FakeDriver:
             self._counts[name] += 1
             self.calls.append((name, index))
             if code is not None and not self.late:
-                raise DriverError(code, name, "told to fail")
+                raise BackendError(code, name, "told to fail")
             try:
                 answer = effect()
             except Refused as refused:
-                raise DriverError(refused.code, name) from None
+                raise BackendError(refused.code, name) from None
             if code is not None:
-                raise DriverError(code, name, "told to fail after its effect")
+                raise BackendError(code, name, "told to fail after its effect")
             return answer

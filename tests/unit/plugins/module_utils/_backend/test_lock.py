@@ -11,8 +11,8 @@ import signal
 import stat
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import lock
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.lock import LockError, held
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import lock
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.lock import LockError, held
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The one exception of the driver layer, and NVML's return codes by name."""
+"""NVML's return codes by name."""
 
 from __future__ import annotations
 
@@ -34,27 +34,3 @@ UNKNOWN = 999
 NAMES: t.Dict[int, str] = {
     value: name for name, value in sorted(globals().items()) if name.isupper() and isinstance(value, int)
 }
-
-
-class DriverError(Exception):
-    """A call to the driver failed.
-
-    ``code`` is an NVML return code, ``call`` what was called ("nvmlGpuInstanceDestroy",
-    "nvidia-smi mig -dgi"), ``detail`` the driver's own words if it had any.
-    """
-
-    def __init__(self, code: int, call: str, detail: str = "", remedy: str = "") -> None:
-        self.code = code
-        self.call = call
-        self.detail = detail
-        self.remedy = remedy
-        text = "%s: %s" % (call, self.code_name)
-        if detail:
-            text += " (%s)" % detail
-        if remedy:
-            text += ". " + remedy
-        super().__init__(text)
-
-    @property
-    def code_name(self) -> str:
-        return NAMES.get(self.code, "NVML error %d" % self.code)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import command, errors
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.smi import SmiDriver
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver import smi_texts as texts
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import command
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import smi_texts as texts
 
 QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
 BOTH = "-i GPU-aaaa,GPU-bbbb"
@@ -21,7 +22,7 @@ GPU = texts.LOG[texts.LOG.index("    <gpu ") : texts.LOG.index("</nvidia_smi_log
 EMPTY = GPU[: GPU.index("<mig_devices>")] + GPU[GPU.index("<serial>") :]
 
 
-HANGS = DriverError(errors.TIMEOUT, "nvidia-smi", "no answer")
+HANGS = BackendError(codes.TIMEOUT, "nvidia-smi", "no answer")
 
 
 class Node:
@@ -55,7 +56,7 @@ class Node:
         self.asked.append(line)
         known = [line] + [line[: -len(" -i GPU-aaaa")]] * line.startswith(("mig -lgip", "mig -lcip"))
         answer = next(self.answers[each] for each in known if each in self.answers)
-        if isinstance(answer, DriverError):
+        if isinstance(answer, BackendError):
             raise answer
         return answer if isinstance(answer, Result) else Result(0, answer, "")
 
@@ -66,7 +67,7 @@ def node():
 
 
 def driver_of(node):
-    driver = SmiDriver(node)
+    driver = SmiBackend(node)
     driver.open()
     return driver
 
@@ -158,7 +159,7 @@ def test_a_gpu_that_cannot_be_read_does_not_hide_the_other(node):
     node.answers.update({"-q -x": lost, "-q -x -i GPU-aaaa": lost})
     driver = driver_of(node)
     driver.prefetch()
-    with pytest.raises(DriverError):
+    with pytest.raises(BackendError):
         driver.read(0)
     assert driver.read(1).uuid == "GPU-bbbb"
 
@@ -176,9 +177,9 @@ def test_what_hangs_is_not_waited_for_again_and_again(node, hangs, times):
     node.answers.update(dict.fromkeys(hangs, HANGS))
     driver = driver_of(node)
     driver.prefetch()
-    with pytest.raises(DriverError) as error:
+    with pytest.raises(BackendError) as error:
         driver.read(0)
-    assert error.value.code == errors.TIMEOUT
+    assert error.value.code == codes.TIMEOUT
     assert driver.read(1).uuid == "GPU-bbbb"
     assert sum(line in hangs for line in node.asked) == times
 

@@ -8,31 +8,31 @@ import sys
 import threading
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._driver import errors
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.command import Result
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.errors import DriverError
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.names import computed_profile_name
-from ansible_collections.gpufleet.node.plugins.module_utils._driver.nvml import NvmlDriver
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.names import computed_profile_name
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._driver.fake_pynvml import FakeNvml, entry
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake_pynvml import FakeNvml, entry
 
 THREE = {2: (9, 4, 4, {0: (2, 0, 3)})}  # one 3g.20gb at 4 with one compute instance over all of it
 
 
 @pytest.fixture
 def opened(monkeypatch):
-    def open_driver(nvml=None, run=None):
+    def open_backend(nvml=None, run=None):
         nvml = nvml or FakeNvml()
         monkeypatch.setitem(sys.modules, "pynvml", nvml)
-        driver = NvmlDriver(run) if run else NvmlDriver()
+        driver = NvmlBackend(run) if run else NvmlBackend()
         driver.open()
         return driver, nvml
 
-    return open_driver
+    return open_backend
 
 
 def refusal(work, *args):
-    with pytest.raises(DriverError) as error:
+    with pytest.raises(BackendError) as error:
         work(*args)
     return error.value
 
@@ -101,8 +101,8 @@ def test_computed_names_are_the_usual_ones(constant, slices, memory, gpu_memory,
 
 def test_no_pynvml(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    error = refusal(NvmlDriver().open)
-    assert error.code == errors.LIBRARY_NOT_FOUND
+    error = refusal(NvmlBackend().open)
+    assert error.code == codes.LIBRARY_NOT_FOUND
     assert "Install nvidia-ml-py for %s" % sys.executable in str(error)
 
 
@@ -110,21 +110,21 @@ def test_a_pynvml_that_cannot_be_read_counts_as_none(monkeypatch, tmp_path):
     (tmp_path / "pynvml.py").write_text("print 'made for Python 2'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
-    assert refusal(NvmlDriver().open).code == errors.LIBRARY_NOT_FOUND
+    assert refusal(NvmlBackend().open).code == codes.LIBRARY_NOT_FOUND
 
 
 def test_a_pynvml_without_placements_is_too_old(opened):
     error = refusal(opened, FakeNvml(lacks=("nvmlDeviceCreateGpuInstanceWithPlacement",)))
-    assert error.code == errors.FUNCTION_NOT_FOUND and "Update nvidia-ml-py" in str(error)
+    assert error.code == codes.FUNCTION_NOT_FOUND and "Update nvidia-ml-py" in str(error)
 
 
 @pytest.mark.parametrize(
     ("code", "remedy"),
     [
-        (errors.NO_PERMISSION, "become: true"),
-        (errors.DRIVER_NOT_LOADED, "modprobe nvidia"),
-        (errors.LIBRARY_NOT_FOUND, "install the driver"),
-        (errors.LIB_RM_VERSION_MISMATCH, "reboot"),
+        (codes.NO_PERMISSION, "become: true"),
+        (codes.DRIVER_NOT_LOADED, "modprobe nvidia"),
+        (codes.LIBRARY_NOT_FOUND, "install the driver"),
+        (codes.LIB_RM_VERSION_MISMATCH, "reboot"),
     ],
 )
 def test_what_keeps_nvml_from_opening_comes_with_a_remedy(opened, code, remedy):
@@ -137,22 +137,22 @@ def test_what_keeps_nvml_from_opening_comes_with_a_remedy(opened, code, remedy):
 
 def test_a_gpu_that_is_lost_is_named(opened):
     driver, nvml = opened()
-    nvml.errors["nvmlDeviceGetUUID"] = errors.GPU_IS_LOST
+    nvml.errors["nvmlDeviceGetUUID"] = codes.GPU_IS_LOST
     error = refusal(driver.read, 0)
-    assert error.code == errors.GPU_IS_LOST
+    assert error.code == codes.GPU_IS_LOST
     assert "GPU 0" in str(error) and "fallen off the bus" in str(error)
 
 
 def test_anything_else_that_pynvml_raises_is_a_driver_error(opened):
     driver, nvml = opened()
     nvml.errors["nvmlDeviceGetName"] = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")
-    assert refusal(driver.read, 0).code == errors.UNKNOWN
+    assert refusal(driver.read, 0).code == codes.UNKNOWN
 
 
 def test_a_gpu_without_mig(opened):
     driver, nvml = opened()
-    nvml.errors["nvmlDeviceGetMigMode"] = errors.NOT_SUPPORTED
-    nvml.errors["nvmlDeviceGetMaxMigDeviceCount"] = errors.NOT_SUPPORTED
+    nvml.errors["nvmlDeviceGetMigMode"] = codes.NOT_SUPPORTED
+    nvml.errors["nvmlDeviceGetMaxMigDeviceCount"] = codes.NOT_SUPPORTED
     nvml.entries["compute", "gpu"] = [entry(7)]
     gpu = driver.read(0)
     assert not gpu.mig_capable and gpu.mode_current is None and not gpu.profiles_known
@@ -161,7 +161,7 @@ def test_a_gpu_without_mig(opened):
 
 def test_a_gpu_that_contradicts_itself_about_mig_is_not_believed(opened):
     driver, nvml = opened()
-    nvml.errors["nvmlDeviceGetMigMode"] = errors.NOT_SUPPORTED
+    nvml.errors["nvmlDeviceGetMigMode"] = codes.NOT_SUPPORTED
     assert "can hold MIG devices" in str(refusal(driver.read, 0))
 
 
@@ -174,8 +174,8 @@ def test_profiles_may_be_unknown_while_the_mode_is_off(opened):
 
 def test_profiles_without_placements_count_as_unknown_while_the_mode_is_off(opened):
     driver, nvml = opened()
-    nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = errors.NOT_SUPPORTED
-    assert refusal(driver.read, 0).code == errors.NOT_SUPPORTED
+    nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = codes.NOT_SUPPORTED
+    assert refusal(driver.read, 0).code == codes.NOT_SUPPORTED
     nvml.mode = [0, 0]
     assert not driver.read(0).profiles_known
 
@@ -183,8 +183,8 @@ def test_profiles_without_placements_count_as_unknown_while_the_mode_is_off(open
 def test_the_end_of_the_profiles_is_not_taken_from_another_call(opened):
     """INVALID_ARGUMENT ends the list only where it answers the question for a profile."""
     driver, nvml = opened()
-    nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = errors.INVALID_ARGUMENT
-    assert refusal(driver.read, 0).code == errors.INVALID_ARGUMENT
+    nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = codes.INVALID_ARGUMENT
+    assert refusal(driver.read, 0).code == codes.INVALID_ARGUMENT
 
 
 def test_profiles_are_asked_for_once_in_a_mode(opened):
@@ -233,7 +233,7 @@ def test_processes_of_gpu_and_instances_come_together(opened):
 def test_process_lists_that_a_driver_lacks_are_done_without(opened):
     nvml = FakeNvml(lacks=("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3"))
     driver, nvml = opened(nvml)
-    nvml.errors["nvmlDeviceGetGraphicsRunningProcesses_v3"] = errors.NOT_SUPPORTED
+    nvml.errors["nvmlDeviceGetGraphicsRunningProcesses_v3"] = codes.NOT_SUPPORTED
     nvml.entries["compute", "gpu"] = [entry(7)]
     assert [process.pid for process in driver.read(0).processes] == [7]
 
@@ -241,12 +241,12 @@ def test_process_lists_that_a_driver_lacks_are_done_without(opened):
 def test_without_the_list_of_compute_processes_nothing_is_called_idle(opened):
     names = ["nvmlDeviceGetComputeRunningProcesses_v%d" % version for version in (2, 3)]
     driver, _nvml = opened(FakeNvml(lacks=names))
-    assert refusal(driver.read, 0).code == errors.FUNCTION_NOT_FOUND
+    assert refusal(driver.read, 0).code == codes.FUNCTION_NOT_FOUND
 
 
 def test_a_process_whose_name_nvml_does_not_tell_is_named_by_the_kernel(opened):
     driver, nvml = opened()
-    nvml.errors["nvmlSystemGetProcessName"] = errors.NO_PERMISSION
+    nvml.errors["nvmlSystemGetProcessName"] = codes.NO_PERMISSION
     nvml.entries["compute", "gpu"] = [entry(1 << 30), entry(threading.get_native_id())]
     names = {process.pid: process.name for process in driver.read(0).processes}
     assert names[1 << 30] == ""
@@ -259,7 +259,7 @@ def test_instances_are_created_by_reference_and_destroyed_by_id(opened):
     assert nvml.instances[5][:3] == (9, 4, 4)
     assert driver.create_compute_instance(0, 5, 0, 2) == 3
     assert nvml.made == (0, (2, 1))
-    assert refusal(driver.destroy_gpu_instance, 0, 9).code == errors.NOT_FOUND
+    assert refusal(driver.destroy_gpu_instance, 0, 9).code == codes.NOT_FOUND
     driver.destroy_compute_instance(0, 5, 3)
     assert driver.create_compute_instance(0, 5, 2, None) == 3
     assert nvml.made == (2, None)
@@ -272,7 +272,7 @@ def test_a_compute_instance_where_there_is_no_placement(opened):
     driver, nvml = opened()
     nvml.instances = dict(THREE)
     error = refusal(driver.create_compute_instance, 0, 2, 2, 1)
-    assert error.code == errors.INVALID_ARGUMENT and "no placement at 1" in str(error)
+    assert error.code == codes.INVALID_ARGUMENT and "no placement at 1" in str(error)
 
 
 def test_compute_profiles_do_without_placements(opened):
@@ -309,7 +309,7 @@ def test_reset_lets_go_of_nvml_while_nvidia_smi_works(opened):
 
 def test_nvml_comes_back_after_a_reset_that_failed(opened):
     driver, nvml = opened(run=lambda argv: Result(255, "  GPU 00000000:0F:00.0: In use by another client\n", ""))
-    assert refusal(driver.reset, 0).code == errors.IN_USE
+    assert refusal(driver.reset, 0).code == codes.IN_USE
     assert driver.read(0).uuid == "GPU-one"
 
 

@@ -12,8 +12,8 @@ import contextlib
 import threading
 import typing as t
 
-from . import errors
-from .errors import DriverError
+from .._mig import codes
+from .._mig.backend import BackendError
 from .remedies import remedy
 
 # No call of a healthy GPU takes this long.
@@ -52,11 +52,11 @@ class Gate:
             if not self._changed.wait_for(lambda: self._inside == 0, self._close_seconds):
                 self._closed = False
                 self._changed.notify_all()
-                raise DriverError(
-                    errors.TIMEOUT,
+                raise BackendError(
+                    codes.TIMEOUT,
                     "reset",
                     "a call for another GPU has not returned after %g seconds" % self._close_seconds,
-                    remedy(errors.TIMEOUT),
+                    remedy(codes.TIMEOUT),
                 )
         try:
             yield

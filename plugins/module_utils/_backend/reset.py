@@ -17,7 +17,7 @@ if t.TYPE_CHECKING:
 
 
 def reset(run: Runner, uuid: str) -> None:
-    """Reset this GPU and no other. Raises DriverError, with code IN_USE if something holds it."""
+    """Reset this GPU and no other. Raises BackendError, with code IN_USE if something holds it."""
     command = ["nvidia-smi", "--gpu-reset", "-i", uuid]
     result = run(command)
     # A refusal has been seen to end with status 0.

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import typing as t
 
-from . import errors, smi_log, smi_tables
-from .errors import DriverError
+from .._mig import codes
+from . import smi_log, smi_tables
+from .._mig.backend import BackendError
 
 _T = t.TypeVar("_T")
 _Row = t.TypeVar("_Row", smi_tables.InstanceRow, smi_tables.ComputeRow)
@@ -31,7 +32,7 @@ class Glance(t.NamedTuple):
 
 
 class Asker(t.Protocol):
-    """Runs nvidia-smi and parses what it prints. Raises DriverError."""
+    """Runs nvidia-smi and parses what it prints. Raises BackendError."""
 
     def __call__(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T: ...
 
@@ -48,8 +49,8 @@ def take(uuids: t.Sequence[str], ask: Asker) -> t.Dict[int, Glance]:
     try:
         instances = _by_gpu(ask(["mig", "-lgi"] + which, smi_tables.instances))
         inside = _by_gpu(ask(["mig", "-lci"] + which, smi_tables.compute_instances))
-    except DriverError as error:  # also where none of them has an instance
-        if error.code == errors.TIMEOUT:
+    except BackendError as error:  # also where none of them has an instance
+        if error.code == codes.TIMEOUT:
             raise  # what was said before that may be long ago
         return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
     listed = ask(["-L"], str)

@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The protocol through which the engine reaches the GPUs of a node.
+"""The protocol through which the engine reaches the GPUs of a node, and its one exception.
 
 Three things implement it: NVML (``nvml.py``), nvidia-smi (``smi.py``) and the fakes
-of the unit tests. All of them raise ``DriverError`` and nothing else. Objects are
+of the unit tests. All of them raise ``BackendError`` and nothing else. Objects are
 addressed by GPU index and NVML ids, never by handles, because nvidia-smi has none and
 because handles go stale. Calls for different GPUs may come from different threads.
 """
@@ -16,8 +16,34 @@ from __future__ import annotations
 
 import typing as t
 
+from . import codes
+
 if t.TYPE_CHECKING:
-    from .._mig.model import Gpu, Placement
+    from .model import Gpu, Placement
+
+
+class BackendError(Exception):
+    """A call to the driver failed.
+
+    ``code`` is an NVML return code, ``call`` what was called ("nvmlGpuInstanceDestroy",
+    "nvidia-smi mig -dgi"), ``detail`` the driver's own words if it had any.
+    """
+
+    def __init__(self, code: int, call: str, detail: str = "", remedy: str = "") -> None:
+        self.code = code
+        self.call = call
+        self.detail = detail
+        self.remedy = remedy
+        text = "%s: %s" % (call, self.code_name)
+        if detail:
+            text += " (%s)" % detail
+        if remedy:
+            text += ". " + remedy
+        super().__init__(text)
+
+    @property
+    def code_name(self) -> str:
+        return codes.NAMES.get(self.code, "NVML error %d" % self.code)
 
 
 class CiProfile(t.NamedTuple):
@@ -33,20 +59,20 @@ class CiProfile(t.NamedTuple):
 
 
 class Versions(t.NamedTuple):
-    """Versions as the driver tells them; None where it does not."""
+    """Versions as the driver reports them; None where it does not."""
 
     driver: t.Optional[str] = None  # "550.163.01"
     cuda: t.Optional[str] = None  # highest CUDA that this driver supports, "12.4"
     nvml: t.Optional[str] = None  # "12.550.163.01"
 
 
-class Driver(t.Protocol):
-    """What the engine needs of a driver."""
+class Backend(t.Protocol):
+    """What the engine needs to reach the GPUs of a node."""
 
     name: str  # "nvml" or "nvidia_smi"
 
     def open(self) -> None:
-        """Load and initialise. Raises DriverError with a remedy if that is impossible."""
+        """Load and initialise. Raises BackendError with a remedy if that is impossible."""
 
     def close(self) -> None:
         """Release. Never raises; may be called twice."""
@@ -84,4 +110,4 @@ class Driver(t.Protocol):
     def destroy_compute_instance(self, index: int, gi_id: int, ci_id: int) -> None: ...
 
     def reset(self, index: int) -> None:
-        """Reset this one GPU (nvidia-smi --gpu-reset, with either driver)."""
+        """Reset this one GPU (nvidia-smi --gpu-reset, with either backend)."""

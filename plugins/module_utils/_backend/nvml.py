@@ -12,12 +12,13 @@ import contextlib
 import typing as t
 
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
-from . import architecture, errors, names
-from .base import CiProfile, Versions
+from .._mig import codes
+from . import architecture, names
+from .._mig.backend import CiProfile, Versions
 from .boards import board_of, mark_reduced
 from .command import Runner
 from .command import run as run_command
-from .errors import DriverError
+from .._mig.backend import BackendError
 from .gate import Gate
 from .nvml_library import Library
 
@@ -42,7 +43,7 @@ class _MigDevice(t.NamedTuple):
     uuid: str
 
 
-class NvmlDriver:
+class NvmlBackend:
     """Calls for different GPUs may come from different threads; a reset waits for all of them."""
 
     name = "nvml"
@@ -65,7 +66,7 @@ class NvmlDriver:
     def close(self) -> None:
         if self._initialised:
             self._initialised = False
-            with contextlib.suppress(DriverError):
+            with contextlib.suppress(BackendError):
                 self._library.call("nvmlShutdown")
 
     def count(self) -> int:
@@ -93,7 +94,7 @@ class NvmlDriver:
         with self._gate.passing():
             try:
                 return self._read(index)
-            except DriverError:
+            except BackendError:
                 self._forget(index)  # what is remembered may be what was wrong
                 raise
 
@@ -128,8 +129,8 @@ class NvmlDriver:
             else:
                 sizes = dict(self._library.compute_instance_placements(parent, profile_id, where))
                 if start not in sizes:
-                    raise DriverError(
-                        errors.INVALID_ARGUMENT,
+                    raise BackendError(
+                        codes.INVALID_ARGUMENT,
                         "nvmlGpuInstanceGetComputeInstancePossiblePlacements",
                         "%s: compute instance profile %d has no placement at %d" % (where, profile_id, start),
                     )
@@ -163,7 +164,7 @@ class NvmlDriver:
         """Twice if need be: without it not even the state after a reset could be read."""
         try:
             self._library.call("nvmlInit")
-        except DriverError:
+        except BackendError:
             self._library.call("nvmlInit")
         self._initialised = True
 
@@ -193,8 +194,8 @@ class NvmlDriver:
         """What a GPU or driver may not be able to tell. A broken GPU is an error all the same."""
         try:
             answer = self._library.call(function, *args, where=where)
-        except DriverError as error:
-            if error.code in (errors.NOT_SUPPORTED, errors.FUNCTION_NOT_FOUND):
+        except BackendError as error:
+            if error.code in (codes.NOT_SUPPORTED, codes.FUNCTION_NOT_FOUND):
                 return None
             raise
         return _text(answer) if isinstance(answer, bytes) else answer
@@ -205,8 +206,8 @@ class NvmlDriver:
         uuid = _text(self._library.call("nvmlDeviceGetUUID", handle, where=_where(index)))
         known = self._uuids.setdefault(index, uuid)
         if known != uuid:
-            raise DriverError(
-                errors.NOT_FOUND,
+            raise BackendError(
+                codes.NOT_FOUND,
                 "nvmlDeviceGetHandleByIndex",
                 "%s was %s and is %s now" % (_where(index), known, uuid),
                 "A GPU of this node has disappeared: check it with nvidia-smi -L, then run again",
@@ -245,8 +246,8 @@ class NvmlDriver:
         """Current and pending mode; None on a GPU that knows no MIG, which is believed only if it has no room for it."""
         mode: t.Optional[t.Sequence[int]] = self._optional("nvmlDeviceGetMigMode", handle, where=where)
         if mode is None and self._optional("nvmlDeviceGetMaxMigDeviceCount", handle, where=where):
-            raise DriverError(
-                errors.NOT_SUPPORTED,
+            raise BackendError(
+                codes.NOT_SUPPORTED,
                 "nvmlDeviceGetMigMode",
                 "%s does not tell its mode and can hold MIG devices" % where,
             )
@@ -254,7 +255,7 @@ class NvmlDriver:
 
     def _resetless(self, handle: t.Any, family: t.Optional[str], where: str) -> t.Optional[bool]:
         fields = self._optional("nvmlDeviceGetFieldValues", handle, [_RESETLESS_FIELD], where=where)
-        if fields and fields[0].nvmlReturn == errors.SUCCESS:
+        if fields and fields[0].nvmlReturn == codes.SUCCESS:
             return bool(fields[0].value.uiVal)
         return architecture.resetless(family)
 
@@ -271,8 +272,8 @@ class NvmlDriver:
         profiles = [self._profile(gpu, handle, constant, info) for constant, info in offered]
         if not profiles or not all(profile.placements for profile in profiles):
             if gpu.mode_current:
-                raise DriverError(
-                    errors.NOT_SUPPORTED,
+                raise BackendError(
+                    codes.NOT_SUPPORTED,
                     "nvmlDeviceGetGpuInstancePossiblePlacements",
                     "%s has MIG mode on and tells no profiles or placements" % gpu.label,
                 )
@@ -283,8 +284,8 @@ class NvmlDriver:
         where = _where(gpu.index)
         try:
             places = self._library.gpu_instance_placements(handle, info.id, where)
-        except DriverError as error:
-            if error.code != errors.NOT_SUPPORTED:
+        except BackendError as error:
+            if error.code != codes.NOT_SUPPORTED:
                 raise
             places = []
         name = names.profile_name(_text(getattr(info, "name", "")))
@@ -310,8 +311,8 @@ class NvmlDriver:
         for number in range(self._library.call("nvmlDeviceGetMaxMigDeviceCount", handle, where=where)):
             try:
                 device = self._library.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, number, where=where)
-            except DriverError as error:
-                if error.code == errors.NOT_FOUND:  # a hole: others may follow
+            except BackendError as error:
+                if error.code == codes.NOT_FOUND:  # a hole: others may follow
                     continue
                 raise
             gi_id, ci_id, uuid = (
@@ -335,8 +336,8 @@ class NvmlDriver:
         listed = {(gi.id, ci.id) for gi in found for ci in gi.compute_instances}
         unknown = sorted(set(uuids) - listed)
         if unknown:
-            raise DriverError(
-                errors.UNKNOWN,
+            raise BackendError(
+                codes.UNKNOWN,
                 "nvmlDeviceGetGpuInstances",
                 "%s does not list the instance of MIG device %s" % (_where(index, *unknown[0]), uuids[unknown[0]]),
             )
@@ -374,8 +375,8 @@ class NvmlDriver:
         for _constant, info in offered:
             try:
                 places = self._library.compute_instance_placements(gi_handle, info.id, where)
-            except DriverError as error:
-                if error.code not in (errors.NOT_SUPPORTED, errors.FUNCTION_NOT_FOUND):
+            except BackendError as error:
+                if error.code not in (codes.NOT_SUPPORTED, codes.FUNCTION_NOT_FOUND):
                     raise
                 places = []
             yield CiProfile(
@@ -414,14 +415,14 @@ class NvmlDriver:
             yield from self._process_list(function, handle, where)
 
     def _process_list(self, function: str, handle: t.Any, where: str) -> t.Sequence[t.Any]:
-        missing: t.Optional[DriverError] = None
+        missing: t.Optional[BackendError] = None
         for version in ("_v3", "_v2"):
             try:
                 return t.cast("t.Sequence[t.Any]", self._library.call(function + version, handle, where=where))
-            except DriverError as error:
-                if error.code == errors.NOT_SUPPORTED:
+            except BackendError as error:
+                if error.code == codes.NOT_SUPPORTED:
                     return ()
-                if error.code != errors.FUNCTION_NOT_FOUND:
+                if error.code != codes.FUNCTION_NOT_FOUND:
                     raise
                 missing = error
         # Without the list of compute processes nothing could be called idle; the others are newer and rarer.
@@ -432,7 +433,7 @@ class NvmlDriver:
     def _process_name(self, pid: int) -> str:
         try:
             name = _text(self._library.call("nvmlSystemGetProcessName", pid))
-        except DriverError:  # ended meanwhile, or in another namespace: a name is worth no failure
+        except BackendError:  # ended meanwhile, or in another namespace: a name is worth no failure
             name = ""
         return name or names.process_name(pid)
 
@@ -442,10 +443,10 @@ def _all(ask: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
     for constant in range(_MOST_CONSTANTS):
         try:
             info = ask(constant)
-        except DriverError as error:
-            if error.code == errors.INVALID_ARGUMENT:  # beyond the last one
+        except BackendError as error:
+            if error.code == codes.INVALID_ARGUMENT:  # beyond the last one
                 return
-            if error.code != errors.NOT_SUPPORTED:
+            if error.code != codes.NOT_SUPPORTED:
                 raise
         else:
             yield constant, info

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import typing as t
 
-from .._driver.errors import DriverError
+from .backend import BackendError
 from . import words
 from .model import ComputeInstance, Gpu, GpuInstance
 
 if t.TYPE_CHECKING:
-    from .._driver.base import CiProfile
+    from .backend import CiProfile
     from .journal import Journal
 
 
@@ -169,7 +169,7 @@ def _texts(gpu: Gpu, shapes: t.Counter[t.Any]) -> t.List[str]:
 
 
 def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, DriverError) else "internal error: %r" % error
+    return str(error) if isinstance(error, BackendError) else "internal error: %r" % error
 
 
 def _extra(gi: GpuInstance, than: GpuInstance) -> t.List[ComputeInstance]:

@@ -1,0 +1,30 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What to do about the driver's common refusals, in the words of the error messages."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._mig import codes
+
+REMEDIES: t.Dict[int, str] = {
+    codes.NO_PERMISSION: "Run as root (become: true)",
+    codes.DRIVER_NOT_LOADED: "The NVIDIA kernel module is not loaded: load it (modprobe nvidia) or install the driver",
+    codes.TIMEOUT: "A GPU does not answer: look for NVRM and Xid in dmesg, and reboot the node",
+    codes.LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 was not found: install the driver's libraries",
+    codes.FUNCTION_NOT_FOUND: "The installed driver is too old for this",
+    codes.LIB_RM_VERSION_MISMATCH: (
+        "The driver was updated and the old kernel module is still loaded: reboot, or reload the module"
+    ),
+    codes.GPU_IS_LOST: "The GPU has fallen off the bus: reboot the node, and have the hardware checked if it comes back",
+    codes.RESET_REQUIRED: "The GPU needs a reset (nvidia-smi --gpu-reset) or the node a reboot before it works again",
+}
+
+
+def remedy(code: int) -> str:
+    return REMEDIES.get(code, "")
