@@ -14,13 +14,11 @@ import sys
 import typing as t
 from pathlib import Path
 
-import jinja2
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._module import engine
+from ansible_collections.gpufleet.node.plugins.module_utils._module import boot, engine
 
 TOP = Path(__file__).resolve().parents[2]
 NVSIM = TOP / "tests" / "simulator" / "nvsim"
-TEMPLATE = TOP / "roles" / "nvidia_mig" / "templates" / "gpufleet-mig-restore.j2"
 
 LAYOUT = [
     {"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 2}},
@@ -40,13 +38,7 @@ class Node:
         self.command = work / "gpufleet-mig-restore"
         self.nvsim("create", "--driver", "550.163.01", *arguments)
         engine.replace(str(work / "lib" / engine.PACKAGE), engine.sources())
-        values = {
-            "__nvidia_mig_engine_put": {"python": sys.executable},
-            "__nvidia_mig_engine": work / "lib",
-            "__nvidia_mig_settings": self.settings,
-            "ansible_managed": "Managed",
-        }
-        self.command.write_text(jinja2.Template(TEMPLATE.read_text()).render(values))
+        self.command.write_text(boot.command_text(sys.executable, str(work / "lib"), str(self.settings)))
 
     def nvsim(self, verb: str, *arguments: str) -> str:
         return subprocess.run(

@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module nvidia_mig_engine: the engine that the module itself runs with, as plain files on the node.
+"""The engine that the modules themselves run with, as plain files on a node.
 
-Ansible has brought it here already, packed into the module. What is unpacked is therefore what
-was tested with the module, and costs one task in place of one for each file.
+Ansible has packed it into the module. What is unpacked is therefore what was tested with the
+module, and costs no task of its own for each file.
 """
 
 from __future__ import annotations
@@ -17,44 +17,16 @@ import importlib.util
 import os
 import pkgutil
 import shutil
-import sys
 import tempfile
 import typing as t
 
 from .._boot import restore
 
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
-ARGUMENTS: t.Dict[str, t.Any] = {
-    "argument_spec": {
-        "path": {"type": "path", "default": "/usr/local/lib/gpufleet"},
-        "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
-    }
-}
 PACKAGE = "gpufleet_mig"
 PARTS = ("_mig", "_backend", "_boot")
 _ROOT = restore.__name__.rsplit(".", 2)[0]  # the package that holds the parts, whatever it is called here
 
 Files = t.Dict[str, bytes]
-
-
-def run(module: AnsibleModule) -> None:
-    path = os.path.join(module.params["path"], PACKAGE)
-    wanted = sources() if module.params["state"] == "present" else {}
-    try:
-        found = read(path)
-        changed = found != wanted or (not wanted and os.path.lexists(path))
-        if changed and not module.check_mode:
-            replace(path, wanted)
-    except OSError as error:
-        module.fail_json(msg="The engine cannot be put to %s: %s. Run as root (become: true)" % (path, error), changed=False)
-    module.exit_json(
-        changed=changed,
-        path=path,
-        python=sys.executable,
-        diff={"before_header": path, "after_header": path, "before": _names(found, wanted), "after": _names(wanted, found)},
-    )
 
 
 def sources() -> Files:
@@ -110,7 +82,7 @@ def _write(path: str, content: bytes) -> None:
         handle.write(content)
 
 
-def _names(here: Files, there: Files) -> str:
+def names(here: Files, there: Files) -> str:
     """The files that differ, one a line."""
     return "".join(
         "%s (%d bytes)\n" % (name, len(content)) for name, content in sorted(here.items()) if there.get(name) != content

@@ -1,0 +1,210 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The module nvidia_mig_boot: the files with which a node restores its MIG layout at boot, without Ansible."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tempfile
+import typing as t
+
+from .._backend import lock, select
+from .._boot import settings
+from .._mig.errors import LayoutError
+from . import engine
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ENGINE = "/usr/local/lib/gpufleet"
+COMMAND = "/usr/local/sbin/gpufleet-mig-restore"
+UNIT = "/etc/systemd/system/gpufleet-mig-restore.service"
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+        "layout": {"type": "list", "elements": "dict"},
+        "gpus": {"type": "dict", "default": {}},
+        "reset": {"type": "bool", "default": False},
+        "disturb": {"type": "bool", "default": True},
+        "backend": {"type": "str", "default": select.AUTO, "choices": list(select.NAMES)},
+        "driver_wait": {"type": "int", "default": 60},
+        "lock_path": {"type": "path", "default": lock.DEFAULT_PATH},
+        "lock_wait": {"type": "int", "default": 120},
+        "time_limit": {"type": "int", "default": 300},
+        "access_group": {"type": "str", "default": ""},
+        "access_capabilities": {"type": "list", "elements": "str", "default": []},
+        "after": {"type": "list", "elements": "str", "default": []},
+        "before": {"type": "list", "elements": "str", "default": []},
+    },
+    "required_if": [("state", "present", ("layout",))],
+}
+# Of the options, what the command reads at boot; the others are systemd's.
+_SETTINGS = tuple(name for name in ARGUMENTS["argument_spec"] if name not in ("state", "after", "before"))
+
+_HEADER = """\
+# Managed by Ansible (role gpufleet.node.nvidia_mig)
+"""
+_COMMAND_TEXT = """\
+#!%(python)s -I
+%(header)s
+# Brings the GPUs of this node to the layout in %(settings)s. Runs at boot, and by hand as root.
+
+import sys
+
+sys.path.insert(0, "%(engine)s")
+
+from gpufleet_mig._boot.restore import main
+
+sys.exit(main())
+"""
+_UNIT_TEXT = """\
+%(header)s
+# MIG instances do not survive a reboot, and on Hopper and later GPUs MIG mode does not either.
+# Ordering only: no unit here is started, stopped or needed, and none is held back if this one fails.
+
+[Unit]
+Description=Restore the MIG layout of the GPUs
+After=%(after)s
+Before=%(before)s
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=%(command)s
+# The command ends by itself after %(time_limit)d s; this is for the case that it cannot.
+TimeoutStartSec=%(timeout)d
+ProtectSystem=full
+ProtectHome=yes
+NoNewPrivileges=yes
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+class File(t.NamedTuple):
+    """A file of root's."""
+
+    content: bytes
+    mode: int
+
+
+def run(module: AnsibleModule) -> None:
+    params = module.params
+    os.umask(0o022)  # everybody may read the files
+    try:
+        files = {} if params["state"] == "absent" else desired(params, sys.executable)
+    except (ValueError, LayoutError) as error:
+        module.fail_json(msg="The settings for the boot are refused: %s" % error, changed=False)
+    try:
+        changes, diff = apply(files, "/", module.check_mode)
+    except OSError as error:
+        module.fail_json(msg="The files for the boot cannot be installed: %s. Run as root (become: true)" % error, changed=False)
+    module.exit_json(changed=bool(changes), files=changes, python=sys.executable, diff=diff)
+
+
+def desired(params: t.Mapping[str, t.Any], python: str) -> t.Dict[str, File]:
+    """The files by their paths. Raises ValueError or LayoutError for what the command would refuse at boot."""
+    data = {"version": settings.VERSION, **{name: params[name] for name in _SETTINGS}}
+    text = json.dumps(data, indent=4, sort_keys=True) + "\n"
+    settings.parse(json.loads(text))
+    return {
+        settings.DEFAULT_PATH: File(text.encode("utf-8"), 0o644),
+        COMMAND: File(command_text(python).encode("utf-8"), 0o755),
+        UNIT: File(unit_text(params).encode("utf-8"), 0o644),
+    }
+
+
+def command_text(python: str, engine_path: str = ENGINE, settings_path: str = settings.DEFAULT_PATH) -> str:
+    return _COMMAND_TEXT % {"python": python, "header": _HEADER, "settings": settings_path, "engine": engine_path}
+
+
+def unit_text(params: t.Mapping[str, t.Any]) -> str:
+    return _UNIT_TEXT % {
+        "header": _HEADER,
+        "after": " ".join(params["after"]),
+        # systemd orders units by name; a pattern names none.
+        "before": " ".join(dict.fromkeys(unit for unit in params["before"] if not set("*?[") & set(unit))),
+        "command": COMMAND,
+        "time_limit": params["time_limit"],
+        "timeout": params["time_limit"] + 30,
+    }
+
+
+def apply(files: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t.List[str], t.List[t.Dict[str, str]]]:
+    """Install these files and the engine, or with none remove all; returns the paths that change, and their diffs."""
+    changes, diff = [], []
+    for path in (settings.DEFAULT_PATH, COMMAND, UNIT):
+        file, found = files.get(path), _read(_below(root, path))
+        if file == found:
+            continue
+        changes.append(path)
+        diff.append({"before_header": path, "after_header": path, "before": _shown(found), "after": _shown(file)})
+        if not check_mode:
+            _write(_below(root, path), file)
+    package = os.path.join(ENGINE, engine.PACKAGE)
+    target = _below(root, package)
+    has, wants = engine.read(target), engine.sources() if files else {}
+    if has != wants or (not wants and os.path.lexists(target)):
+        changes.append(package)
+        diff.append(
+            {
+                "before_header": package,
+                "after_header": package,
+                "before": engine.names(has, wants),
+                "after": engine.names(wants, has),
+            }
+        )
+        if not check_mode:
+            engine.replace(target, wants)
+    directory = _below(root, os.path.dirname(settings.DEFAULT_PATH))
+    if not files and not check_mode and os.path.isdir(directory) and not os.listdir(directory):
+        os.rmdir(directory)
+    return changes, diff
+
+
+def _below(root: str, path: str) -> str:
+    return os.path.join(root, path.lstrip("/"))
+
+
+def _read(path: str) -> t.Optional[File]:
+    """The file there, None where there is none. Anything but a plain file of this user has no valid mode."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return File(b"", -1)
+    with open(path, "rb") as handle:
+        content = handle.read()
+    ours = (found.st_uid, found.st_gid) == (os.geteuid(), os.getegid())
+    return File(content, stat.S_IMODE(found.st_mode) if ours else -1)
+
+
+def _write(path: str, file: t.Optional[File]) -> None:
+    """Replace or remove the file in one step."""
+    if file is None:
+        os.remove(path)
+        return
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            os.fchmod(handle.fileno(), file.mode)
+            handle.write(file.content)
+        os.replace(temporary, path)
+    except BaseException:
+        os.remove(temporary)
+        raise
+
+
+def _shown(file: t.Optional[File]) -> str:
+    return "" if file is None else file.content.decode("utf-8", "replace")
