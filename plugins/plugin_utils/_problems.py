@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 import typing as t
@@ -181,17 +180,4 @@ def _of_hosts_entry(entry: object) -> list[str]:
         problems.append("names is %s: give a list" % _shown(names))
     else:
         problems.extend("%r cannot be the name of a host" % str(each) for each in names if not _is_host_name(each))
-    return problems
-
-
-def of_names(names: t.Iterable[str], known: t.Collection[str], prefixes: t.Sequence[str]) -> list[str]:
-    """The names that nobody reads although they begin as one of the known ones does."""
-    problems = []
-    for name in sorted(names):
-        if name in known or not name.startswith(tuple(prefixes)):
-            continue
-        close = difflib.get_close_matches(name, known, 1)
-        problems.append(
-            "%s is no variable of this collection%s" % (name, ": did you mean %s?" % close[0] if close else "")
-        )
     return problems

@@ -84,7 +84,8 @@ LAYERS = (
     Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
-    Layer("plugin_utils", ["plugin_utils", MIG], ["ansible.errors", "yaml"]),
+    Layer("action", ["plugin_utils", MIG], ["ansible.plugins.action"]),
+    Layer("plugin_utils", ["plugin_utils", MIG], ["ansible.errors", "ansible.module_utils", "yaml"]),
     Layer("doc_fragments", []),
 )
 SOURCES = sorted(path.relative_to(PLUGINS) for path in PLUGINS.rglob("*.py"))

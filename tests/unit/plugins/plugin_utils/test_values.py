@@ -9,9 +9,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.filter.value_problems import FilterModule
+from ansible_collections.gpufleet.node.plugins.plugin_utils._problems import of_values as value_problems
 
-value_problems = FilterModule().filters()["value_problems"]
 TYPES = {"gpu_node_hosts_entries": "list", "nvidia_mig_boot_before": "list", "nvidia_driver_record": "path"}
 
 

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What is wrong with a host's variables, by the argument specifications of the collection's roles and beyond them."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import typing as t
+from pathlib import Path
+
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from . import _layout_problems, _problems
+
+_ROLES = Path(__file__).resolve().parents[2] / "roles"
+# Variables that playbooks read, or that roles set.
+_OF_PLAYBOOKS = (
+    "gpu_node_batches",
+    "gpu_node_target",
+    "gpu_node_undo_confirmed",
+    "nvidia_driver_reboot_required",
+    "nvidia_mig_hosts",
+    "nvidia_mig_serial",
+)
+# Variables of NVIDIA's own role nvidia.nvidia_driver, and what they correspond to here.
+_EQUIVALENTS = {
+    "nvidia_driver_package_version": "nvidia_driver_version",
+    "nvidia_driver_persistence_mode_on": "nvidia_driver_persistenced",
+    "nvidia_driver_skip_reboot": "nvidia_driver_reboot, with the opposite value",
+    "nvidia_driver_ubuntu_install_from_cuda_repo": "nvidia_driver_source: cuda_repository",
+}
+# How alike the names are that are taken for each other, apart from the role's name.
+_NEAR = 0.8
+
+Values = t.Mapping[str, t.Any]
+
+
+class Findings(t.NamedTuple):
+    """Sentences without a full stop. ``misspelled`` is a part of ``problems``."""
+
+    problems: list[str]
+    misspelled: list[str]
+    notices: list[str]
+
+
+def known() -> set[str]:
+    """The names of all variables that the collection reads."""
+    return {name for options in _described().values() for name in options} | set(_OF_PLAYBOOKS)
+
+
+def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str], roles: t.Sequence[str]) -> Findings:
+    """All that is wrong, at once.
+
+    ``names`` are those of all variables of the host, ``values`` those of the collection that can be read,
+    ``unreadable`` the reasons for the others. What a role requires is required only of ``roles``.
+    """
+    misspelled, notices = _unknown(names)
+    broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
+    unfit = _problems.of_values(values, _types())
+    layout: list[str] = []
+    boards = values.get("gpu_node_boards")
+    if (
+        "nvidia_mig" in roles
+        and "nvidia_mig_layout" in values
+        and "gpu_node_boards" not in unreadable
+        and not any(problem.startswith("gpu_node_boards") for problem in unfit)
+    ):
+        layout = _layout_problems.of_layout(values["nvidia_mig_layout"], boards)
+    errors = [error for role in roles for error in _refused(role, values, unreadable)]
+    return Findings([*errors, *broken, *misspelled, *unfit, *layout], misspelled, notices)
+
+
+def _refused(role: str, values: Values, unreadable: t.Collection[str]) -> list[str]:
+    """What Ansible's own validation says of a role's variables."""
+    options = {name: option for name, option in _main_options(role).items() if name not in unreadable}
+    given = {name: values[name] for name in options if name in values}
+    return list(ArgumentSpecValidator(options).validate(given).error_messages)
+
+
+def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names that begin as ours do: those that are nearly one of ours, and those that may be another role's."""
+    misspelled, notices = [], []
+    ours = known()
+    prefixes = {role + "_": {name for name in ours if name.startswith(role + "_")} for role in _described()}
+    for name in sorted(set(names) - ours):
+        prefix = next((each for each in prefixes if name.startswith(each)), None)
+        if prefix is None:
+            continue
+        rest = {each[len(prefix) :]: each for each in prefixes[prefix]}
+        near = difflib.get_close_matches(name[len(prefix) :], rest, 1, _NEAR)
+        if name in _EQUIVALENTS:
+            notices.append("%s is not a variable of this collection, which has %s" % (name, _EQUIVALENTS[name]))
+        elif near:
+            misspelled.append("%s is no variable of this collection: did you mean %s?" % (name, rest[near[0]]))
+        else:
+            notices.append("%s is not a variable of this collection and has no effect here" % name)
+    return misspelled, notices
+
+
+@functools.cache
+def _specifications(role: str) -> dict[str, t.Any]:
+    text = (_ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
+    return t.cast("dict[str, t.Any]", yaml.safe_load(text)["argument_specs"])
+
+
+def _main_options(role: str) -> dict[str, t.Any]:
+    return t.cast("dict[str, t.Any]", _specifications(role)["main"]["options"])
+
+
+@functools.cache
+def _described() -> dict[str, dict[str, t.Any]]:
+    """The options of all entry points, by role."""
+    roles = sorted(path.parents[1].name for path in _ROLES.glob("*/meta/argument_specs.yml"))
+    return {
+        role: {
+            name: option for entry in _specifications(role).values() for name, option in entry.get("options", {}).items()
+        }
+        for role in roles
+    }
+
+
+def _types() -> dict[str, str]:
+    return {name: option.get("type", "str") for options in _described().values() for name, option in options.items()}

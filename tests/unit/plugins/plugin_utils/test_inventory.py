@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Everything that is wrong with a host's variables comes out at once."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory
+
+LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
+
+
+def judge(values: t.Mapping[str, t.Any], *roles: str, others: t.Sequence[str] = (), **unreadable: str) -> _inventory.Findings:
+    return _inventory.judge([*values, *unreadable, *others], values, unreadable, ["gpu_node", *roles])
+
+
+def test_nothing_is_wrong() -> None:
+    values = {"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], "nvidia_mig_reset": "yes"}
+    assert judge(values, "nvidia_mig", others=["ansible_host", "my_nvidia_mig_layuot"]) == ([], [], [])
+
+
+def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
+    values = {
+        "nvidia_mig_layout": [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 8}}],
+        "gpu_node_boards": ["A100-80GB"],
+        "nvidia_mig_reset": "perhaps",
+        "nvidia_mig_backend": "dcgm",
+        "nvidia_mig_lock_path": "lock",
+        "gpu_node_hosts_entries": [{"address": "192.0.2.1"}],
+    }
+    problems = judge(
+        values, "nvidia_mig", others=["nvidia_mig_layuot"], nvidia_mig_access_group="'team' is undefined"
+    ).problems
+    for words in (
+        "argument 'nvidia_mig_reset' is of type str and we were unable to convert to bool",
+        "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi, got: dcgm",
+        "missing required arguments: names found in gpu_node_hosts_entries",
+        "nvidia_mig_access_group cannot be read: 'team' is undefined",
+        "nvidia_mig_layuot is no variable of this collection: did you mean nvidia_mig_layout?",
+        "nvidia_mig_lock_path is 'lock': give an absolute path",
+        "1g.10gb: 8 does not fit",
+    ):
+        assert [problem for problem in problems if words in problem], (words, problems)
+
+
+def test_what_a_role_requires_is_required_where_it_is_selected() -> None:
+    assert judge({}).problems == []
+    assert judge({}, "nvidia_mig").problems == ["missing required arguments: nvidia_mig_layout"]
+    assert judge({}, "nvidia_mig", nvidia_mig_layout="'x' is undefined").problems == [
+        "nvidia_mig_layout cannot be read: 'x' is undefined"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "notice"),
+    [
+        ("nvidia_mig_layuot", "did you mean nvidia_mig_layout?", ""),
+        ("gpu_node_board", "did you mean gpu_node_boards?", ""),
+        ("nvidia_driver_brunch", "did you mean nvidia_driver_branch?", ""),
+        ("nvidia_driver_skip_reboot", "", "nvidia_driver_reboot, with the opposite value"),
+        ("nvidia_driver_package_version", "", "which has nvidia_driver_version"),
+        ("nvidia_driver_module_file", "", "has no effect here"),
+        ("nvidia_driver_", "", "has no effect here"),
+        ("rke2_version", "", ""),
+        ("nvidia_mig_serial", "", ""),
+    ],
+)
+def test_near_misses_are_problems_and_other_roles_variables_notices(name: str, problem: str, notice: str) -> None:
+    found = judge({}, others=[name])
+    assert found.problems == found.misspelled
+    for expected, sentences in ((problem, found.problems), (notice, found.notices)):
+        assert len(sentences) == bool(expected)
+        assert all(sentence.startswith(name + " is ") and expected in sentence for sentence in sentences)
