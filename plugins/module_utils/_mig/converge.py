@@ -334,4 +334,3 @@ def _held_by(clients: t.Sequence[Process]) -> str:
     if clients:
         return "it is used by %s. Stop this and run again" % words.processes(clients)
     return "%s. Stop what does and run again" % words.USUAL_HOLDERS
-

@@ -22,7 +22,7 @@ from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
 from .explain import refusal
 from .keys import listed
-from .model import Gpu, GpuInstance, Placement, Process, Target, Wanted
+from .model import Gpu, GpuInstance, Placement, Target, Wanted
 from .operations import Created, Kept, Plan
 from .solve import Search
 

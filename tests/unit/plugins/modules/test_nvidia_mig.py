@@ -760,7 +760,7 @@ print(" ".join(name.rpartition(".")[2] for name in sys.modules if ".module_utils
 
 def test_a_run_that_changes_nothing_loads_only_what_it_needs():
     """A module's files are compiled on every run: Python cannot cache them."""
-    root = nvidia_mig.__file__.split("/ansible_collections/")[0]
+    root = nvidia_mig.__file__.split("/ansible_collections/", maxsplit=1)[0]
     loaded = subprocess.run(
         [sys.executable, "-I", "-c", NO_CHANGE, root], stdout=subprocess.PIPE, check=True, text=True
     ).stdout.split()

@@ -293,7 +293,7 @@ def test_long_values_do_not_drown_the_message() -> None:
 def nested() -> t.Any:
     """A value that is small in memory, and endless where it is written in full."""
     value: t.Any = ["x"]
-    for _ in range(30):
+    for _level in range(30):
         value = [value] * 10
     return value
 

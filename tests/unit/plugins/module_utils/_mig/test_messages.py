@@ -149,7 +149,7 @@ _NUMBER = 10**5000
         [entry("all", [{"profile": "3g.40gb", "start": _NUMBER}])],
         [entry("all", [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb+" + _LONG]}])],
     ],
-    ids=lambda value: short(value),
+    ids=short,
 )
 def test_what_is_written_is_cut(written: t.Any) -> None:
     with pytest.raises(LayoutError) as error:
