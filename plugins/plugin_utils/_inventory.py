@@ -22,11 +22,10 @@ _ROLES = Path(__file__).resolve().parents[2] / "roles"
 # Variables that playbooks read, or that roles set.
 _OF_PLAYBOOKS = (
     "gpu_node_batches",
+    "gpu_node_environment",
     "gpu_node_target",
     "gpu_node_undo_confirmed",
     "nvidia_driver_reboot_required",
-    "nvidia_mig_hosts",
-    "nvidia_mig_serial",
 )
 # Variables of NVIDIA's own role nvidia.nvidia_driver, and what they correspond to here.
 _EQUIVALENTS = {

@@ -92,7 +92,7 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
             least, number = 0 if name.endswith("_wait") else 1, _number(value)
             if number is not None and not least <= number <= _LONGEST:
                 problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _LONGEST))
-        elif name in ("gpu_node_batches", "nvidia_mig_serial"):
+        elif name == "gpu_node_batches":
             sizes = value if isinstance(value, (list, tuple)) else [value]
             if not sizes or not all(_BATCH.fullmatch(str(size)) for size in sizes):
                 problems.append(

@@ -57,7 +57,7 @@ def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet
     assert "- misspelt: nvidia_mig_layuot is no variable of this collection: did you mean nvidia_mig_layout?" in message
     assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
-    assert "- gone: it cannot be reached: " in message
+    assert "- gone: it cannot be reached: " in message and "To go on without it, add --limit '!gone'" in message
     assert "- good: " not in message
     assert "Provision the nodes" not in run.output
     assert fleet.held("good") == [[]]

@@ -66,7 +66,7 @@ def test_what_a_role_requires_is_required_where_it_is_selected() -> None:
         ("nvidia_driver_module_file", "", "has no effect here"),
         ("nvidia_driver_", "", "has no effect here"),
         ("rke2_version", "", ""),
-        ("nvidia_mig_serial", "", ""),
+        ("gpu_node_environment", "", ""),
     ],
 )
 def test_near_misses_are_problems_and_other_roles_variables_notices(name: str, problem: str, notice: str) -> None:
