@@ -348,6 +348,12 @@ gpus:
           description: Name of the process.
           type: str
       sample: []
+    error:
+      description:
+        - What failed on this GPU, what was restored and what to do. V(null) if nothing did. The module's message lists
+          the first few of them.
+      type: str
+      sample: null
     retries:
       description:
         - Writes that failed without effect, in a way that can pass, and were repeated. The keys are those of

@@ -43,6 +43,6 @@ def of_capability(compute_capability: t.Optional[str]) -> t.Optional[str]:
 
 def resetless(architecture: t.Optional[str]) -> t.Optional[bool]:
     """Whether MIG mode changes need no reset: only Ampere, the first with MIG, needs one."""
-    if architecture is None or architecture in _WITHOUT_MIG:
+    if architecture not in NAMES.values() or architecture in _WITHOUT_MIG:
         return None
     return architecture != "ampere"

@@ -54,7 +54,9 @@ def run(argv: t.Sequence[str]) -> Result:
     except FileNotFoundError as error:
         raise missing(argv[0]) from error
     except subprocess.TimeoutExpired as error:
-        raise BackendError(codes.TIMEOUT, command, "no answer after %g seconds" % limit, remedy(codes.TIMEOUT)) from error
+        raise BackendError(
+            codes.TIMEOUT, command, "no answer after %g seconds" % limit, remedy(codes.TIMEOUT), waited=True
+        ) from error
     except OSError as error:
         raise BackendError(codes.UNKNOWN, command, str(error)) from error
     return Result(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
@@ -63,7 +65,7 @@ def run(argv: t.Sequence[str]) -> Result:
 def _limit(argv: t.Sequence[str]) -> int:
     if not _CHANGING.isdisjoint(argv):
         return _LONG_TIMEOUT_SECONDS
-    several = "-i" not in argv if "-q" in argv else any(word.startswith("GPU-") and "," in word for word in argv)
+    several = "-i" not in argv or any(word.startswith("GPU-") and "," in word for word in argv)
     return _SHORT_TIMEOUT_SECONDS if several else _TIMEOUT_SECONDS
 
 

@@ -57,6 +57,7 @@ class Gate:
                     "reset",
                     "a call for another GPU has not returned after %g seconds" % self._close_seconds,
                     remedy(codes.TIMEOUT),
+                    waited=True,
                 )
         try:
             yield

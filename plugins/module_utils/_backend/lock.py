@@ -26,6 +26,7 @@ import typing as t
 DIRECTORY = "/run/gpufleet"
 DEFAULT_PATH = DIRECTORY + "/nvidia-mig.lock"
 _POLL_SECONDS = 0.1
+_SIGNATURE = b"PID "
 _LONGEST_SIGNATURE = 1000
 _REMEDY = "Run as root, or name another file for the lock"
 
@@ -171,16 +172,17 @@ def _acquire(descriptor: int, path: str, wait: float, progress: t.Optional[t.Cal
 def _sign(descriptor: int, command: str) -> None:
     """Write down who holds the lock, for those who wait."""
     since = time.strftime("%Y-%m-%d %H:%M:%S %z")
-    text = "PID %d (%s), user %s, since %s" % (os.getpid(), command or "unnamed command", _user(), since)
+    text = "%s%d (%s), user %s, since %s" % (_SIGNATURE.decode(), os.getpid(), command or "unnamed command", _user(), since)
     _write(descriptor, text.encode("utf-8", "replace")[:_LONGEST_SIGNATURE])
 
 
 def _write(descriptor: int, content: bytes) -> None:
     """Replace the content, if this user may: without it the lock is as good, only nameless.
 
-    A file with a second name is not written to: somebody may have linked another file here.
+    A file with a second name is not written to: somebody may have linked another file here. Nor is one that holds
+    anything but a signature: its path may have been given by mistake.
     """
-    if os.fstat(descriptor).st_nlink != 1:
+    if os.fstat(descriptor).st_nlink != 1 or os.pread(descriptor, len(_SIGNATURE), 0) not in (b"", _SIGNATURE):
         return
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)

@@ -37,7 +37,7 @@ _T = t.TypeVar("_T")
 
 
 class _Listed(t.NamedTuple):
-    uuid: str
+    uuid: t.Optional[str]  # None: the GPU cannot be reached
     compute_capability: t.Optional[str]
 
 
@@ -57,6 +57,7 @@ class SmiBackend:
     def __init__(self, run: Runner = run_command) -> None:
         self._run = run
         self._gpus: t.List[_Listed] = []
+        self._problem: t.Optional[BackendError] = None  # why some of them cannot be reached
         # Immutable while the MIG mode lasts, and the same for GPUs of a kind, which are asked once: a call takes long.
         self._boards: t.Dict[_Kind, t.Optional[Board]] = {}
         self._ci_profiles: t.Dict[t.Tuple[_Kind, int], t.Tuple[CiProfile, ...]] = {}
@@ -64,20 +65,36 @@ class SmiBackend:
 
     def open(self) -> None:
         argv = ["--query-gpu=index,uuid,compute_cap", "--format=csv,noheader"]
-        result = self._try(argv)
-        if "no devices were found" in result.out.lower():
-            self._gpus = []
-            return
-        if result.rc != 0:
-            raise failure(_command(argv), result)
-        rows = list(csv.reader(result.out.splitlines(), skipinitialspace=True))
-        if [row[0] for row in rows if row] != [str(index) for index in range(len(rows))] or any(
-            len(row) != 3 for row in rows
-        ):
-            raise _not_understood(argv, result)
-        self._gpus = [
-            _Listed(uuid, capability if capability[:1].isdigit() else None) for _index, uuid, capability in rows
-        ]
+        try:
+            result = self._try(argv)
+            if "no devices were found" in result.out.lower():
+                self._gpus = []
+                return
+            if result.rc != 0:
+                raise failure(_command(argv), result)
+            rows = list(csv.reader(result.out.splitlines(), skipinitialspace=True))
+            if any(len(row) != 3 or row[0] != str(index) or not row[1].startswith("GPU-") for index, row in enumerate(rows)):
+                raise _not_understood(argv, result)
+        except BackendError as error:
+            # One GPU that cannot be reached makes nvidia-smi fail for all, but not where they are listed or named.
+            if error.code in (codes.FUNCTION_NOT_FOUND, codes.DRIVER_NOT_LOADED, codes.LIBRARY_NOT_FOUND):
+                raise
+            self._problem = error
+            self._gpus = self._slots(error)
+        else:
+            self._gpus = [_Listed(uuid, _capability(capability)) for _index, uuid, capability in rows]
+
+    def _slots(self, problem: BackendError) -> t.List[_Listed]:
+        """The GPUs by ``-L``, which lists what it can. Raises the problem where that is nothing."""
+        slots = smi_tables.gpu_slots(self._try(["-L"]).out)
+        if not any(slots):
+            raise problem
+        return [_Listed(uuid, None if uuid is None else self._capability(uuid)) for uuid in slots]
+
+    def _capability(self, uuid: str) -> t.Optional[str]:
+        with contextlib.suppress(BackendError):
+            return _capability(self._ask(["--query-gpu=compute_cap", "--format=csv,noheader", "-i", uuid], str).strip())
+        return None
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -86,9 +103,10 @@ class SmiBackend:
         return len(self._gpus)
 
     def versions(self) -> Versions:
-        if not self._gpus:
+        index = next((index for index, gpu in enumerate(self._gpus) if gpu.uuid is not None), None)
+        if index is None:
             return Versions()
-        log = self._glances[0].log if 0 in self._glances else self._log(0)
+        log = self._glances[index].log if index in self._glances else self._log(index)
         return Versions(driver=log.driver, cuda=log.cuda)
 
     def identify(self, index: int) -> Gpu:
@@ -97,10 +115,11 @@ class SmiBackend:
 
     def prefetch(self) -> None:
         self._glances = {}
-        if len(self._gpus) > 1:
+        uuids = [gpu.uuid for gpu in self._gpus if gpu.uuid is not None]
+        if len(uuids) == len(self._gpus) > 1:
             # Where that fails, reading one by one tells what is wrong with which.
             with contextlib.suppress(BackendError):
-                self._glances = smi_glance.take([gpu.uuid for gpu in self._gpus], self._ask)
+                self._glances = smi_glance.take(uuids, self._ask)
 
     def read(self, index: int) -> Gpu:
         glance = self._glances.pop(index, None)
@@ -171,7 +190,11 @@ class SmiBackend:
     def _uuid(self, index: int) -> str:
         if not 0 <= index < len(self._gpus):
             raise BackendError(codes.NOT_FOUND, "nvidia-smi", "there is no GPU %d" % index)
-        return self._gpus[index].uuid
+        uuid = self._gpus[index].uuid
+        if uuid is None and self._problem is not None:
+            problem = self._problem
+            raise BackendError(problem.code, problem.call, "GPU %d: %s" % (index, problem.detail), problem.remedy)
+        return str(uuid)
 
     def _log(self, index: int) -> smi_log.Log:
         return self._ask(["-q", "-x", "-i", self._uuid(index)], smi_log.parse)
@@ -225,6 +248,8 @@ class SmiBackend:
     def _instances(self, gpu: Gpu, glance: smi_glance.Glance) -> t.Tuple[GpuInstance, ...]:
         index = gpu.index
         rows = glance.instances or self._listing(index, ["-lgi"], smi_tables.instances)
+        if not rows and glance.log.devices:
+            raise BackendError(codes.UNKNOWN, "nvidia-smi mig -lgi", "GPU %d: no GPU instance, but MIG devices" % index)
         if not rows:
             return ()
         inside = glance.compute_instances or self._listing(index, ["-lci"], smi_tables.compute_instances)
@@ -268,7 +293,7 @@ class SmiBackend:
 
     def _mig_uuids(self, glance: smi_glance.Glance) -> t.Dict[t.Tuple[int, int], str]:
         log = glance.log
-        listed = glance.listed or self._ask(["-L"], str)
+        listed = glance.listed or self._try(["-L"]).out  # a GPU that is lost makes it fail, after it has listed the others
         uuids = self._parsed(["-L"], listed, lambda text: smi_tables.mig_devices(text, log.uuid))
         return {(device.gi_id, device.ci_id): uuids[device.number] for device in log.devices if device.number in uuids}
 
@@ -325,6 +350,10 @@ class SmiBackend:
             return parse(text)
         except smi_tables.ParseError as error:
             raise BackendError(codes.UNKNOWN, _command(argv), str(error)) from error
+
+
+def _capability(text: str) -> t.Optional[str]:
+    return text if text[:1].isdigit() else None
 
 
 def _kind(gpu: Gpu) -> _Kind:

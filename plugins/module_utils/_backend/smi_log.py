@@ -12,8 +12,16 @@ import re
 import typing as t
 from xml.etree import ElementTree
 
+from . import architecture
 from .._mig.model import Process
 from .smi_tables import ParseError
+
+
+# nvmlErrorString, as nvidia-smi prints it in the place of a value.
+_ERROR = re.compile(
+    r"(Unknown Error|GPU is lost|Uninitialized|Insufficient Permissions|Invalid Argument|Not Supported|Not Found|Timeout"
+    r"|Driver Not Loaded|Function Not Found|GPU requires reset|Insufficient Size|In use by another client)\b"
+)
 
 
 class Device(t.NamedTuple):
@@ -67,13 +75,13 @@ def _log(root: ElementTree.Element, gpu: ElementTree.Element) -> Log:
         uuid=_needed(gpu, "uuid"),
         pci_bus_id=_needed(gpu, "pci/pci_bus_id").upper(),
         name=_needed(gpu, "product_name"),
-        pci_device_id=int(_needed(gpu, "pci/pci_device_id"), 16),
-        pci_subsystem_id=int(_needed(gpu, "pci/pci_sub_system_id"), 16),
+        pci_device_id=_hexadecimal(gpu, "pci/pci_device_id"),
+        pci_subsystem_id=_hexadecimal(gpu, "pci/pci_sub_system_id"),
         mode_current=_mode(gpu, "mig_mode/current_mig"),
         mode_pending=_mode(gpu, "mig_mode/pending_mig"),
         memory_mib=_number(gpu, "fb_memory_usage/total"),
         architecture=_architecture(gpu),
-        serial=_value(gpu, "serial"),
+        serial=_fact(gpu, "serial"),
         minor=_number(gpu, "minor_number"),
         devices=_devices(gpu),
         processes=_processes(gpu),
@@ -94,10 +102,24 @@ def _value(element: ElementTree.Element, path: str) -> t.Optional[str]:
     return None if unavailable else text
 
 
-def _needed(element: ElementTree.Element, path: str) -> str:
+def _fact(element: ElementTree.Element, path: str) -> t.Optional[str]:
+    """A text for facts alone; None also where nvidia-smi printed NVML's error in its place."""
     text = _value(element, path)
+    return None if text is None or _ERROR.match(text) else text
+
+
+def _hexadecimal(element: ElementTree.Element, path: str) -> int:
+    text = _needed(element, path)
+    try:
+        return int(text, 16)
+    except ValueError:
+        raise ParseError("%s is not a hexadecimal number: %r" % (path, text)) from None
+
+
+def _needed(element: ElementTree.Element, path: str) -> str:
+    text = _fact(element, path)
     if text is None:
-        raise ParseError("the log has no %s" % path)
+        raise ParseError("the log has no %s: %r" % (path, element.findtext(path)))
     return text
 
 
@@ -119,9 +141,9 @@ def _mode(gpu: ElementTree.Element, path: str) -> t.Optional[bool]:
 
 
 def _architecture(gpu: ElementTree.Element) -> t.Optional[str]:
-    text = _value(gpu, "product_architecture")
     # "Ada Lovelace" is NVML's Ada.
-    return None if text is None or text == "Unknown" else text.split()[0].lower()
+    name = (_fact(gpu, "product_architecture") or "unknown").split()[0].lower()
+    return name if name in architecture.NAMES.values() else None
 
 
 def _devices(gpu: ElementTree.Element) -> t.Tuple[Device, ...]:

@@ -68,6 +68,8 @@ _COMPUTE_PROFILE = re.compile(r"^\| +\d+ +(\d+) +(?:MIG )?(\S+) +(\d+)\*? +\d+/(
 _COMPUTE_PROFILE_MORE = re.compile(r"^\| +\d+ +\d+ +\|$")
 _PLACEMENTS = re.compile(r"^GPU +\d+ +Profile ID +(\d+) +Placements? *: +\{([\d,]*)\}:(\d+)$")
 _COMPUTE_PLACEMENTS = re.compile(r"^GPU +\d+ +GI +\d+ +Profile ID +(\d+) +Placements? *: +\{([\d,]*)\}:(\d+)$")
+# What -L prints in the place of a GPU that it cannot reach.
+_NO_HANDLE = "Unable to determine the device handle"
 _LISTED_GPU = re.compile(r"^GPU (\d+): (.*) \(UUID: (GPU-\S+)\)$")
 _LISTED_DEVICE = re.compile(r"^ +MIG (\S+) +Device +(\d+): \(UUID: (MIG-\S+)\)$")
 
@@ -132,11 +134,25 @@ def mig_devices(text: str, gpu_uuid: str) -> t.Dict[int, str]:
         gpu, device = _LISTED_GPU.match(line), _LISTED_DEVICE.match(line)
         if gpu is not None:
             current = gpu.group(3)
+        elif _is_lost(line):
+            current = ""
         elif device is None:
             raise ParseError("line not understood: %r" % line)
         elif current == gpu_uuid:
             found[int(device.group(2))] = device.group(3)
     return found
+
+
+def gpu_slots(text: str) -> t.List[t.Optional[str]]:
+    """``-L``: the GPUs' UUIDs in order of index, None for one that has fallen off the bus or tells no UUID."""
+    found = listed_gpus(text)
+    lost = sum(map(_is_lost, _lines(text)))
+    return [found.get(index) for index in range(max([len(found) + lost, *(index + 1 for index in found)]))]
+
+
+def _is_lost(line: str) -> bool:
+    """Whether -L says on this line that it cannot reach a GPU, or has no UUID of it."""
+    return line.startswith(_NO_HANDLE) or (line.startswith("GPU ") and _LISTED_GPU.match(line) is None)
 
 
 def listed_gpus(text: str) -> t.Dict[int, str]:

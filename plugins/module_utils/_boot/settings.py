@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import threading
 import typing as t
 
@@ -58,6 +60,8 @@ _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
 def read(path: str) -> Settings:
     """Raises SettingsError."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # to read a FIFO would be to wait for ever
+            raise ValueError("not a regular file")
         with open(path, encoding="utf-8") as handle:
             return parse(json.load(handle))
     except (OSError, ValueError, RecursionError, LayoutError) as error:

@@ -26,14 +26,16 @@ class BackendError(Exception):
     """A call to the driver failed.
 
     ``code`` is an NVML return code, ``call`` what was called ("nvmlGpuInstanceDestroy",
-    "nvidia-smi mig -dgi"), ``detail`` the driver's own words if it had any.
+    "nvidia-smi mig -dgi"), ``detail`` the driver's own words if it had any. ``waited``
+    marks a time limit of ours: to call again would be to wait as long again.
     """
 
-    def __init__(self, code: int, call: str, detail: str = "", remedy: str = "") -> None:
+    def __init__(self, code: int, call: str, detail: str = "", remedy: str = "", waited: bool = False) -> None:
         self.code = code
         self.call = call
         self.detail = detail
         self.remedy = remedy
+        self.waited = waited
         text = "%s: %s" % (call, self.code_name)
         if detail:
             text += " (%s)" % detail

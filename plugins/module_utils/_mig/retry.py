@@ -29,7 +29,7 @@ def read(call: t.Callable[[], _T]) -> _T:
         try:
             return call()
         except BackendError as error:
-            if error.code not in _PASSING_READ:
+            if error.waited or error.code not in _PASSING_READ:
                 raise
         wait(pause)
     return call()
@@ -55,7 +55,7 @@ def write(
             if made is not None:
                 return made
             pause = next(pauses, None)
-            if pause is None or error.code not in _PASSING_WRITE:
+            if pause is None or error.waited or error.code not in _PASSING_WRITE:
                 raise
             repeated(error)
         wait(pause)

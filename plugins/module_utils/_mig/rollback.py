@@ -17,6 +17,7 @@ import typing as t
 
 from .backend import BackendError
 from . import words
+from .keys import listed
 from .model import ComputeInstance, Gpu, GpuInstance
 
 if t.TYPE_CHECKING:
@@ -64,8 +65,8 @@ class _Restoration:
         missing = differences(self._before, self._journal.state)
         if after is None:
             missing.append("the GPU could not be read afterwards")
-        if missing:
-            missing.extend(self._problems)
+        if missing and self._problems:
+            missing.append(listed(self._problems, "; ", 3))
         return Restored(seen, self._journal.state, tuple(missing), _new_uuids(self._before, self._journal.state))
 
     def _read(self) -> t.Optional[Gpu]:

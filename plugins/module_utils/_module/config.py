@@ -40,7 +40,7 @@ def read(path: str) -> t.Any:
         except (ValueError, RecursionError) as error:
             return _yaml(text, error)
     except _Refused as refused:
-        raise LayoutError("config_file %s %s" % (path, refused)) from None
+        raise LayoutError("config_file %.255s %s" % (path, refused)) from None
 
 
 def _text(path: str) -> str:

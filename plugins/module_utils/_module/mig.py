@@ -18,6 +18,7 @@ from .._backend import lock, select
 from .._mig.backend import BackendError
 from .._mig import layout
 from .._mig.errors import BusyError, MigError
+from .._mig.keys import listed
 from .._mig.planning import NodePlan, plan_node
 from . import describe, results
 
@@ -72,7 +73,7 @@ def run(module: AnsibleModule) -> None:
     returned = results.merged(found, backend.name)
     failures = [result.error for result in found if result.error is not None]
     if failures:
-        module.fail_json(msg="\n".join(failures), **returned)
+        module.fail_json(msg=listed(failures, "\n"), **returned)
     module.exit_json(**returned)
 
 
@@ -86,7 +87,7 @@ def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optiona
     try:
         return mig_parted.parse(document, config_name)
     except MigError as error:
-        raise MigError("config_file %s: %s" % (config_file, error)) from error
+        raise MigError("config_file %.255s: %s" % (config_file, error)) from error
 
 
 def _converge(backend: Backend, node: NodePlan, reset: bool, check_mode: bool) -> t.List[Result]:

@@ -97,6 +97,7 @@ def of_outcome(outcome: Outcome) -> Result:
                 dict(describe.operation(outcome.before, retry.operation), error=retry.error)
                 for retry in outcome.retries
             ],
+            error=outcome.error,
         ),
         operations=[describe.operation(outcome.before, operation) for operation in outcome.performed],
         before=render.row(outcome.before),
@@ -142,6 +143,7 @@ def _gpu(
     reboot_required: bool = False,
     clients: t.Sequence[Process] = (),
     retries: t.Sequence[Data] = (),
+    error: t.Optional[str] = None,
 ) -> Data:
     return dict(
         describe.identity(before),
@@ -160,6 +162,7 @@ def _gpu(
         reboot_required=reboot_required,
         clients=[{"pid": process.pid, "name": process.name} for process in clients],
         retries=list(retries),
+        error=error,
     )
 
 

@@ -608,6 +608,17 @@ def test_a_gpu_that_cannot_be_put_back_counts_as_changed(node):
     assert [operation["kind"] for operation in result["operations"]][0] == "set_mode"
 
 
+def test_failures_of_many_gpus_are_short_together_and_whole_each(node):
+    gpus = [FakeGpu(index) for index in range(8)]
+    for gpu in gpus:
+        gpu.add("2g.10gb", 0)
+    driver = node(*gpus)
+    driver.always.update(create_gpu_instance=codes.UNKNOWN, create_compute_instance=codes.UNKNOWN)
+    result = driver.run(on(MIXED))
+    assert len(result["msg"]) < 1500 and "more" in result["msg"]
+    assert all(gpu["uuid"] in gpu["error"] and "missing: 2g.10gb" in gpu["error"] for gpu in result["gpus"])
+
+
 def test_a_failure_of_one_gpu_does_not_hide_the_others(node):
     good, bad = FakeGpu(index=0), FakeGpu(index=1, mode=False)
     driver = node(good, bad)

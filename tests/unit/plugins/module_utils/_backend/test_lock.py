@@ -48,6 +48,16 @@ def test_second_run_is_refused_and_told_who_holds_the_lock(path, holder):
     assert "Run again" in text
 
 
+def test_a_file_with_other_content_is_not_emptied(path):
+    """Its path may be a mistake, and the module runs as root."""
+    with open(path, "w", encoding="utf-8") as handle:
+        handle.write("root:x:0:0:root:/root:/bin/bash\n")
+    with lock.held(path, 0, command="a test"):
+        pass
+    with open(path, encoding="utf-8") as handle:
+        assert handle.read() == "root:x:0:0:root:/root:/bin/bash\n"
+
+
 def test_waiting_is_announced_once_and_ends_when_the_holder_does(path, holder):
     told = []
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import command
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
@@ -170,7 +172,49 @@ def test_no_gpu():
 def test_what_keeps_it_from_opening(answer, code):
     script = Script()
     script.answers[QUERY] = answer
+    script.answers["-L"] = Result(answer.rc or 255, answer.out, "")
     assert refusal(SmiBackend(script).open).code == code
+
+
+LOST = "Unable to determine the device handle for GPU: GPU is lost.  Reboot the system to recover this GPU\n"
+
+
+@pytest.mark.parametrize("failure", [Result(15, LOST, ""), Result(0, "0, GPU-aaaa, 8.0\n1, [GPU is lost], [GPU is lost]\n", "")])
+@pytest.mark.parametrize("listed", [LOST, "GPU 1: GPU is lost (UUID: GPU is lost)\n", ""])
+def test_a_lost_gpu_costs_only_itself(failure, listed):
+    """nvidia-smi answers nothing about all GPUs then, but lists and reads the others."""
+    script = Script()
+    script.answers[QUERY] = failure
+    script.answers["-L"] = Result(15, texts.LIST.partition("GPU 1:")[0] + listed + "GPU 2: X (UUID: GPU-cccc)\n", "")
+    for uuid in ("GPU-aaaa", "GPU-cccc"):
+        script.answers["--query-gpu=compute_cap --format=csv,noheader -i " + uuid] = "8.0\n"
+    backend = SmiBackend(script)
+    backend.open()
+    backend.prefetch()
+    assert backend.count() == 3
+    assert backend.read(0).uuid == "GPU-aaaa" and len(backend.read(0).instances) == 2
+    assert backend.versions().driver == "550.163.01"
+    lost = refusal(backend.read, 1)
+    assert lost.code in (codes.GPU_IS_LOST, codes.UNKNOWN) and "GPU 1" in str(lost)
+
+
+@pytest.mark.parametrize("text", ["Unknown Error", "GPU is lost", "GPU is lost.  Reboot the system"])
+def test_what_nvidia_smi_prints_for_an_error_is_not_a_fact(driver, script, text):
+    """Least of all an architecture that needs no reset for a change of MIG mode."""
+    log = texts.LOG.replace(">Ampere<", ">%s<" % text)
+    log = re.sub("<serial>.*?</serial>", "<serial>%s</serial>" % text, log)
+    script.answers["-q -x -i GPU-aaaa"] = log
+    gpu = driver.read(0)
+    assert (gpu.architecture, gpu.serial, gpu.resetless) == ("ampere", None, False), "by its compute capability"
+    for path in ("pci_device_id", "pci_sub_system_id", "uuid", "current_mig"):
+        broken = re.sub("<%s>.*?</%s>" % (path, path), "<%s>%s</%s>" % (path, text, path), texts.LOG)
+        script.answers["-q -x -i GPU-aaaa"] = broken
+        assert refusal(driver.read, 0).code == codes.UNKNOWN, path
+
+
+def test_no_gpu_instances_beside_mig_devices_is_an_error(driver, script):
+    script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No GPU instances found: Not Found", "")
+    assert "no GPU instance, but MIG devices" in str(refusal(driver.read, 0))
 
 
 @pytest.mark.parametrize(
@@ -309,8 +353,9 @@ def test_commands_run_in_the_c_locale_without_a_shell(monkeypatch, tmp_path):
 
 def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
     install(monkeypatch, tmp_path, "#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(command, "_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(command, "_SHORT_TIMEOUT_SECONDS", 0.05)
     given_up = refusal(command.run, ["nvidia-smi"])
+    assert given_up.waited
     assert given_up.code == codes.TIMEOUT
     assert "no answer after 0.05 seconds" in str(given_up)
     assert "Xid in dmesg" in str(given_up)

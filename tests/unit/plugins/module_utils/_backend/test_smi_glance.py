@@ -191,7 +191,7 @@ def test_what_hangs_is_not_waited_for_again_and_again(node, hangs, times):
         (["mig", "-lgi", "-i", "GPU-aaaa,GPU-bbbb"], 60),
         (["-q", "-x", "-i", "GPU-aaaa"], 120),
         (["mig", "-lgi", "-i", "GPU-aaaa"], 120),
-        (["-L"], 120),
+        (["-L"], 60),
         (["mig", "-dgi", "-gi", "1", "-i", "GPU-aaaa"], 300),
     ],
 )

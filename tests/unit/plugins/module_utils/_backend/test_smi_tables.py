@@ -116,8 +116,10 @@ def test_something_else_than_a_table(parse):
 
 
 def test_unknown_lines_in_the_list_of_devices():
-    with pytest.raises(ParseError, match="Unable to determine"):
-        smi_tables.mig_devices("Unable to determine the device handle for GPU 0\n" + texts.LIST, "GPU-aaaa")
+    with pytest.raises(ParseError, match="Unable to count"):
+        smi_tables.mig_devices("Unable to count the devices\n" + texts.LIST, "GPU-aaaa")
+    lost = "Unable to determine the device handle for GPU: GPU is lost\n"
+    assert smi_tables.mig_devices(lost + texts.LIST, "GPU-aaaa") == {0: "MIG-0", 1: "MIG-1"}
 
 
 def test_compute_slices_by_name():

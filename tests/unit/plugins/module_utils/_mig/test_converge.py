@@ -10,6 +10,7 @@ import threading
 import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, InfeasibleError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
@@ -175,6 +176,18 @@ def test_a_write_is_repeated_where_its_failure_can_pass(a100, code):
     outcome = run(driver, target(A100, "7g.40gb"))
     assert (outcome.error is None) == (code != codes.RESET_REQUIRED)
     assert len(outcome.retries) == (2 if outcome.error is None else 0)
+
+
+def test_a_call_that_was_waited_for_in_vain_is_not_repeated(a100):
+    """With limits of minutes, the other GPUs of a node would have no time left at boot."""
+    backend = FakeBackend(a100)
+
+    def hang(*_args: object) -> int:
+        raise BackendError(codes.TIMEOUT, "nvidia-smi mig -cgi", "no answer after 300 seconds", waited=True)
+
+    backend.create_gpu_instance = hang
+    outcome = run(backend, target(A100, "7g.40gb"))
+    assert outcome.restored is True and outcome.retries == ()
 
 
 def test_a_write_is_repeated_a_bounded_number_of_times(a100):
