@@ -30,7 +30,7 @@ if t.TYPE_CHECKING:
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "src": {"type": "str", "required": True},
-        "content": {"type": "str"},
+        "content": {"type": "str", "no_log": True},  # long, and of no use in a log
         "dest": {"type": "path", "required": True},
         "fingerprints": {"type": "list", "elements": "str", "default": []},
         "checksum": {"type": "str", "default": ""},
