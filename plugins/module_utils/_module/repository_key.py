@@ -91,8 +91,8 @@ class Expected(t.NamedTuple):
 
     def _mismatch(self, what: str, found: str, expected: str) -> str:
         return (
-            "its %s is %s, expected %s. If the repository's owner has announced a new key, set %s_key_%s to it; otherwise "
-            "the repository or a mirror is not to be trusted" % (what, found, expected, self.variables, what)
+            "its %s is %s, expected %s. If the repository's owner has announced a new key, set %s_key_%s to its %s; "
+            "otherwise do not trust this repository or mirror" % (what, found, expected, self.variables, what, what)
         )
 
 
