@@ -64,10 +64,9 @@ _UNIT = re.compile(
     r"[A-Za-z0-9:_.\\@-]+\.(automount|device|mount|path|scope|service|slice|socket|swap|target|timer)"
 )
 
-# As get_url takes it: digits, or the address of a file that holds them.
-_CHECKSUM = re.compile(
-    r"sha256:[0-9A-Fa-f]{64}|sha384:[0-9A-Fa-f]{96}|sha512:[0-9A-Fa-f]{128}|sha(256|384|512):(file|ftp|https?)://\S+"
-)
+_CHECKSUM = re.compile(r"sha256:[0-9A-Fa-f]{64}|sha384:[0-9A-Fa-f]{96}|sha512:[0-9A-Fa-f]{128}")
+# get_url also takes the address of a file with the digits.
+_CHECKSUM_FILE = re.compile(r"sha(256|384|512):(file|ftp|https?)://\S+")
 
 _FINGERPRINT = re.compile("[0-9A-Fa-f]{40}")
 
@@ -102,7 +101,7 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
             wrong = [each for each in value if not (isinstance(each, str) and _UNIT.fullmatch(each))]
             if wrong:  # systemd would leave it out, and say so in the journal alone
                 problems.append("%s names %s: give units by their whole names, as kubelet.service" % (name, _shown(wrong[0])))
-        elif name.endswith("_checksum") and value and not _CHECKSUM.fullmatch(str(value)):
+        elif name.endswith("_checksum") and value and not _is_checksum(name, str(value)):
             problems.append("%s is %s: give sha256: and 64 hexadecimal digits, or sha384: or sha512: and theirs" % (name, _shown(value)))
         elif name.endswith("_fingerprint") and value and not _FINGERPRINT.fullmatch(re.sub("[ :]", "", str(value))):
             problems.append("%s is %s: give 40 hexadecimal digits" % (name, _shown(value)))
@@ -114,6 +113,12 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
             for place, entry in enumerate(value, 1):
                 problems.extend("%s, entry %d: %s" % (name, place, reason) for reason in _of_hosts_entry(entry))
     return problems
+
+
+def _is_checksum(name: str, value: str) -> bool:
+    if _CHECKSUM.fullmatch(value):
+        return True
+    return not name.endswith("_key_checksum") and _CHECKSUM_FILE.fullmatch(value) is not None
 
 
 def _of_type(value: object, kind: str) -> str:

@@ -114,3 +114,8 @@ def test_facts_of_a_node_without_gpu(run):
 
 def test_facts_without_root(run):
     run("nvidia_driver_facts", "not_root", *A100, root=False)
+
+
+@pytest.mark.parametrize("scenario", ["cycle", "refusals"])
+def test_nvidia_repository_key(run, scenario):
+    run("nvidia_repository_key", scenario)

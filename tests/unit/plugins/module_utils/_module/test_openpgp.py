@@ -2,17 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The filter openpgp_fingerprints, on a key made with gpg for this test alone."""
+"""Fingerprints, on a key made with gpg for this test alone."""
 
 from __future__ import annotations
 
 import base64
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.node.plugins.filter.openpgp_fingerprints import FilterModule
-
-openpgp_fingerprints = FilterModule().filters()["openpgp_fingerprints"]
+from ansible_collections.gpufleet.node.plugins.module_utils._module.openpgp import KeyFileError, fingerprints
 
 FINGERPRINT = "766CAF676207FF8C79C95FB8EC4E8FA8E89A610D"  # as gpg --fingerprint prints it
 ARMOURED = """\
@@ -30,10 +27,6 @@ nwk=
 BINARY = base64.b64decode("".join(ARMOURED.splitlines()[2:-2]))
 
 
-def encoded(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -46,17 +39,26 @@ def encoded(content: bytes) -> str:
     ids=["binary", "armoured", "from Windows", "text before", "headers"],
 )
 def test_fingerprint(content: bytes) -> None:
-    assert openpgp_fingerprints(encoded(content)) == [FINGERPRINT]
+    assert fingerprints(content) == [FINGERPRINT]
 
 
-def test_every_key_of_a_file_counts() -> None:
+@pytest.mark.parametrize("content", [BINARY * 2, ARMOURED.encode() * 2], ids=["binary", "armoured"])
+def test_every_key_of_a_file_counts(content: bytes) -> None:
     """A file with one key too many must not pass for the one expected."""
-    assert openpgp_fingerprints(encoded(BINARY * 2)) == [FINGERPRINT] * 2
+    assert fingerprints(content) == [FINGERPRINT] * 2
+
+
+def test_armour_inside_a_binary_file_is_not_read() -> None:
+    """apt and rpm would trust the key around it."""
+    user_id = b"\n" + ARMOURED.encode()
+    around = bytes([BINARY[0], BINARY[1]]) + bytes([4]) + bytes(BINARY[1] - 1)
+    found = fingerprints(around + b"\xb5" + len(user_id).to_bytes(2, "big") + user_id)
+    assert len(found) == 1 and found != [FINGERPRINT]
 
 
 def test_a_changed_key_has_another_fingerprint() -> None:
     changed = BINARY[:12] + bytes([BINARY[12] ^ 1]) + BINARY[13:]
-    assert openpgp_fingerprints(encoded(changed)) != [FINGERPRINT]
+    assert fingerprints(changed) != [FINGERPRINT]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,14 @@ def test_a_changed_key_has_another_fingerprint() -> None:
         (ARMOURED.replace("mDM", "m#M").encode(), "armour is damaged"),
         (b"\xc6\xc1", "cut off"),
         (b"\x9b\x01", "unknown length"),
+        (BINARY[:-1], "cut off"),
+        (ARMOURED[:200].encode(), "cut off"),
+        (BINARY + b"\n", "neither an armoured nor a binary"),
+        (BINARY[:2] + b"\x06" + BINARY[3:], "version 6; only version 4 can be verified by fingerprint, others by checksum"),
+        (b"\xc6\xff\x00\x01\x00\x00" + b"\x04" * 0x10000, "impossible size"),
+        (b"-----BEGIN PGP MESSAGE-----\n\nAAAA\n-----END PGP MESSAGE-----\n" + ARMOURED.encode(), "other than public keys"),
     ],
 )
 def test_what_is_no_key_is_refused(content: bytes, words: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=words):
-        openpgp_fingerprints(encoded(content))
-    assert openpgp_fingerprints(encoded(content), damaged="none") == []
+    with pytest.raises(KeyFileError, match=words):
+        fingerprints(content)

@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: gives the module of this name a key that is a file on the controller."""
+
+from __future__ import annotations
+
+import base64
+import re
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        arguments = dict(self._task.args)
+        source = str(arguments.get("src", ""))
+        if source and not re.match("[a-z]+://", source):
+            try:
+                arguments["content"] = base64.b64encode(self._read(source)).decode()
+            except (AnsibleError, OSError) as error:
+                why = "Cannot read the key %s on the controller: %s" % (source, error)
+                return {"failed": True, "msg": "%s: %s" % (variables.get("inventory_hostname"), why)}
+        result: dict[str, t.Any] = self._execute_module(module_args=arguments, task_vars=variables)
+        if result.get("failed") and "msg" in result:
+            result["msg"] = "%s: %s" % (variables.get("inventory_hostname"), result["msg"])
+        return result
+
+    def _read(self, source: str) -> bytes:
+        """From where the module copy would take it, decrypted if it is encrypted."""
+        path = self._loader.get_real_file(self._find_needle("files", source))
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        finally:
+            self._loader.cleanup_tmp_file(path)
