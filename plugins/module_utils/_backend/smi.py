@@ -38,7 +38,8 @@ _T = t.TypeVar("_T")
 
 class _Listed(t.NamedTuple):
     uuid: t.Optional[str]  # None: the GPU cannot be reached
-    compute_capability: t.Optional[str]
+    compute_capability: t.Optional[str] = None
+    address: t.Optional[str] = None
 
 
 class _Kind(t.NamedTuple):
@@ -82,19 +83,28 @@ class SmiBackend:
             self._problem = error
             self._gpus = self._slots(error)
         else:
-            self._gpus = [_Listed(uuid, _capability(capability)) for _index, uuid, capability in rows]
+            self._gpus = [_Listed(uuid, _capability(capability), uuid) for _index, uuid, capability in rows]
 
     def _slots(self, problem: BackendError) -> t.List[_Listed]:
-        """The GPUs by ``-L``, which lists what it can. Raises the problem where that is nothing."""
+        """The GPUs by ``-L``, which lists what it can. Raises the problem where that is nothing.
+
+        Given a UUID, nvidia-smi looks through all GPUs, and fails at one that is lost; given a bus id it does not.
+        """
         slots = smi_tables.gpu_slots(self._try(["-L"]).out)
         if not any(slots):
             raise problem
-        return [_Listed(uuid, None if uuid is None else self._capability(uuid)) for uuid in slots]
+        return [self._slot(index, uuid) for index, uuid in enumerate(slots)]
 
-    def _capability(self, uuid: str) -> t.Optional[str]:
-        with contextlib.suppress(BackendError):
-            return _capability(self._ask(["--query-gpu=compute_cap", "--format=csv,noheader", "-i", uuid], str).strip())
-        return None
+    def _slot(self, index: int, uuid: t.Optional[str]) -> _Listed:
+        lost = _Listed(None)
+        if uuid is None:
+            return lost
+        try:
+            log = self._ask(["-q", "-x", "-i", str(index)], smi_log.parse)
+            row = self._ask(["--query-gpu=compute_cap", "--format=csv,noheader", "-i", log.pci_bus_id], str)
+        except BackendError:
+            return lost
+        return _Listed(uuid, _capability(row.strip()), log.pci_bus_id) if log.uuid == uuid else lost
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -138,7 +148,7 @@ class SmiBackend:
 
     def set_mode(self, index: int, enabled: bool) -> int:
         self._forget()
-        argv = ["-i", self._uuid(index), "-mig", str(int(enabled))]
+        argv = ["-i", self._address(index), "-mig", str(int(enabled))]
         result = self._try(argv)
         pending = _PENDING.search(result.out)
         if pending is not None:
@@ -169,7 +179,7 @@ class SmiBackend:
 
     def reset(self, index: int) -> None:
         self._forget()
-        reset(self._run, self._uuid(index))
+        reset(self._run, self._address(index))
 
     def _read(self, index: int, glance: smi_glance.Glance) -> Gpu:
         log = glance.log
@@ -187,17 +197,24 @@ class SmiBackend:
         self._ci_profiles.clear()
         self._glances = {}
 
-    def _uuid(self, index: int) -> str:
+    def _address(self, index: int) -> str:
+        """What names the GPU after ``-i``."""
         if not 0 <= index < len(self._gpus):
             raise BackendError(codes.NOT_FOUND, "nvidia-smi", "there is no GPU %d" % index)
-        uuid = self._gpus[index].uuid
-        if uuid is None and self._problem is not None:
+        address = self._gpus[index].address
+        if address is None and self._problem is not None:
             problem = self._problem
             raise BackendError(problem.code, problem.call, "GPU %d: %s" % (index, problem.detail), problem.remedy)
-        return str(uuid)
+        return str(address)
 
     def _log(self, index: int) -> smi_log.Log:
-        return self._ask(["-q", "-x", "-i", self._uuid(index)], smi_log.parse)
+        argv = ["-q", "-x", "-i", self._address(index)]
+        log = self._ask(argv, smi_log.parse)
+        if log.uuid != self._gpus[index].uuid:
+            raise BackendError(
+                codes.NOT_FOUND, _command(argv), "GPU %d was %s and is %s now" % (index, self._gpus[index].uuid, log.uuid)
+            )
+        return log
 
     def _gpu(self, index: int, log: smi_log.Log) -> Gpu:
         capable = log.mode_current is not None
@@ -330,7 +347,7 @@ class SmiBackend:
         return self._parsed(argv, result.out, parse)
 
     def _on(self, index: int, argv: t.List[str]) -> t.List[str]:
-        return ["mig"] + argv + ["-i", self._uuid(index)]
+        return ["mig"] + argv + ["-i", self._address(index)]
 
     def _ask(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T:
         return self._parsed(argv, self._checked(argv).out, parse)

@@ -186,13 +186,18 @@ def test_a_lost_gpu_costs_only_itself(failure, listed):
     script = Script()
     script.answers[QUERY] = failure
     script.answers["-L"] = Result(15, texts.LIST.partition("GPU 1:")[0] + listed + "GPU 2: X (UUID: GPU-cccc)\n", "")
-    for uuid in ("GPU-aaaa", "GPU-cccc"):
-        script.answers["--query-gpu=compute_cap --format=csv,noheader -i " + uuid] = "8.0\n"
+    bus_id = re.search("<pci_bus_id>(.*?)</pci_bus_id>", texts.LOG).group(1).upper()
+    for line in [line for line in script.answers if line.endswith(" -i GPU-aaaa")]:
+        script.answers[line.replace("GPU-aaaa", bus_id)] = script.answers.pop(line)
+    script.answers["-q -x -i 0"] = texts.LOG
+    script.answers["-q -x -i 2"] = texts.LOG.replace("GPU-aaaa", "GPU-cccc")
+    script.answers["--query-gpu=compute_cap --format=csv,noheader -i " + bus_id] = "8.0\n"
     backend = SmiBackend(script)
     backend.open()
     backend.prefetch()
     assert backend.count() == 3
     assert backend.read(0).uuid == "GPU-aaaa" and len(backend.read(0).instances) == 2
+    assert "GPU 2 was GPU-cccc and is GPU-aaaa now" in str(refusal(backend.read, 2)), "both have one bus id here"
     assert backend.versions().driver == "550.163.01"
     lost = refusal(backend.read, 1)
     assert lost.code in (codes.GPU_IS_LOST, codes.UNKNOWN) and "GPU 1" in str(lost)
