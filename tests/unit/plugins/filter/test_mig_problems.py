@@ -60,7 +60,7 @@ def test_a_gpu_that_the_node_does_not_have() -> None:
 
 def test_a_board_that_nobody_knows() -> None:
     [found] = mig_problems([entry("all", _1g_10gb=1)], ["A100-80G"])
-    assert "no board is called 'A100-80G'" in found
+    assert "unknown board 'A100-80G'" in found
 
 
 def test_gpus_named_by_what_a_board_does_not_tell_need_only_fit_somewhere() -> None:
@@ -192,7 +192,7 @@ def test_the_driver_is_late_enough_for_the_board(driver: t.Union[str, int], good
     found = mig_problems([entry("all", _1g_18gb=7)], ["H200-141GB"], driver)
     assert (found == []) == good
     if not good:
-        assert "MIG on H200-141GB needs driver 550.90.07 or later, and %s is asked for" % driver in found[0]
+        assert "MIG on H200-141GB needs driver 550.90.07 or later, but %s is requested" % driver in found[0]
 
 
 @pytest.mark.parametrize("layout", [None, [], {}, "all", 7])
