@@ -102,7 +102,7 @@ def test_device_filters_are_checked_against_the_boards(fleet: Fleet) -> None:
     fleet.host("wrong", gpu_node_boards=["A30-24GB"], nvidia_mig_layout=[a100, h100_nvl])
     run = fleet.play(SITE, "--tags", "mig", fails=True)
     assert "No node was touched. Problems: 1" in run.output
-    assert "- wrong: no entry of the layout is about a GPU of this node" in run.output
+    assert "- wrong: no entry of the layout selects a GPU of this node" in run.output
 
 
 def test_a_host_may_have_any_name(fleet: Fleet) -> None:

@@ -125,7 +125,7 @@ def test_a_failure_is_put_back_and_said(boot):
     assert status == 1
     assert held(gpu) == ["2g.10gb"]
     assert "FAILED: " in said
-    assert "It is as it was before" in said
+    assert "Its previous state was restored" in said
 
 
 @pytest.mark.parametrize("reset", [False, True])
