@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The fallback driver: the nvidia-smi command, where pynvml cannot be imported.
+"""The fallback backend: the command nvidia-smi, if pynvml cannot be imported.
 
-Slower, and it cannot tell whether a mode change needs a reset (the architecture does) or
-the numbers of profile constants (nothing but NVML itself needs them).
+It is slower, and reports neither whether a mode change needs a reset (derived from the
+architecture) nor the numbers of profile constants (only needed by NVML).
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class _Kind(t.NamedTuple):
 
 
 class SmiBackend:
-    """Every call is a process. GPUs are named to it by UUID: an index may lead elsewhere the next time."""
+    """Access through nvidia-smi, one process per call. GPUs are addressed by UUID, because indices may change."""
 
     name = "nvidia_smi"
 
     def __init__(self, run: Runner = run_command) -> None:
         self._run = run
         self._gpus: t.List[_Listed] = []
-        # Immutable while the MIG mode lasts, and the same for GPUs of a kind, which are asked once: a call takes long.
+        # Immutable until the MIG mode changes, and equal for GPUs of one kind, so only queried once: calls are slow.
         self._boards: t.Dict[_Kind, t.Optional[Board]] = {}
         self._ci_profiles: t.Dict[t.Tuple[_Kind, int], t.Tuple[CiProfile, ...]] = {}
         self._glances: t.Dict[int, smi_glance.Glance] = {}
@@ -92,13 +92,13 @@ class SmiBackend:
         return Versions(driver=log.driver, cuda=log.cuda)
 
     def identify(self, index: int) -> Gpu:
-        """Identity and mode alone, which any user may read: no profiles, instances or processes."""
+        """Identity and mode, which any user may read, without profiles, instances and processes."""
         return self._gpu(index, self._log(index))
 
     def prefetch(self) -> None:
         self._glances = {}
         if len(self._gpus) > 1:
-            # Where that fails, reading one by one tells what is wrong with which.
+            # If this fails, reading the GPUs one by one reports the error of each.
             with contextlib.suppress(BackendError):
                 self._glances = smi_glance.take([gpu.uuid for gpu in self._gpus], self._ask)
 
@@ -109,12 +109,12 @@ class SmiBackend:
                 try:
                     return self._read(index, glance)
                 except BackendError as error:
-                    if error.code == codes.TIMEOUT:  # what hangs would hang once more
+                    if error.code == codes.TIMEOUT:  # a retry would time out too
                         raise
-                    # Else it was no longer true. What is, the GPU itself tells.
+                    # Otherwise the prefetched result was stale: query the GPU itself.
             return self._read(index, smi_glance.Glance(self._log(index)))
         except BackendError:
-            self._forget()  # what is remembered may be what was wrong
+            self._forget()  # the cached values may be stale
             raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
@@ -124,7 +124,7 @@ class SmiBackend:
         pending = _PENDING.search(result.out)
         if pending is not None:
             return code_of(Result(0, pending.group(1), ""))
-        # A refusal ends with status 0 too, "treated as a warning".
+        # A refused change also exits with status 0, "treated as a warning".
         if result.rc != 0 or ("Enabled" if enabled else "Disabled") + " MIG Mode" not in result.out:
             raise failure(_command(argv), result)
         return codes.SUCCESS
@@ -170,7 +170,7 @@ class SmiBackend:
 
     def _uuid(self, index: int) -> str:
         if not 0 <= index < len(self._gpus):
-            raise BackendError(codes.NOT_FOUND, "nvidia-smi", "there is no GPU %d" % index)
+            raise BackendError(codes.NOT_FOUND, "nvidia-smi", "GPU %d does not exist" % index)
         return self._gpus[index].uuid
 
     def _log(self, index: int) -> smi_log.Log:
@@ -208,9 +208,9 @@ class SmiBackend:
         )
 
     def _board(self, gpu: Gpu) -> t.Optional[Board]:
-        """What the GPU offers; None where the driver does not tell while MIG mode is off."""
+        """The board of the GPU; None if the driver does not list profiles while MIG mode is off."""
         key = _kind(gpu)
-        board = self._boards.get(key)  # another thread may empty the table
+        board = self._boards.get(key)  # another thread may clear the table
         if board is None:
             try:
                 rows = self._mig(gpu.index, ["-lgip"], smi_tables.profiles)
@@ -287,7 +287,7 @@ class SmiBackend:
             raise _not_understood(self._on(index, argv), result)
 
     def _listing(self, index: int, argv: t.List[str], parse: t.Callable[[str], t.List[_T]]) -> t.List[_T]:
-        """Instances of one GPU, of which there may be none."""
+        """Instances of one GPU, possibly none."""
 
         def parse_or_none(text: str) -> t.List[_T]:
             return [] if _NONE_FOUND in text else parse(text)
@@ -295,10 +295,10 @@ class SmiBackend:
         return self._mig(index, argv, parse_or_none, codes.NOT_FOUND)
 
     def _mig(self, index: int, argv: t.List[str], parse: t.Callable[[str], _T], tolerated: int = 0) -> _T:
-        """What a ``mig`` command says about one GPU; ``tolerated`` is an exit status that is an answer too."""
+        """The parsed output of a ``mig`` command for one GPU; ``tolerated`` is an exit status that is valid as well."""
         argv = self._on(index, argv)
         result = self._try(argv)
-        # With the mode off some versions say so and end with status 0.
+        # With the mode off, some versions print this and exit with status 0.
         refused = result.rc not in (0, tolerated) or result.out.startswith("No MIG-enabled devices found")
         if refused or (result.rc != 0 and _NONE_FOUND not in result.out):
             raise failure(_command(argv), result)

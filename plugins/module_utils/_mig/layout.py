@@ -71,7 +71,7 @@ class Entry(t.NamedTuple):
             if named and not capable:
                 refuse(
                     LayoutError(
-                        "%s: none of the GPUs it is about has MIG: take the entry out, or set mig_enabled: false (%s)"
+                        "%s: none of the selected GPUs supports MIG: remove the entry, or set mig_enabled: false (%s)"
                         % (self.where, listed([gpu.label for gpu in named]))
                     )
                 )
@@ -126,7 +126,7 @@ class Layout(t.NamedTuple):
             if request is not None and request.enabled and not gpu.mig_capable:
                 wrong(
                     LayoutError(
-                        "%s: %s has no MIG: take it out of the entry, or set mig_enabled: false for it"
+                        "%s: %s does not support MIG: remove it from the entry, or set mig_enabled: false for it"
                         % (request.where, gpu.label)
                     )
                 )

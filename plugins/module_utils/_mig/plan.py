@@ -65,7 +65,7 @@ def deferred_plan(gpu: Gpu, reset: bool = False) -> Plan:
 
 
 def not_capable(gpu: Gpu) -> str:
-    return "%s has no MIG: take it out of the layout's entries, or set mig_enabled: false for it" % gpu.label
+    return "%s does not support MIG: remove it from the layout, or set mig_enabled: false for it" % gpu.label
 
 
 class _Current:

@@ -112,7 +112,7 @@ def test_a_gpu_with_mig_off_is_turned_on() -> None:
         ),
         (gpu(0, pci_device_id=None), {}, None, "has no pci_device_id: set board to its board"),
         (dict(gpu(0), index=None), {}, "A100-80GB", "has no index: the driver does not list it"),
-        (gpu(0, current=None), {}, "A100-80GB", "Tesla T4. has no MIG"),
+        (gpu(0, current=None), {}, "A100-80GB", "Tesla T4. does not support MIG"),
     ],
 )
 def test_refusals(current: t.Any, wanted: t.Any, board: t.Optional[str], message: str) -> None:

@@ -137,7 +137,11 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (holds(7), 'entry 2 (devices: "all")', "write a mapping of profiles to counts"),
     (holds(True), 'entry 2 (devices: "all")', "write a mapping of profiles to counts"),
     (entry(mig_enabled=False), 'entry 2 (devices: "all")', "mig_devices lists instances: change one of them"),
-    (entry(mig_enabled=False, mig_devices=[{"profile": "3g.40gb"}]), "entry 2", "mig_devices lists instances: change one of them"),
+    (
+        entry(mig_enabled=False, mig_devices=[{"profile": "3g.40gb"}]),
+        "entry 2",
+        "mig_devices lists instances: change one of them",
+    ),
     # the mapping form
     (holds({"3g.40gb": "2"}), 'entry 2 (devices: "all")', "write a whole number, without quotes"),
     (holds({"3g.40gb": 2.0}), 'entry 2 (devices: "all")', "write a whole number, without quotes or fraction"),
@@ -217,8 +221,11 @@ MISPLACED_ENTRIES: t.List[t.Tuple[t.Any, str]] = [
     (devices(["0000:47:00.0", "GPU-00000000-1111-2222-3333-444444444444"]), "name each GPU once"),
     (devices(2), "set mig_enabled: false for it"),
     (devices("Tesla*"), "set mig_enabled: false for it"),
-    (devices([0, 1, 2]), "GPU 2 (GPU-00000002-1111-2222-3333-444444444444, 00000000:49:00.0, Tesla T4) has no MIG"),
-    (entry(device_filter="0x1EB810DE"), "none of the GPUs it is about has MIG: take the entry out"),
+    (
+        devices([0, 1, 2]),
+        "GPU 2 (GPU-00000002-1111-2222-3333-444444444444, 00000000:49:00.0, Tesla T4) does not support MIG",
+    ),
+    (entry(device_filter="0x1EB810DE"), "none of the selected GPUs supports MIG: remove the entry"),
 ]
 
 # (mig_devices that the GPU shows to be wrong, what the message tells)
