@@ -27,7 +27,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         for name in sorted(_inventory.known().intersection(variables)):
             try:
                 values[name] = self._templar.template(variables[name])
-            except Exception as error:  # whatever a template or a vault raises
+            except Exception as error:  # templates and vaults can raise any exception
                 unreadable[name] = _cause(error)
         found = _inventory.judge(variables, values, unreadable, arguments["roles"])
         result.update(changed=False, problems=found.problems, misspelled=found.misspelled)

@@ -438,11 +438,11 @@ class NvmlBackend:
         return name or names.process_name(pid)
 
 
-def _all(ask: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
+def _all(query: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
     """All profiles that the driver knows and this GPU has. NVML has no list of them, so all numbers are tried."""
     for constant in range(_MOST_CONSTANTS):
         try:
-            info = ask(constant)
+            info = query(constant)
         except BackendError as error:
             if error.code == codes.INVALID_ARGUMENT:  # beyond the last one
                 return

@@ -100,7 +100,7 @@ class SmiBackend:
         if len(self._gpus) > 1:
             # If this fails, reading the GPUs one by one reports the error of each.
             with contextlib.suppress(BackendError):
-                self._glances = smi_glance.take([gpu.uuid for gpu in self._gpus], self._ask)
+                self._glances = smi_glance.take([gpu.uuid for gpu in self._gpus], self._query)
 
     def read(self, index: int) -> Gpu:
         glance = self._glances.pop(index, None)
@@ -174,7 +174,7 @@ class SmiBackend:
         return self._gpus[index].uuid
 
     def _log(self, index: int) -> smi_log.Log:
-        return self._ask(["-q", "-x", "-i", self._uuid(index)], smi_log.parse)
+        return self._query(["-q", "-x", "-i", self._uuid(index)], smi_log.parse)
 
     def _gpu(self, index: int, log: smi_log.Log) -> Gpu:
         capable = log.mode_current is not None
@@ -268,7 +268,7 @@ class SmiBackend:
 
     def _mig_uuids(self, glance: smi_glance.Glance) -> t.Dict[t.Tuple[int, int], str]:
         log = glance.log
-        listed = glance.listed or self._ask(["-L"], str)
+        listed = glance.listed or self._query(["-L"], str)
         uuids = self._parsed(["-L"], listed, lambda text: smi_tables.mig_devices(text, log.uuid))
         return {(device.gi_id, device.ci_id): uuids[device.number] for device in log.devices if device.number in uuids}
 
@@ -307,7 +307,7 @@ class SmiBackend:
     def _on(self, index: int, argv: t.List[str]) -> t.List[str]:
         return ["mig"] + argv + ["-i", self._uuid(index)]
 
-    def _ask(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T:
+    def _query(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T:
         return self._parsed(argv, self._checked(argv).out, parse)
 
     def _checked(self, argv: t.List[str]) -> Result:

@@ -31,15 +31,15 @@ class Glance(t.NamedTuple):
     listed: t.Optional[str] = None  # output of -L
 
 
-class Asker(t.Protocol):
+class Query(t.Protocol):
     """Runs nvidia-smi and parses its output. Raises BackendError."""
 
     def __call__(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T: ...
 
 
-def take(uuids: t.Sequence[str], ask: Asker) -> t.Dict[int, Glance]:
+def take(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Glance]:
     """Results by GPU index, for those UUIDs that can be identified reliably."""
-    logs = {log.uuid: log for log in ask(["-q", "-x"], smi_log.parse_all)}
+    logs = {log.uuid: log for log in query(["-q", "-x"], smi_log.parse_all)}
     if set(logs) != set(uuids):
         return {}
     modes_on = [uuid for uuid in uuids if logs[uuid].mode_current]
@@ -47,13 +47,13 @@ def take(uuids: t.Sequence[str], ask: Asker) -> t.Dict[int, Glance]:
         return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
     which = ["-i", ",".join(modes_on)]
     try:
-        instances = _by_gpu(ask(["mig", "-lgi"] + which, smi_tables.instances))
-        inside = _by_gpu(ask(["mig", "-lci"] + which, smi_tables.compute_instances))
+        instances = _by_gpu(query(["mig", "-lgi"] + which, smi_tables.instances))
+        inside = _by_gpu(query(["mig", "-lci"] + which, smi_tables.compute_instances))
     except BackendError as error:  # also raised if none of them has an instance
         if error.code == codes.TIMEOUT:
             raise  # the earlier results may be outdated
         return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
-    listed = ask(["-L"], str)
+    listed = query(["-L"], str)
     # The tables contain GPU indices, which shift if a GPU has fallen off the bus since.
     if smi_tables.listed_gpus(listed) != dict(enumerate(uuids)):
         return {}

@@ -146,16 +146,16 @@ def _restore(wanted: Settings, check: bool, report: Report, limit: _Limit) -> in
 def _open_backend(wanted: Settings, report: Report) -> Backend:
     """The backend, as soon as the driver responds and lists GPUs, which may take some time at boot."""
     deadline = time.monotonic() + wanted.driver_wait
-    told = False
+    reported = False
     while True:
         try:
             return _with_gpus(select.open_backend(wanted.backend))
         except BackendError as error:
             if error.code in _HOPELESS or time.monotonic() >= deadline:
                 raise
-            if not told:
+            if not reported:
                 report.info("Waiting up to %g seconds for the NVIDIA driver: %s" % (wanted.driver_wait, error))
-                told = True
+                reported = True
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 

@@ -115,7 +115,7 @@ class _Run:
                 self._verify()
         except _NotActive as found:
             return self._blocked(found.blocked)
-        except Exception as error:  # whatever it is, a half-changed GPU is rolled back
+        except Exception as error:  # roll back a partially changed GPU after any error
             return self._failed(error)
         return self._outcome()
 

@@ -37,7 +37,7 @@ def run(module: AnsibleModule) -> None:
 
 def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
     """All available facts."""
-    source, versions, gpus, problem = _ask(open_backend)
+    source, versions, gpus, problem = _query(open_backend)
     kernel = node.kernel_module()
     version = versions.driver
     if version is None and kernel.loaded is not None:
@@ -66,7 +66,7 @@ def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
     }
 
 
-def _ask(
+def _query(
     open_backend: t.Callable[[], Backend],
 ) -> t.Tuple[t.Optional[str], Versions, t.Optional[t.List[Data]], t.Optional[str]]:
     """The backend's name, its versions and its GPUs, or why it cannot be queried."""
