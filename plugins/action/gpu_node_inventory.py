@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: report everything that is wrong with a host's variables."""
+"""Internal to the collection's roles: validate a host's variables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         for name in sorted(_inventory.known().intersection(variables)):
             try:
                 values[name] = self._templar.template(variables[name])
-            except Exception as error:  # whatever a template or a vault raises
+            except Exception as error:  # templates and vaults can raise any exception
                 unreadable[name] = _cause(error)
         found = _inventory.judge(variables, values, unreadable, arguments["roles"])
         result.update(changed=False, problems=found.problems, misspelled=found.misspelled)
@@ -37,7 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason: what Ansible puts around it names its own parts."""
+    """The innermost cause: Ansible's wrappers only add internal details."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error)

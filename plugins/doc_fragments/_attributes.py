@@ -4,7 +4,7 @@
 
 # Note that this doc fragment is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The attributes that the modules share, described once."""
+"""Attributes shared by the modules."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class ModuleDocFragment:
 options: {}
 attributes:
   check_mode:
-    description: Can run in check mode and tell what it would change, without changing anything.
+    description: Can run in check mode and report what would change, without changing anything.
   diff_mode:
     description: Returns what has changed, or in check mode what would change, when in diff mode.
   idempotent:
-    description: Run again with the same options, it changes nothing.
+    description: A second run with the same options changes nothing.
   platform:
-    description: Operating systems on which it works.
+    description: Supported operating systems.
     support: full
     platforms: linux
 """

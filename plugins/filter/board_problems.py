@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: board_problems
-short_description: Where a node has other GPUs than an inventory says
+short_description: Compare a node's GPUs with the boards of the inventory
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Compares the GPUs of the facts with a list of boards. A GPU whose board this collection does not know passes.
+  - Compares the GPUs of the facts with a list of boards. A GPU of an unknown board is accepted.
 positional: _input, boards
 options:
   _input:
@@ -28,7 +28,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Refuse a node of another kind
+- name: Fail if the node has other boards
   ansible.builtin.assert:
     that: problems == []
     fail_msg: "{{ problems | join('; ') }}"
@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The problems, each without a full stop. Empty where there is none.
+  description: The problems, each without a full stop. Empty if there are none.
   type: list
   elements: str
   sample: ["the driver shows 1 GPUs, and 2 boards are named"]

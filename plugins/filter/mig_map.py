@@ -10,29 +10,29 @@ short_description: Draw MIG instances as a slice map
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Draws one line a GPU, on which every GPU instance is as wide as its placement. Dots are free.
-  - Brackets hold the compute instances of a GPU instance where they are not one over the whole, with all of its
-    multiprocessors. They are empty where there is none.
-  - A GPU of the facts that could not be read is drawn as unknown.
+  - Draws one line per GPU. The width of a GPU instance is that of its placement. Dots are free space.
+  - Brackets list the compute instances of a GPU instance, unless it has a single one with all of its multiprocessors.
+    Empty brackets mean that it has none.
+  - A GPU of the facts that could not be read is shown as unknown.
 positional: _input, board
 options:
   _input:
     description:
       - The GPUs of the facts, or one of them.
-      - Or the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU instances. It is drawn
-        with the placements that it gets on an empty GPU, and fails where it does not fit.
+      - Or the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU instances. The map
+        shows the placements on an empty GPU. The filter fails if the instances do not fit.
     type: raw
     required: true
   board:
     description:
       - The board, by model (V(A100-80GB)), alias (V(A800-80GB)) or PCI device id (V(0x20B510DE)).
-      - Required for a value of C(mig_devices). For GPUs of the facts, needed only where their PCI device id is not that
-        of a known board.
+      - Required for a value of C(mig_devices). For GPUs of the facts, only needed if their PCI device id is not that of
+        a known board.
     type: str
   width:
     description:
-      - Columns of the terminal. Labels and names are shortened to fit.
-      - Without it every name is written out.
+      - Width of the terminal in columns. Labels and names are shortened to fit.
+      - If omitted, names are not shortened.
     type: int
 seealso:
   - module: gpufleet.node.nvidia_driver_facts
@@ -41,11 +41,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Show what the node holds
+- name: Show the instances of the node
   ansible.builtin.debug:
     msg: "{{ (ansible_facts.nvidia.gpus | gpufleet.node.mig_map(width=100)).splitlines() }}"
 
-- name: Show what a set of instances looks like on a board
+- name: Show the placement of a set of instances on a board
   ansible.builtin.debug:
     msg: "{{ {'3g.40gb': 1, '2g.20gb': 1, '1g.10gb': 2} | gpufleet.node.mig_map('A100-80GB') }}"
     # -> A100-80GB  |2g.20gb        |1g.10gb|1g.10gb|3g.40gb                        |
@@ -53,7 +53,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The slice map, one line a GPU.
+  description: The slice map, one line per GPU.
   type: str
   sample: |
     GPU 0 GPU-9f0c... A100 80GB PCIe  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb                        |

@@ -6,26 +6,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mig_parted
-short_description: Write MIG instances or a layout as a mig-parted document
+short_description: Convert MIG instances or a layout to a mig-parted document
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Writes what GPUs hold, or a layout, as a configuration document of C(nvidia-mig-parted), version 1.
+  - Converts the instances of GPUs, or a layout, to a configuration document of C(nvidia-mig-parted), version 1.
   - The GPU operator's MIG manager reads the same format.
-  - Such a document cannot say where instances start, so that is left out. It also cannot say how compute instances are
-    spread over GPU instances; where that matters, the filter fails.
+  - The format cannot express where instances start, so the starts are omitted. It also cannot express how compute
+    instances are distributed over GPU instances. The filter fails if that matters.
   - A compute instance with fewer multiprocessors than its GPU instance is written as V(1c.1g.20gb), so that
-    M(gpufleet.node.nvidia_mig) restores it. C(nvidia-mig-parted) reports either kind as V(1g.20gb), and recreates on
-    every run what a document calls V(1c.1g.20gb).
-  - Fails on a GPU of the facts that could not be read, with its identity and its C(problem), and on one that the driver
-    does not list. A document without its instances would destroy them where it is applied.
+    M(gpufleet.node.nvidia_mig) restores it. C(nvidia-mig-parted) reports both kinds as V(1g.20gb), and recreates
+    V(1c.1g.20gb) of a document on every run.
+  - Fails for a GPU of the facts that could not be read, and reports its identity and C(problem). Also fails for a GPU
+    that the driver does not list. Applying a document without their instances would destroy these.
 positional: _input, name, gpus, board
 options:
   _input:
     description:
-      - The GPUs of the facts, for what they hold.
-      - Or a layout. Without O(gpus) it is written for any node. Its entries can then name GPUs only as V(all) or by
-        index.
+      - The GPUs of the facts, to convert their current instances.
+      - Or a layout. Without O(gpus), the document is valid for any node, and its entries can select GPUs only by V(all)
+        or by index.
     type: list
     elements: dict
     required: true
@@ -35,10 +35,10 @@ options:
     default: current
   gpus:
     description:
-      - The GPUs that the layout is for. The GPUs of the facts, or a list of boards in order of index.
-      - The document then names each GPU by its index, and the layout is checked against the GPUs.
-      - Where a C(device_filter) or product name of the layout means one of the products of a board, the GPU is taken to
-        be that product.
+      - The GPUs to apply the layout to. The GPUs of the facts, or a list of boards in order of index.
+      - The document then selects each GPU by its index, and the layout is validated against the GPUs.
+      - If a C(device_filter) or product name of the layout matches one of the products of a board, the GPU is assumed
+        to be that product.
     type: list
     elements: raw
   board:
@@ -51,13 +51,13 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep what the node holds now
+- name: Save the current instances of the node
   ansible.builtin.copy:
     content: "{{ ansible_facts.nvidia.gpus | gpufleet.node.mig_parted | ansible.builtin.to_nice_yaml }}"
     dest: /etc/gpufleet/current.yml
     mode: "0644"
 
-- name: Give the layout to the GPU operator
+- name: Provide the layout to the GPU operator
   kubernetes.core.k8s:
     definition:
       apiVersion: v1

@@ -6,30 +6,32 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mig_plan
-short_description: What a change of MIG instances keeps, destroys and creates
+short_description: Plan a change of MIG instances
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Plans the way of one GPU from the instances that it holds to the ones that are wanted, with no GPU at hand.
-  - The plan is the one that M(gpufleet.node.nvidia_mig) makes where no process uses the GPU. It destroys the fewest GPU
-    instances that any placement of the wanted ones allows.
-  - Fails where the wanted instances do not fit, with the reason and the nearest that fits.
-  - Fails on a GPU of the facts that could not be read, with its identity and its C(problem), and on one that the driver
-    does not list.
-  - The facts do not tell where in a GPU instance its compute instances lie. They are taken to lie as low as they can.
+  - Plans the change of one GPU from its current to the desired instances. Does not need a GPU.
+  - The plan is the one that M(gpufleet.node.nvidia_mig) makes for an idle GPU. It destroys the fewest GPU instances
+    that any placement of the desired instances allows.
+  - Fails if the desired instances do not fit, and reports the reason and the nearest set that fits.
+  - Fails for a GPU of the facts that could not be read, and reports its identity and C(problem). Also fails for a GPU
+    that the driver does not list.
+  - The facts do not contain the placements of compute instances inside a GPU instance. The filter assumes the lowest
+    possible placements.
 positional: _input, wanted, board
 options:
   _input:
     description:
-      - What there is. A GPU of the facts, or a list of GPU instances as in its C(mig.instances); an empty list for an
-        empty GPU.
-      - Of an instance, C(profile) and C(start) are needed. C(id) and C(compute_instances) may be left out; it then
-        holds one compute instance over the whole.
+      - The current state. A GPU of the facts, or a list of GPU instances as in its C(mig.instances). An empty list is
+        an empty GPU.
+      - Each instance needs C(profile) and C(start). C(id) and C(compute_instances) may be omitted. The default is a
+        single compute instance with all slices.
     type: raw
     required: true
   wanted:
     description:
-      - The value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU instances.
+      - The desired instances, the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU
+        instances.
       - See the option O(gpufleet.node.nvidia_mig#module:layout[].mig_devices).
     type: raw
     required: true
@@ -47,11 +49,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What would replacing one of seven small instances by a larger one cost?
+- name: Show the effect of replacing two of seven small instances with a larger one
   ansible.builtin.debug:
     msg: "{{ ansible_facts.nvidia.gpus[0] | gpufleet.node.mig_plan({'1g.10gb': 5, '2g.20gb': 1}) }}"
 
-- name: The same question about a GPU that nobody has yet
+- name: Plan a change for a board without a GPU
   ansible.builtin.debug:
     msg: "{{ plan.map.before }}{{ plan.map.after }}{{ plan.destroyed | length }} destroyed"
   vars:
@@ -63,14 +65,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The plan. Instances have the same shape as in the facts' C(mig.instances).
+  description: The plan. Instances have the same structure as in the facts' C(mig.instances).
   type: dict
   contains:
     changed:
-      description: Whether anything has to be written.
+      description: Whether the GPU would change.
       type: bool
     kept:
-      description: GPU instances that stay. Their compute instances are those that they hold afterwards.
+      description: GPU instances that are kept, with their compute instances after the change.
       type: list
       elements: dict
       sample:
@@ -80,17 +82,17 @@ _value:
           size: 4
           compute_instances: [{"id": 0, "profile": "3g.40gb", "slices": 3, "uuid": null}]
     destroyed:
-      description: GPU instances that go.
+      description: GPU instances that are destroyed.
       type: list
       elements: dict
       sample: []
     created:
-      description: GPU instances that come. Their ids and UUIDs are V(null).
+      description: GPU instances that are created. Their ids and UUIDs are V(null).
       type: list
       elements: dict
       sample: []
     operations:
-      description: The writes in words, in their order.
+      description: Descriptions of the writes, in order.
       type: list
       elements: str
       sample: ["create GPU instance 3g.40gb at 4:4", "create compute instance 3g.40gb in 3g.40gb at 4:4"]

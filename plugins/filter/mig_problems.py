@@ -6,12 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mig_problems
-short_description: Everything that is wrong with a MIG layout, before any node is touched
+short_description: List all problems of a MIG layout
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Checks a layout against the GPUs of a node, with no GPU at hand, and returns each problem that it has.
-  - The modules and the other filters stop at the first problem. This one is for checking a whole inventory at once.
+  - Validates a layout against the GPUs of a node and returns all problems. Does not need a GPU.
+  - The modules and the other filters stop at the first problem. This filter can validate a whole inventory at once.
 positional: _input, gpus, driver
 options:
   _input:
@@ -23,17 +23,17 @@ options:
     description:
       - The GPUs of the facts, or a list of boards in order of index, each by model, alias or PCI device id.
       - A board is sold as several products (SXM, PCIe), each with its PCI device id and product names. A layout is
-        refused where no product of the boards satisfies its C(device_filter) and product names, and accepted where one
-        does. Give the PCI device id in place of the board to check against that product alone.
-      - The name of a board says nothing of PCI subsystem, UUID and PCI bus id. A filter with a subsystem is compared
-        by device and vendor only. What is for a UUID or PCI bus id has to fit on one of the boards.
-      - A GPU or board of which no placements are known is left to M(gpufleet.node.nvidia_mig).
-      - Without O(gpus), only that is checked which does not depend on the GPUs.
+        valid if at least one product of the boards matches its C(device_filter) and product names. Give the PCI device
+        id instead of the board to validate against that product only.
+      - The name of a board does not determine PCI subsystem, UUID and PCI bus id. A filter with a subsystem is compared
+        by device and vendor only. The instances for a UUID or PCI bus id must fit on one of the boards.
+      - A GPU or board whose placements are unknown is not checked here, but by M(gpufleet.node.nvidia_mig).
+      - Without O(gpus), only properties that do not depend on the GPUs are validated.
     type: list
     elements: raw
   driver:
     description:
-      - Version (V(580.95.05)) or branch (V(580)) of the driver that the node will have. MIG needs a later one on some boards.
+      - Version (V(580.95.05)) or branch (V(580)) of the node's driver. Some boards need a minimum version for MIG.
     type: str
 seealso:
   - plugin: gpufleet.node.mig_feasible
@@ -42,7 +42,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Refuse a layout that the node's boards cannot hold
+- name: Fail if the layout does not fit on the node's boards
   ansible.builtin.assert:
     that: problems == []
     fail_msg: "{{ problems | join('; ') }}"
@@ -52,7 +52,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The problems, each a sentence that names entry, GPU and remedy. Empty where there is none.
+  description: The problems, each a sentence that names entry, GPU and remedy. Empty if there are none.
   type: list
   elements: str
 """

@@ -6,44 +6,45 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mig_resources
-short_description: The Kubernetes resources of a MIG layout
+short_description: List the Kubernetes resources of a MIG layout
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Lists which resources, and how many of each, a node offers to Kubernetes through the NVIDIA device plugin.
-  - With the strategy V(single), the device plugin offers nothing where GPUs differ. That is an error here, and the
-    message says which GPUs differ.
-  - With the strategy V(mixed), the device plugin exits where a compute instance is not its whole GPU instance
-    (C(1c.3g.40gb)), and the node offers nothing at all. That is an error here, and the message names it.
-  - Fails on a GPU of the facts that could not be read, with its identity and its C(problem), and on one that the driver
-    does not list.
+  - Lists the resources, with their counts, that a node offers to Kubernetes through the NVIDIA device plugin.
+  - With the strategy V(single), the device plugin offers no resources if the GPUs differ. The filter fails in that
+    case, and the message names the GPUs that differ.
+  - With the strategy V(mixed), the device plugin exits if a compute instance does not use its whole GPU instance
+    (C(1c.3g.40gb)), and the node offers no resources. The filter fails in that case, and the message names the
+    instance.
+  - Fails for a GPU of the facts that could not be read, and reports its identity and C(problem). Also fails for a GPU
+    that the driver does not list.
 positional: _input, strategy, gpus, board
 options:
   _input:
     description:
-      - The GPUs of the facts, for what the node offers as it is.
-      - Or a layout, for what it offers with that. O(gpus) is then required.
+      - The GPUs of the facts, for the current resources of the node.
+      - Or a layout, for the resources of the node with that layout. O(gpus) is then required.
     type: list
     elements: dict
     required: true
   strategy:
     description:
       - The MIG strategy of the device plugin.
-      - V(none) offers whole GPUs, whether MIG is on or not.
-      - V(single) offers MIG devices as C(nvidia.com/gpu), which needs MIG devices of one profile on every GPU, or MIG
+      - V(none) offers whole GPUs, regardless of MIG mode.
+      - V(single) offers MIG devices as C(nvidia.com/gpu). Requires MIG devices of the same profile on every GPU, or MIG
         off on every GPU.
-      - V(mixed) offers MIG devices under their profile, and GPUs with MIG off as C(nvidia.com/gpu), which needs one
-        compute instance over the whole of each GPU instance.
+      - V(mixed) offers MIG devices under their profile, and GPUs with MIG off as C(nvidia.com/gpu). Requires a single
+        compute instance that uses all of its GPU instance.
     type: str
     choices: [none, single, mixed]
     required: true
   gpus:
     description:
-      - The GPUs that the layout is for. The GPUs of the facts, or a list of boards in order of index, each by model,
+      - The GPUs to apply the layout to. The GPUs of the facts, or a list of boards in order of index, each by model,
         alias or PCI device id.
-      - A GPU that the layout does not name stays as it is. One that is given by its board has MIG off.
-      - Where a C(device_filter) or product name of the layout means one of the products of a board, the GPU is taken to
-        be that product.
+      - A GPU that the layout does not select is unchanged. A GPU that is given by its board has MIG off.
+      - If a C(device_filter) or product name of the layout matches one of the products of a board, the GPU is assumed
+        to be that product.
     type: list
     elements: raw
   board:
@@ -51,23 +52,23 @@ options:
       - The board of GPUs of the facts whose PCI device id is not that of a known board.
     type: str
 notes:
-  - Time-slicing multiplies these numbers, and is not taken into account.
+  - Time-slicing, which multiplies these numbers, is not taken into account.
 seealso:
   - module: gpufleet.node.nvidia_mig
   - module: gpufleet.node.nvidia_driver_facts
 """
 
 EXAMPLES = r"""
-- name: What Kubernetes should see once the layout is there
+- name: Show the Kubernetes resources of the layout
   ansible.builtin.debug:
     msg: "{{ nvidia_mig_layout | gpufleet.node.mig_resources('mixed', gpus=ansible_facts.nvidia.gpus) }}"
     # -> {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 28, "nvidia.com/mig-3g.40gb": 7}
 
-- name: The same for a node of four boards that nobody has yet
+- name: Show the Kubernetes resources of a planned node with four boards
   ansible.builtin.debug:
     msg: "{{ nvidia_mig_layout | gpufleet.node.mig_resources('single', gpus=['A100-80GB'] * 4) }}"
 
-- name: Check that the node's allocatable resources are those of its GPUs
+- name: Verify that the node's allocatable resources match its GPUs
   ansible.builtin.assert:
     that: allocatable[item.key] | default(0) | int == item.value
   loop: "{{ ansible_facts.nvidia.gpus | gpufleet.node.mig_resources('mixed') | dict2items }}"
@@ -75,7 +76,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Resources and how many of each there are.
+  description: The resources and their counts.
   type: dict
   sample: {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.10gb": 28, "nvidia.com/mig-3g.40gb": 7}
 """

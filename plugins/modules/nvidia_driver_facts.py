@@ -8,15 +8,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_driver_facts
-short_description: Read what NVIDIA driver and GPUs a node has
+short_description: Gather facts about the NVIDIA driver and GPUs
 version_added: 0.1.0
 description:
   - Returns facts about the NVIDIA driver, its kernel module and the GPUs of a node, with MIG mode and MIG instances.
-  - Takes what it can get. With a working driver and the Python package C(nvidia-ml-py) everything comes from NVML. Otherwise
-    from the command C(nvidia-smi). Otherwise from the kernel's files, the PCI bus and the package database.
-  - A value that cannot be read is V(null), lists included. An empty list, V(0) or V(false) says that it was read.
-  - A node without a GPU gives an empty list of GPUs, and no error.
-  - Returns nothing that changes by itself, such as temperatures, so that the facts can be cached.
+  - Uses NVML if the driver works and the Python package C(nvidia-ml-py) is installed, otherwise the command
+    C(nvidia-smi). If neither works, reads the kernel's files, the PCI bus and the package database.
+  - A value that cannot be read is V(null), including lists. An empty list, V(0) or V(false) is a value that was read.
+  - On a node without GPUs, returns an empty list of GPUs and no error.
+  - Omits volatile values such as temperatures, so the facts can be cached.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.facts
@@ -38,19 +38,19 @@ attributes:
 author:
   - The gpufleet.node authors (@gpufleet)
 notes:
-  - Without root privileges the driver does not show the profiles and placements of GPU instances. Such a GPU is listed with
-    what is known, and RV(ansible_facts.nvidia.gpus[].problem) gives the reason. The filters of this collection that need
-    its instances refuse it.
+  - Without root privileges, the driver does not list the profiles and placements of GPU instances. Such a GPU is
+    returned with the available values, and RV(ansible_facts.nvidia.gpus[].problem) states the reason. The filters of
+    this collection that need the instances reject it.
 seealso:
   - module: gpufleet.node.nvidia_mig
 options: {}
 """
 
 EXAMPLES = r"""
-- name: Read driver and GPUs
+- name: Gather driver and GPU facts
   gpufleet.node.nvidia_driver_facts:
 
-- name: Refuse a driver that was upgraded while the old one still runs
+- name: Fail if the driver was upgraded and the old kernel module is still loaded
   ansible.builtin.assert:
     that: ansible_facts.nvidia.kernel_module.versions_match is not false
     fail_msg: >-
@@ -61,19 +61,19 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ ansible_facts | community.general.json_query('nvidia.gpus[].mig.devices[].uuid') }}"
 
-- name: Show which GPUs have MIG mode on
+- name: List the GPUs with MIG mode on
   ansible.builtin.debug:
     msg: "{{ ansible_facts.nvidia.gpus | selectattr('mig.current', 'eq', true) | map(attribute='index') }}"
 """
 
 RETURN = r"""
 ansible_facts:
-  description: Facts, all under one key.
+  description: The facts, under one key.
   returned: always
   type: dict
   contains:
     nvidia:
-      description: What is known of NVIDIA driver and GPUs.
+      description: The NVIDIA driver and GPUs.
       type: dict
       contains:
         driver:
@@ -81,22 +81,22 @@ ansible_facts:
           type: dict
           contains:
             version:
-              description: Version of the driver that runs, or where none does, of the one that is installed.
+              description: Version of the running driver, or of the installed driver if none is running.
               type: str
               sample: 550.163.01
             source:
               description:
-                - How the version was found. V(nvml), V(nvidia_smi), V(proc) (the files of the loaded kernel module) or
-                  V(package) (the package database, or the kernel module on disk). V(null) where none was found.
+                - Source of the version. V(nvml), V(nvidia_smi), V(proc) (the files of the loaded kernel module) or
+                  V(package) (the package database, or the kernel module on disk). V(null) if no driver was found.
               type: str
               sample: nvml
             problem:
               description:
-                - Why NVML, and after it C(nvidia-smi), could not be used. V(null) where one of them could.
+                - Why neither NVML nor C(nvidia-smi) could be used. V(null) if one of them worked.
               type: str
               sample: null
         cuda_version:
-          description: Highest version of CUDA that the driver supports.
+          description: Highest CUDA version that the driver supports.
           type: str
           sample: "12.4"
         nvml_version:
@@ -109,49 +109,50 @@ ansible_facts:
           contains:
             flavour:
               description:
-                - V(open), V(proprietary), or V(none) where none is loaded or installed. V(null) where that cannot be read.
+                - V(open), V(proprietary), or V(none) if no module is loaded or installed. V(null) if it cannot be read.
               type: str
               sample: open
             loaded_version:
-              description: Version of the module that is loaded.
+              description: Version of the loaded module.
               type: str
               sample: 550.163.01
             installed_version:
               description:
-                - Version of the module that is installed. From C(modinfo), and otherwise from the package database.
+                - Version of the installed module, from C(modinfo) or else from the package database.
               type: str
               sample: 550.163.01
             versions_match:
               description:
-                - Whether the loaded module is the installed one. If not, the node needs a reboot. V(null) where one of the
-                  versions is not known.
+                - Whether the loaded and the installed version are equal. If not, the node needs a reboot. V(null) if
+                  one of the versions is unknown.
               type: bool
               sample: true
         secure_boot:
           description:
-            - V(enabled), V(disabled), or V(unsupported) where the node does not boot with UEFI. V(null) where its variables
-              cannot be read, as in a container.
+            - V(enabled), V(disabled), or V(unsupported) if the node does not boot with UEFI. V(null) if the UEFI
+              variables cannot be read, for example in a container.
           type: str
           sample: disabled
         fabric_manager:
           description:
-            - The unit C(nvidia-fabricmanager.service). Its values are V(null) where C(systemctl) does not show them.
+            - The unit C(nvidia-fabricmanager.service). Values are V(null) if C(systemctl) does not report them.
           type: dict
           contains:
             installed:
-              description: Whether the node has it.
+              description: Whether the unit is installed.
               type: bool
             active:
-              description: Whether it runs.
+              description: Whether the unit is active.
               type: bool
             enabled:
-              description: Whether it is started at boot.
+              description: Whether the unit is enabled.
               type: bool
           sample: {"installed": true, "active": true, "enabled": true}
         nvswitches:
           description:
-            - The NVSwitches on the PCI bus, in order of bus id. Those of fifth-generation NVLink are not on the PCI bus.
-            - V(null) where the PCI bus cannot be read.
+            - The NVSwitches on the PCI bus, in order of bus id. Fifth-generation NVLink switches are not on the PCI
+              bus.
+            - V(null) if the PCI bus cannot be read.
           type: list
           elements: dict
           contains:
@@ -165,15 +166,15 @@ ansible_facts:
               sample: "0x22A310DE"
         gpus:
           description:
-            - The GPUs. First those that the driver lists, in order of index, then those that only the PCI bus shows.
-            - A GPU that the driver lists and cannot read, as one that is lost, has its index, its problem, and what the PCI
-              bus shows of it.
-            - V(null) where neither the driver nor the PCI bus can be read.
+            - The GPUs. First those that the driver lists, in order of index, then those that are only on the PCI bus.
+            - A GPU that the driver lists but cannot read, for example a lost one, has its index, its problem, and the
+              values from the PCI bus.
+            - V(null) if neither the driver nor the PCI bus can be read.
           type: list
           elements: dict
           contains:
             index:
-              description: Index of the GPU. V(null) for one that the driver does not list.
+              description: Index of the GPU. V(null) if the driver does not list it.
               type: int
               sample: 0
             uuid:
@@ -185,7 +186,7 @@ ansible_facts:
               type: str
               sample: "00000000:47:00.0"
             pci_device_id:
-              description: PCI device and vendor, as a C(device_filter) of a layout takes it.
+              description: PCI device and vendor, in the format of a layout's C(device_filter).
               type: str
               sample: "0x20B510DE"
             name:
@@ -201,7 +202,7 @@ ansible_facts:
               type: int
               sample: 81920
             architecture:
-              description: The GPU's generation.
+              description: Architecture of the GPU.
               type: str
               sample: ampere
             compute_capability:
@@ -209,7 +210,7 @@ ansible_facts:
               type: str
               sample: "8.0"
             problem:
-              description: Why the driver does not show all of this GPU. V(null) where it does, or does not list the GPU.
+              description: Why the driver does not report all values. V(null) if it does, or if the GPU is not listed.
               type: str
               sample: null
             mig:
@@ -217,21 +218,21 @@ ansible_facts:
               type: dict
               contains:
                 capable:
-                  description: Whether the GPU has MIG. V(null) where that cannot be read.
+                  description: Whether the GPU supports MIG. V(null) if that cannot be read.
                   type: bool
                   sample: true
                 current:
-                  description: Whether MIG mode is on. V(null) on a GPU without MIG, and where it cannot be read.
+                  description: Whether MIG mode is on. V(null) without MIG support, or if it cannot be read.
                   type: bool
                   sample: true
                 pending:
                   description:
-                    - Whether MIG mode is on after the GPU's next reset. V(null) on a GPU without MIG, and where it cannot be
-                      read.
+                    - Whether MIG mode is on after the GPU's next reset. V(null) on a GPU without MIG support, and if it
+                      cannot be read.
                   type: bool
                   sample: true
                 instances:
-                  description: The GPU instances. V(null) where they cannot be read, and empty where there are none.
+                  description: The GPU instances. V(null) if they cannot be read, empty if there are none.
                   type: list
                   elements: dict
                   contains:
@@ -276,8 +277,8 @@ ansible_facts:
                           sample: MIG-5c89852c-d268-5c1d-b2e1-9f1d0b8a6a6f
                 devices:
                   description:
-                    - The MIG devices, which are the compute instances of all GPU instances in one list. V(null) where they
-                      cannot be read, and empty where there are none.
+                    - The MIG devices, which are the compute instances of all GPU instances in one list. V(null) if they
+                      cannot be read, empty if there are none.
                   type: list
                   elements: dict
                   contains:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_mig_boot
-short_description: Internal to the collection's roles, install what restores the MIG layout at boot
+short_description: Internal to the collection's roles, install the boot restore of the MIG layout
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. The role P(gpufleet.node.nvidia_mig#role) uses it.
@@ -22,7 +22,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Of the engine it names the files that differ, and not their content.
+      - For the engine, the diff lists the files that differ, not their content.
   idempotent:
     support: full
 author:
@@ -41,7 +41,7 @@ options:
     elements: dict
   gpus:
     description:
-      - UUIDs of GPUs by index. If a GPU is missing at boot, the others have new indices.
+      - UUIDs of GPUs by index. Indices change if a GPU is missing at boot, UUIDs do not.
     type: dict
     default: {}
   reset:
@@ -62,7 +62,7 @@ options:
     default: auto
   driver_wait:
     description:
-      - Seconds to wait at boot for the driver.
+      - Seconds to wait for the driver at boot.
     type: int
     default: 60
   lock_path:
@@ -77,29 +77,29 @@ options:
     default: 120
   time_limit:
     description:
-      - Seconds after which the command ends in any case.
+      - Seconds after which the command exits, even if it is not finished.
     type: int
     default: 300
   access_group:
     description:
-      - A group that gets access to MIG capabilities. Empty for none.
+      - Group that is granted access to MIG capabilities. Empty for none.
     type: str
     default: ""
   access_capabilities:
     description:
-      - The capabilities that O(access_group) gets.
+      - The capabilities granted to O(access_group).
     type: list
     elements: str
     default: []
   after:
     description:
-      - Units that the command waits for.
+      - Units that start before the command runs.
     type: list
     elements: str
     default: []
   before:
     description:
-      - Units that start only after the command has ended. Patterns are left out.
+      - Units that start after the command has exited. Patterns are ignored.
     type: list
     elements: str
     default: []
@@ -108,7 +108,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Restore seven small instances on each GPU at boot
+- name: Restore seven instances on each GPU at boot
   gpufleet.node.nvidia_mig_boot:
     layout:
       - devices: all
@@ -123,13 +123,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 files:
-  description: The paths that changed, or in check mode would change.
+  description: The paths of the files that changed, or in check mode would change.
   returned: always
   type: list
   elements: str
   sample: [/etc/gpufleet/mig-layout.json]
 python:
-  description: The Python that the module ran with, and that the command uses.
+  description: The Python interpreter that ran the module and that the command uses.
   returned: always
   type: str
   sample: /usr/bin/python3

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The boards whose geometry is known, for planning where there is no GPU to ask."""
+"""Boards with known geometry, for planning without a GPU."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..module_utils._mig.model import Board, Placement, Profile
 from ._refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("boards")
-# That of libyaml is ten times as fast, and each task of Ansible's reads the files anew.
+# libyaml's loader is ten times as fast, and every Ansible task reads the files again.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class BoardError(Refusal):
-    """No such board, or too little is known of it to plan on it."""
+    """The board is unknown, or its data is too incomplete for planning."""
 
 
 class GeometryError(BoardError):
-    """The board is known, and its placements are not."""
+    """The board is known, but its placements are not."""
 
 
 def names() -> list[str]:
@@ -38,26 +38,26 @@ def names() -> list[str]:
 
 
 def data(name: object) -> dict[str, t.Any]:
-    """A board's file as it is. ``name`` is a model, an alias or a PCI device id, in any case."""
+    """The parsed file of a board. ``name`` is a model, an alias or a PCI device id, case-insensitive."""
     if not isinstance(name, str):
         raise BoardError("a board cannot be %s: give a model, alias or PCI device id, such as A100-80GB" % short(name))
     wanted = name.strip().lower()
     for model, text in _texts().items():
-        if wanted in text.lower():  # to search a file takes a thousandth of what it takes to parse it
+        if wanted in text.lower():  # searching a file is a thousand times faster than parsing it
             board = _parsed(model)
             known = [board["model"], *board["aliases"], *board["pci_device_ids"]]
             if wanted in (candidate.lower() for candidate in known):
                 return board
-    raise BoardError("no board is called %r; the boards known are %s" % (name[:60], ", ".join(names())))
+    raise BoardError("unknown board %r: use one of %s" % (name[:60], ", ".join(names())))
 
 
 def load(name: object) -> Board:
-    """A board to plan on, by model, alias or PCI device id."""
+    """The board by model, alias or PCI device id. Raises GeometryError if its placements are unknown."""
     return _board(data(name)["model"])
 
 
 def products(name: str) -> list[tuple[int, str]]:
-    """PCI device id and product name of each product that is this board; of an id, the products that have it."""
+    """PCI device id and product name of each product of the board; for a PCI device id, only its products."""
     ids: dict[str, list[str]] = data(name)["pci_device_ids"]
     named = [device for device in ids if device.lower() == name.strip().lower()]
     return [(int(device, 16), product) for device in named or ids for product in ids[device]]
@@ -65,7 +65,7 @@ def products(name: str) -> list[tuple[int, str]]:
 
 @functools.cache
 def _texts() -> dict[str, str]:
-    """The files, which have the names of their models."""
+    """The board files by model."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_FOLDER.glob("*.yml"))}
 
 
@@ -80,8 +80,8 @@ def _board(model: str) -> Board:
     incomplete = [row["name"] for row in board["profiles"] if row["placements"]["starts"] is None or row["id"] is None]
     if board["memory_units"] is None or incomplete:
         raise GeometryError(
-            "the placements of %s are not known (%s), so nothing can be planned on it away from a GPU; "
-            "on a node the GPU itself tells them" % (model, ", ".join(incomplete))
+            "the placements of %s are unknown (%s), so it can only be planned on a node, where the GPU reports them"
+            % (model, ", ".join(incomplete))
         )
     return Board(
         model=model,
@@ -93,7 +93,7 @@ def _board(model: str) -> Board:
 
 
 def _profile(row: dict[str, t.Any]) -> Profile:
-    """A row of a board file. Where nobody has seen the memory, the name's stands in; multiprocessors unknown are 0."""
+    """A profile from a board file. Unknown memory is derived from the name; unknown multiprocessors are 0."""
     memory = row["memory_mib"]
     media = row["media"]
     return Profile(

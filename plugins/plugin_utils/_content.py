@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What GPUs hold: as the facts say, or as a layout will make it."""
+"""The instances of GPUs, from facts or from a layout."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from . import _gpus, _products
 
 
 class Content(t.NamedTuple):
-    """One GPU; ``held`` is None where MIG is off."""
+    """One GPU; ``held`` is None if MIG is off."""
 
     label: str
     held: tuple[Held, ...] | None
 
 
 def contents(value: object, gpus: object = None, board: str | None = None) -> dict[int, Content]:
-    """GPUs of the facts as they are, or, where ``gpus`` are given, as the layout makes them; by index."""
+    """GPUs by index: the facts as they are, or with ``gpus`` the result of the layout."""
     if gpus is None:
         if not isinstance(value, (list, tuple)) or not all(_gpus.is_fact(item) for item in value):
-            raise LayoutError("a layout does not tell which GPUs there are: give them with gpus")
+            raise LayoutError("a layout does not list the GPUs of a node: pass them in gpus")
         return {gpu.index: _existing(gpu) for gpu in (_gpus.from_either(list(value), board) if value else [])}
     layout = layouts.parse(value)
     known = _products.likeliest(layout, _gpus.from_either(gpus, board))

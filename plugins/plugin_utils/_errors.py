@@ -4,10 +4,10 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""How filters and tests fail: with the engine's message, which names what is wrong and the remedy.
+"""Conversion of engine errors to Ansible errors, for filters and tests.
 
-For each task that uses a filter of a collection, Ansible compiles and loads the files of all of its filters. So these
-hold their documentation, and import what they need when they are called.
+For each task that uses a filter of a collection, Ansible loads all filter files of that collection. The filter files
+therefore contain only documentation, and import their implementation when they are called.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ R = t.TypeVar("R")
 
 
 def refusing(plugin: t.Callable[P, R]) -> t.Callable[P, R]:
-    """Turn what the engine refuses into the error that Ansible shows."""
+    """Raise errors of the engine as AnsibleFilterError."""
 
     @functools.wraps(plugin)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:

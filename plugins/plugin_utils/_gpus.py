@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""GPUs as the filters get them, as facts or as names of boards, in the engine's types."""
+"""Convert the GPUs that filters receive (facts or board names) to the engine's types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Fact = t.Mapping[str, t.Any]
 class BoardGpu(Gpu):
     """A GPU of which only the board is known.
 
-    UUID and PCI bus id are empty, and the device id is 0 unless the board is given by it.
+    UUID and PCI bus id are empty. The device id is 0 unless it was used to name the board.
     """
 
     @property
@@ -40,7 +40,7 @@ def is_fact(value: object) -> bool:
 
 
 def target(mig_devices: object, board: Board) -> Target:
-    """The value of ``mig_devices`` on a board, refused where its instances cannot all exist there at once."""
+    """The target for ``mig_devices`` on a board. Raises InfeasibleError if the instances do not fit."""
     found = instances.resolve(instances.parse(mig_devices), board)
     why = refusal(board, found.instances)
     if why is not None:
@@ -49,7 +49,7 @@ def target(mig_devices: object, board: Board) -> Target:
 
 
 def board_of(fact: Fact, name: str | None = None) -> Board:
-    """The board of a GPU of the facts, by its PCI device id if it is not named."""
+    """The board of a GPU of the facts, by its PCI device id unless ``name`` is given."""
     if name is not None:
         return _boards.load(name)
     device_id = fact.get("pci_device_id")
@@ -57,12 +57,12 @@ def board_of(fact: Fact, name: str | None = None) -> Board:
         try:
             return _boards.load(device_id)
         except _boards.BoardError as error:
-            raise LayoutError("%s: %s; name the nearest one with board" % (_called(fact), error)) from None
-    raise LayoutError("%s has no pci_device_id: name its board with board" % _called(fact))
+            raise LayoutError("%s: %s; set board to the closest match" % (_called(fact), error)) from None
+    raise LayoutError("%s has no pci_device_id: set board to its board" % _called(fact))
 
 
 def require_known(fact: Fact) -> None:
-    """Refuse a GPU of the facts whose MIG mode or instances could not be read."""
+    """Raise LayoutError if the MIG mode or instances of a GPU of the facts could not be read."""
     index, mig = _index(fact), fact["mig"]
     why = fact.get("problem")
     if not why and mig.get("capable") is None:
@@ -72,13 +72,13 @@ def require_known(fact: Fact) -> None:
     if why:
         identity = ", ".join(str(fact[key]) for key in ("uuid", "pci_bus_id", "name") if fact.get(key))
         raise LayoutError(
-            "GPU %d (%s) cannot be used, because its MIG state is not known: %s. Read the facts again once that is "
-            "solved, or leave the GPU out" % (index, identity or "unknown", str(why).rstrip("."))
+            "GPU %d (%s) cannot be used, because its MIG state is unknown: %s. Fix this and gather the facts again, "
+            "or exclude the GPU" % (index, identity or "unknown", str(why).rstrip("."))
         )
 
 
 def from_fact(fact: Fact, board: Board) -> Gpu:
-    """A GPU of the facts. Mode None and no instances may stand for unknown, unless ``require_known`` lets it pass."""
+    """A GPU of the facts. Without ``require_known``, mode None and no instances may mean unknown."""
     mig = fact["mig"]
     return Gpu(
         index=_index(fact),
@@ -98,7 +98,7 @@ def from_fact(fact: Fact, board: Board) -> Gpu:
 
 
 def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None = None) -> BoardGpu:
-    """A GPU of a board, in place of one that is not there. MIG is on where it is said to hold something."""
+    """A hypothetical GPU of a board. MIG is on if ``held`` is given."""
     board = _boards.load(name)
     devices = {device for device, _product in _boards.products(name)}
     return BoardGpu(
@@ -119,7 +119,7 @@ def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None =
 
 
 def from_either(values: object, board: str | None = None, state: bool = True) -> list[Gpu]:
-    """A list of facts' GPUs, or of names of boards in order of index. Without ``state``, their identity is enough."""
+    """GPUs from a list of facts or of board names in order of index. Without ``state``, only identity is required."""
     if not isinstance(values, list) or not values:
         raise LayoutError("gpus is %s: give ansible_facts.nvidia.gpus, or a list of board names" % short(values))
     out: list[Gpu] = []
@@ -142,7 +142,7 @@ def from_either(values: object, board: str | None = None, state: bool = True) ->
 
 
 def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
-    """GPU instances as the facts hold them. What people leave out is the usual: ids, and one compute instance."""
+    """GPU instances in the format of the facts. Ids default to the position, compute instances to a single one."""
     if not isinstance(values, (list, tuple)):
         raise LayoutError("the instances are %r: give a list, as in the facts' mig.instances" % (values,))
     out = []
@@ -154,7 +154,7 @@ def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
         placement = next((p for p in profile.placements if p.start == value["start"]), None)
         if placement is None or value.get("size", placement.size) != placement.size:
             raise LayoutError(
-                "%s: %s cannot lie at %s:%s on %s; its placements are %s"
+                "%s: %s cannot be placed at %s:%s on %s; its placements are %s"
                 % (
                     where,
                     profile.name,
@@ -173,7 +173,7 @@ def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
 
 
 def _compute(values: t.Sequence[t.Any], profile: Profile, board: Board, where: str) -> tuple[ComputeInstance, ...]:
-    """The facts do not tell where compute instances lie, so they are taken to lie as low as they can."""
+    """Compute instances at the lowest possible placements, because the facts do not contain placements."""
     slices, reduced = [], []
     for value in values:
         size = value.get("slices") if isinstance(value, dict) else None
@@ -223,7 +223,7 @@ def _number(text: object) -> int:
 def _index(fact: Fact) -> int:
     index = fact.get("index")
     if not isinstance(index, int):
-        raise LayoutError("%s has no index: the driver does not know it; leave it out" % _called(fact))
+        raise LayoutError("%s has no index: the driver does not list it; exclude it" % _called(fact))
     return index
 
 

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The engine's instances as plain data, in the shape that the facts have."""
+"""Convert the engine's instances to plain data, in the format of the facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Data = dict[str, t.Any]
 
 
 def existing(gpu: Gpu, instance: GpuInstance) -> Data:
-    """A GPU instance that is there, with all its compute instances."""
+    """An existing GPU instance, with all its compute instances."""
     profile = gpu.profile(instance.profile_id)
     return _instance(
         profile, instance.id, instance.placement, [_existing_part(profile, ci) for ci in instance.compute_instances]
@@ -26,7 +26,7 @@ def existing(gpu: Gpu, instance: GpuInstance) -> Data:
 
 
 def after(kept: Kept) -> Data:
-    """A GPU instance that stays, with the compute instances that it then holds."""
+    """A GPU instance that is kept, with its compute instances after the change."""
     profile = kept.wanted.profile
     parts = [_existing_part(profile, ci) for ci in kept.instance.compute_instances if ci.id in kept.keep]
     parts.extend(_part(profile, slices, kept.wanted.reduced) for slices in kept.create)
@@ -34,7 +34,7 @@ def after(kept: Kept) -> Data:
 
 
 def new(created: Created) -> Data:
-    """A GPU instance that is not there yet."""
+    """A GPU instance that does not exist yet."""
     profile = created.wanted.profile
     parts = [_part(profile, slices, created.wanted.reduced) for slices in created.wanted.slices]
     return _instance(profile, None, created.placement, parts)

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What is wrong with a host's variables, by the argument specifications of the collection's roles and beyond them."""
+"""Validate a host's variables against the roles' argument specifications and additional rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from . import _layout_problems, _problems
 
 _ROLES = Path(__file__).resolve().parents[2] / "roles"
-# Variables that playbooks read, or that roles set.
+# Variables that only playbooks read, or that roles set.
 _OF_PLAYBOOKS = (
     "gpu_node_batches",
     "gpu_node_environment",
@@ -27,21 +27,21 @@ _OF_PLAYBOOKS = (
     "gpu_node_undo_confirmed",
     "nvidia_driver_reboot_required",
 )
-# Variables of NVIDIA's own role nvidia.nvidia_driver, and what they correspond to here.
+# Variables of NVIDIA's role nvidia.nvidia_driver, and their equivalents in this collection.
 _EQUIVALENTS = {
     "nvidia_driver_package_version": "nvidia_driver_version",
     "nvidia_driver_persistence_mode_on": "nvidia_driver_persistenced",
     "nvidia_driver_skip_reboot": "nvidia_driver_reboot, with the opposite value",
     "nvidia_driver_ubuntu_install_from_cuda_repo": "nvidia_driver_source: cuda_repository",
 }
-# How alike the names are that are taken for each other, apart from the role's name.
+# Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
 
 Values = t.Mapping[str, t.Any]
 
 
 class Findings(t.NamedTuple):
-    """Sentences without a full stop. ``misspelled`` is a part of ``problems``."""
+    """Sentences without a full stop. ``misspelled`` is a subset of ``problems``."""
 
     problems: list[str]
     misspelled: list[str]
@@ -54,10 +54,10 @@ def known() -> set[str]:
 
 
 def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str], roles: t.Sequence[str]) -> Findings:
-    """All that is wrong, at once.
+    """All problems of a host's variables.
 
-    ``names`` are those of all variables of the host, ``values`` those of the collection that can be read,
-    ``unreadable`` the reasons for the others. What a role requires is required only of ``roles``.
+    ``names`` are the names of all variables of the host, ``values`` the collection's variables that can be read, and
+    ``unreadable`` the errors of the others. Required variables are checked only for ``roles``.
     """
     misspelled, notices = _unknown(names)
     broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
@@ -76,14 +76,14 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
 
 
 def _refused(role: str, values: Values, unreadable: t.Collection[str]) -> list[str]:
-    """What Ansible's own validation says of a role's variables."""
+    """The errors of Ansible's argument validation for a role's variables."""
     options = {name: option for name, option in _main_options(role).items() if name not in unreadable}
     given = {name: values[name] for name in options if name in values}
     return list(ArgumentSpecValidator(options).validate(given).error_messages)
 
 
 def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
-    """Names that begin as ours do: those that are nearly one of ours, and those that may be another role's."""
+    """Unknown names with our prefixes: misspelled ones, and notices about those that may belong to another role."""
     misspelled, notices = [], []
     ours = known()
     prefixes = {role + "_": {name for name in ours if name.startswith(role + "_")} for role in _described()}
@@ -96,7 +96,7 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
         if name in _EQUIVALENTS:
             notices.append("%s is not a variable of this collection, which has %s" % (name, _EQUIVALENTS[name]))
         elif near:
-            misspelled.append("%s is no variable of this collection: did you mean %s?" % (name, rest[near[0]]))
+            misspelled.append("%s is not a variable of this collection: did you mean %s?" % (name, rest[near[0]]))
         else:
             notices.append("%s is not a variable of this collection and has no effect here" % name)
     return misspelled, notices

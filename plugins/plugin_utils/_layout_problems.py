@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Everything that is wrong with a layout, and not only the first problem."""
+"""Validate a layout and report all problems, not only the first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ._refusal import Refusal
 
 
 def of_layout(layout: object, gpus: object = None, driver: object = None) -> list[str]:
-    """What is wrong with a layout, entry by entry, and then GPU by GPU."""
+    """The problems of a layout, by entry, then by GPU."""
     version = _version(driver)
     problems = _of_entries(layout)
     if problems or gpus is None or gpus == []:
@@ -29,13 +29,13 @@ def of_layout(layout: object, gpus: object = None, driver: object = None) -> lis
     try:
         return _of_node(layouts.parse(layout), _gpus_of(gpus), version)
     except _boards.GeometryError:
-        return []  # left to the module, which reads the placements from the GPU
+        return []  # the module checks it with the placements of the GPU
     except (MigError, _boards.BoardError) as error:
         return [str(error)]
 
 
 def _of_entries(layout: object) -> list[str]:
-    """An entry is judged alone, so that one does not hide another."""
+    """Validate each entry separately, so that one error does not hide another."""
     if not isinstance(layout, (list, tuple)) or not layout:
         entries: t.Sequence[object] = [layout]
     else:
@@ -50,7 +50,7 @@ def _of_entries(layout: object) -> list[str]:
 
 
 def _gpus_of(values: object) -> list[Gpu]:
-    """GPUs of the facts or boards. What a GPU of the facts holds now means nothing for a layout."""
+    """GPUs from facts or board names, without current instances, which do not affect the validation."""
     if not isinstance(values, list) or not any(_gpus.is_fact(value) for value in values):
         return _gpus.from_either(values)
     out: list[Gpu] = []
@@ -64,7 +64,7 @@ def _gpus_of(values: object) -> list[Gpu]:
 
 
 def _board_of(fact: _gpus.Fact) -> Board:
-    """The board of a GPU of the facts; where it is not known, one without profiles, left to the module."""
+    """The board of a GPU of the facts, or if it is unknown, a board without profiles, which the module checks."""
     if fact["mig"].get("capable") is not False:
         with contextlib.suppress(LayoutError):
             return _gpus.board_of(fact)
@@ -93,7 +93,7 @@ def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) 
 
 
 def _match(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Collection[selector.Selector]) -> None:
-    """Raise LayoutError where a name matches no GPU, or no entry is about one."""
+    """Raise LayoutError if a selector matches no GPU, or no entry applies to any GPU."""
     entries = []
     for entry in layout.entries:
         known = tuple(name for name in entry.selectors if name not in unknown)
@@ -113,18 +113,19 @@ def _version(driver: object) -> str | None:
 
 
 def _of_driver(gpu: Gpu, driver: str | None) -> list[str]:
-    """A branch stands for its newest driver, so of a branch only the branch is compared."""
+    """Check the minimum driver of the board. A branch means its newest driver, so only branches are compared then."""
     minimum = _boards.data(gpu.board.model)["minimum_driver"]
     if driver is None or minimum is None:
         return []
     given, needed = _numbers(driver), _numbers(minimum)
     if not given or given >= needed[: len(given)]:
         return []
-    return ["%s: MIG on %s needs driver %s or later, and %s is asked for" % (gpu.label, gpu.board.model, minimum, driver)]
+    text = "%s: MIG on %s needs driver %s or later, but %s is requested"
+    return [text % (gpu.label, gpu.board.model, minimum, driver)]
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with: of a package's version those of the driver."""
+    """The leading numbers of a version; for a package version, those of the driver."""
     out = []
     for part in version.split("-")[0].split("."):
         if not (part.isascii() and part.isdigit()):

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The GPUs of facts, or instances that are wanted, as a drawing."""
+"""Draw the GPUs of the facts, or the instances of a layout, as a slice map."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def of(value: object, board: str | None = None, width: object = None) -> str:
     if isinstance(value, (list, tuple)) and value and all(_gpus.is_fact(item) for item in value):
         rows = [_row(item, board) for item in value]
     elif board is None:
-        raise LayoutError("this is not GPUs of the facts: name the board of mig_devices, for example 'A100-80GB'")
+        raise LayoutError("the input is not a GPU of the facts: for mig_devices, set board, for example 'A100-80GB'")
     else:
         rows = [_planned(value, board)]
     return draw(rows, width)
 
 
 def _row(fact: _gpus.Fact, board: str | None) -> Row:
-    """A GPU that holds nothing needs no board. One that could not be read is drawn as unknown."""
+    """The row of a GPU. An empty GPU needs no board; one that could not be read is shown as unknown."""
     index, mig = fact.get("index"), fact["mig"]
     if index is None:
         return Row(("GPU ?", str(fact.get("pci_bus_id")), str(fact.get("name") or "unknown")), note="no driver")

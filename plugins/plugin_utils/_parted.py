@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Layouts and GPUs as documents of nvidia-mig-parted."""
+"""Convert layouts and GPUs to nvidia-mig-parted documents."""
 
 from __future__ import annotations
 

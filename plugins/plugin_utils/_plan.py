@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a GPU would go through, as lists and words."""
+"""Plan the change of a GPU's instances and describe it."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def _gpu(current: object, board: str | None) -> Gpu:
             "the input is %s: give a list, as in the facts' mig.instances, or a GPU of the facts" % short(current)
         )
     if board is None:
-        raise LayoutError("a list of instances does not tell the board: name it with board, for example 'A100-80GB'")
+        raise LayoutError("a list of instances does not identify the board: set board, for example 'A100-80GB'")
     return _gpus.from_board(board, held=_gpus.from_instances(current, _boards.load(board)))

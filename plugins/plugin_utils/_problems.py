@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""All that is wrong with what somebody wrote, and not only the first of it."""
+"""Validate boards and variables and report all problems, not only the first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._refusal import Refusal
 
 
 def of_boards(gpus: object, boards: object) -> list[str]:
-    """Where the GPUs are other ones than the boards named: those that the driver knows, else those on the PCI bus."""
+    """Differences between boards and GPUs: those that the driver lists, else those on the PCI bus."""
     if not isinstance(gpus, (list, tuple)) or not all(_is_listed(gpu) for gpu in gpus):
         raise Refusal("the GPUs are %s: give ansible_facts.nvidia.gpus" % short(gpus))
     if not isinstance(boards, (list, tuple)):
@@ -48,7 +48,7 @@ def _is_listed(gpu: object) -> bool:
 
 
 def _model_of(gpu: _gpus.Fact) -> str | None:
-    """The model; None where the board is not one of those known, which may go by any name."""
+    """The model, or None if the board is unknown and any name is accepted."""
     try:
         return str(_boards.data(str(gpu.get("pci_device_id")))["model"])
     except _boards.BoardError:
@@ -57,7 +57,7 @@ def _model_of(gpu: _gpus.Fact) -> str | None:
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?")
 
-# As Ansible's serial takes it. To that, 0 is all hosts at once.
+# The format of Ansible's serial, except 0, which means all hosts at once.
 _BATCH = re.compile("0*([1-9][0-9]*|([1-9][0-9]?|100)%)")
 
 _UNIT = re.compile(
@@ -70,14 +70,14 @@ _CHECKSUM_FILE = re.compile(r"sha(256|384|512):(file|ftp|https?)://\S+")
 
 _FINGERPRINT = re.compile("[0-9A-Fa-f]{40}")
 
-_LONGEST = 10**9  # seconds; what has to wait longer is a mistake, and systemd takes no more than 64 bits of microseconds
+_LONGEST = 10**9  # seconds; longer waits are mistakes, and systemd is limited to 64 bits of microseconds
 
 
 def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
-    """What an argument specification lets pass, of names to values, and no node could use.
+    """Problems of values that pass the argument specifications but cannot work on a node.
 
-    Ansible takes a text for a list, and anything for a text, but gives roles what was written. ``types`` are those of
-    the argument specifications, by name.
+    Ansible accepts a string as a list, and anything as a string, but passes the original value to the roles. ``types``
+    are the types in the argument specifications, by name.
     """
     problems = []
     for name, value in sorted(values.items()):
@@ -99,14 +99,16 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 )
         elif name in ("nvidia_mig_boot_after", "nvidia_mig_boot_before"):
             wrong = [each for each in value if not (isinstance(each, str) and _UNIT.fullmatch(each))]
-            if wrong:  # systemd would leave it out, and say so in the journal alone
-                problems.append("%s names %s: give units by their whole names, as kubelet.service" % (name, _shown(wrong[0])))
+            if wrong:  # systemd would ignore it and only log that
+                problems.append("%s names %s: give full unit names, such as kubelet.service" % (name, _shown(wrong[0])))
         elif name.endswith("_checksum") and value and not _is_checksum(name, str(value)):
-            problems.append("%s is %s: give sha256: and 64 hexadecimal digits, or sha384: or sha512: and theirs" % (name, _shown(value)))
+            problems.append(
+                "%s is %s: give sha256:, sha384: or sha512: followed by the hexadecimal digest" % (name, _shown(value))
+            )
         elif name.endswith("_fingerprint") and value and not _FINGERPRINT.fullmatch(re.sub("[ :]", "", str(value))):
             problems.append("%s is %s: give 40 hexadecimal digits" % (name, _shown(value)))
         elif name == "gpu_node_hostname" and value and not _is_host_name(value):
-            problems.append("%s is %r, which cannot be the name of a host" % (name, str(value)))
+            problems.append("%s is %r, which is not a valid host name" % (name, str(value)))
         elif name in ("gpu_node_boards", "nvidia_driver_boards"):
             problems.extend("%s, entry %d: %s" % (name, place, why) for place, why in _of_board_names(value))
         elif name == "gpu_node_hosts_entries":
@@ -123,7 +125,7 @@ def _is_checksum(name: str, value: str) -> bool:
 
 def _of_type(value: object, kind: str) -> str:
     if value is None:
-        return "give a value, or leave it out"
+        return "give a value, or remove the variable"
     if kind == "list":
         if not isinstance(value, (list, tuple)):
             return "give a list"
@@ -131,20 +133,20 @@ def _of_type(value: object, kind: str) -> str:
             return "no control characters"
     if kind in ("str", "path"):
         if isinstance(value, (dict, list, tuple)):
-            return "give a text"
+            return "give a string"
         if not str(value).isprintable():
             return "no control characters"
     return ""
 
 
 def _shown(value: object) -> str:
-    """Without the types that Ansible gives to values, and shortened."""
+    """A value for a message: without Ansible's own types, and shortened."""
     text = "null" if value is None else repr(str(value)) if isinstance(value, str) else str(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _number(value: object) -> int | None:
-    """A number as variables have them, which may come as text."""
+    """A number, which variables may contain as a string."""
     try:
         return None if isinstance(value, bool) else int(str(value))
     except ValueError:
@@ -154,7 +156,7 @@ def _number(value: object) -> int | None:
 def _of_board_names(names: t.Iterable[object]) -> t.Iterator[tuple[int, str]]:
     for place, name in enumerate(names, 1):
         if not isinstance(name, str):
-            yield place, "%s is no name of a board" % _shown(name)
+            yield place, "unknown board %s" % _shown(name)
             continue
         try:
             _boards.data(name)
@@ -168,21 +170,21 @@ def _is_host_name(value: object) -> bool:
 
 def _of_hosts_entry(entry: object) -> list[str]:
     if not isinstance(entry, dict):
-        return []  # the argument specification says so
+        return []  # reported by the argument validation
     problems = []
     address = str(entry.get("address"))
     try:
         ipaddress.ip_address(address)
     except ValueError:
-        problems.append("%r is no address" % address)
+        problems.append("invalid IP address %r" % address)
     else:
-        if not address.isprintable() or " " in address:  # behind a %, ipaddress lets anything pass
-            problems.append("%r is no address" % address)
+        if not address.isprintable() or " " in address:  # ipaddress accepts anything after a %
+            problems.append("invalid IP address %r" % address)
     names = entry.get("names")
     if not names:
         problems.append("no names")
     elif not isinstance(names, (list, tuple)):
         problems.append("names is %s: give a list" % _shown(names))
     else:
-        problems.extend("%r cannot be the name of a host" % str(each) for each in names if not _is_host_name(each))
+        problems.extend("invalid host name %r" % str(each) for each in names if not _is_host_name(each))
     return problems

@@ -4,11 +4,11 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Which product the name of a board stands for, where a layout depends on it.
+"""Select the product of a board that matches a layout best.
 
-A board is sold as several products, each with a PCI device id and product names (SXM, PCIe). Its name says neither
-which of them a node has, nor subsystem, UUID and PCI bus id. A layout is judged by the products that suit it best:
-what no product satisfies is wrong, and what one of them satisfies may be right.
+A board is sold as several products, each with a PCI device id and product names (SXM, PCIe). Its name determines
+neither the product of a node nor subsystem, UUID and PCI bus id. A layout is validated against the best matching
+products: it is invalid only if no product satisfies it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ._gpus import BoardGpu
 
 
 def likeliest(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
-    """The GPUs as the products that suit the layout best.
+    """The GPUs as the products that match the layout best.
 
-    Where no products suit it, those that it names come before those that it would fit on, to say why it does not.
+    If none matches, products that the layout names are preferred to products that it fits on, for a better error.
     """
     unknown = unknown_names(layout, gpus)
     products = [_products(layout, gpu) for gpu in gpus]
@@ -44,7 +44,7 @@ def likeliest(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
 def _choose(
     layout: Layout, products: t.Iterable[t.Sequence[Gpu]], unknown: t.Sequence[selector.Selector]
 ) -> tuple[frozenset[object], list[Gpu]]:
-    """The product of each GPU with which most of the layout's demands are met, and these."""
+    """The demands that the best combination of products meets, and its product for each GPU."""
     choices: dict[frozenset[object], list[Gpu]] = {frozenset(): []}
     for found in products:
         longer: dict[frozenset[object], list[Gpu]] = {}
@@ -57,13 +57,13 @@ def _choose(
 
 
 def _demands(layout: Layout, unknown: t.Iterable[selector.Selector]) -> frozenset[object]:
-    """Every product name and unknown name has to mean a GPU, and some entry (None) has to be about one."""
+    """Every product name and unknown name must match a GPU, and at least one entry (None) must apply to one."""
     names = (name for entry in layout.entries for name in entry.selectors if name.kind == selector.PRODUCT)
     return frozenset((*names, *unknown, None))
 
 
 def unknown_names(layout: Layout, gpus: t.Sequence[Gpu]) -> list[selector.Selector]:
-    """The UUIDs and PCI bus ids of the layout that may be those of GPUs given by their boards."""
+    """The UUIDs and PCI bus ids of the layout that may belong to GPUs that are given by board."""
     if not any(isinstance(gpu, BoardGpu) for gpu in gpus):
         return []
     return [
@@ -74,7 +74,7 @@ def unknown_names(layout: Layout, gpus: t.Sequence[Gpu]) -> list[selector.Select
 
 
 def deciding(layout: Layout, gpu: Gpu, name: selector.Selector | None = None) -> Entry | None:
-    """The last entry that is about a GPU, where ``name`` is one of the unknown names and means this GPU."""
+    """The last entry that applies to a GPU, assuming that the unknown name ``name`` means this GPU."""
     found = None
     named = name if isinstance(gpu, BoardGpu) else None
     for entry in layout.entries:
@@ -93,7 +93,7 @@ def fits(layout: Layout, gpu: Gpu, name: selector.Selector | None = None) -> boo
 
 
 def misfit(entry: Entry, gpu: Gpu) -> str | None:
-    """Why a GPU cannot hold what an entry wants; a GPU of an unknown board is left to the module."""
+    """Why the instances of an entry do not fit on a GPU. A GPU of an unknown board is checked by the module."""
     if not entry.enabled or not gpu.board.profiles:
         return None
     why = _why(entry.items, gpu.board)
@@ -123,9 +123,9 @@ def _met(layout: Layout, product: Gpu, unknown: t.Collection[selector.Selector])
 
 
 def _products(layout: Layout, gpu: Gpu) -> list[Gpu]:
-    """The GPU as each product that it may be, those first that the layout names.
+    """The GPU as each possible product, those that the layout names first.
 
-    Any subsystem that the layout names may be that of any product.
+    Any product may have any subsystem that the layout names.
     """
     filters = [each for entry in layout.entries for each in entry.filters]
     named: list[selector.Selector | selector.DeviceFilter] = [

@@ -4,10 +4,10 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What filters and tests refuse, beside the engine."""
+"""Base class of the errors that filters and tests raise in addition to the engine's."""
 
 from __future__ import annotations
 
 
 class Refusal(Exception):
-    """The message says what is wrong, and the remedy."""
+    """Invalid input. The message states the problem and the remedy."""

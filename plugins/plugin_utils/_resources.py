@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the NVIDIA device plugin offers of a node's GPUs, by MIG strategy."""
+"""Resources that the NVIDIA device plugin offers for a node's GPUs, by MIG strategy."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ STRATEGIES = ("none", "single", "mixed")
 
 
 def resources(gpus: t.Mapping[int, Content], strategy: str) -> dict[str, int]:
-    """Resources and their numbers, sorted; those of which there are none are left out."""
+    """Resources and their counts, sorted, without counts of zero."""
     if strategy not in STRATEGIES:
-        raise LayoutError("there is no MIG strategy %.60r: use one of %s" % (strategy, ", ".join(STRATEGIES)))
+        raise LayoutError("unknown MIG strategy %.60r: use one of %s" % (strategy, ", ".join(STRATEGIES)))
     if strategy == "none":
         found = Counter({GPU: len(gpus)})
     elif strategy == "mixed":
@@ -39,8 +39,8 @@ def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
         split = [name for held in content.held or () for name in _parts(held) if name != held.profile]
         if split:
             raise LayoutError(
-                "with the strategy mixed, the NVIDIA device plugin exits where a compute instance is not its whole GPU "
-                "instance, and the node offers nothing: there is %s on %s; make whole GPU instances"
+                "with the strategy mixed, the NVIDIA device plugin exits if a compute instance does not use its whole "
+                "GPU instance, and the node offers no resources: %s on %s; use whole GPU instances"
                 % (split[0], content.label)
             )
         if content.held is None:
@@ -51,7 +51,7 @@ def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
 
 
 def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
-    """The device plugin gives up on the whole node as soon as one GPU differs."""
+    """The device plugin offers no resources at all if any GPU differs."""
     remedy = "make all GPUs alike, or use the strategy mixed"
     off = [content for content in gpus.values() if content.held is None]
     on = [content for content in gpus.values() if content.held is not None]
@@ -59,7 +59,7 @@ def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
         return Counter({GPU: len(off)})
     if off:
         raise LayoutError(
-            "the strategy single needs MIG on or off on every GPU, and it is on on %s and off on %s: %s"
+            "the strategy single needs MIG on or off on every GPU, but it is on for %s and off for %s: %s"
             % (on[0].label, off[0].label, remedy)
         )
     first: tuple[str, str] | None = None
@@ -68,13 +68,13 @@ def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
         devices = _devices(content)
         if not devices:
             raise LayoutError(
-                "the strategy single needs MIG devices on every GPU, and %s has none: %s" % (content.label, remedy)
+                "the strategy single needs MIG devices on every GPU, but %s has none: %s" % (content.label, remedy)
             )
         for name in devices:
             first = first or (name, content.label)
             if name != first[0]:
                 raise LayoutError(
-                    "the strategy single needs MIG devices of one profile on the whole node, and there are %s on %s "
+                    "the strategy single needs MIG devices of one profile on the whole node, but found %s on %s "
                     "and %s on %s: %s" % (first[0], first[1], name, content.label, remedy)
                 )
         total += len(devices)

@@ -6,43 +6,43 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: mig_feasible
-short_description: Whether MIG instances can exist together on a board
+short_description: Test whether MIG instances fit on a board
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Tests whether the value of a layout's C(mig_devices) fits on a board, with no GPU at hand.
-  - Takes into account profiles, placements, compute slices, the number of instances, media engines, and what fits
-    inside a GPU instance.
+  - Tests whether the value of a layout's C(mig_devices) fits on a board. Does not need a GPU.
+  - Considers profiles, placements, compute slices, the number of instances, media engines, and the compute instances
+    inside each GPU instance.
 options:
   _input:
     description:
       - The value of C(mig_devices), as a dictionary of counts or as a list of GPU instances. See the option
         O(gpufleet.node.nvidia_mig#module:layout[].mig_devices).
-      - A malformed value is an error. A profile that the board does not have makes the test false.
+      - A malformed value is an error. A profile that the board does not have makes the test return V(false).
     type: raw
     required: true
   board:
     description:
       - The board, by model (V(A100-80GB)), alias (V(A800-80GB)) or PCI device id (V(0x20B510DE)).
-      - A board that is not known, or of which placements are not known, is an error.
+      - A board that is unknown, or whose placements are unknown, is an error.
     type: str
     required: true
 notes:
-  - The boards are those of which the geometry is public. On a node, the module asks the GPU itself.
+  - Only boards with published geometry are supported. On a node, the module queries the GPU.
 seealso:
   - plugin: gpufleet.node.mig_plan
     plugin_type: filter
-    description: Says why something does not fit.
+    description: Explains why instances do not fit.
   - module: gpufleet.node.nvidia_mig
 """
 
 EXAMPLES = r"""
-- name: Check a layout before any node is touched
+- name: Validate a layout before changing any node
   ansible.builtin.assert:
     that: item.mig_devices | default({}) is gpufleet.node.mig_feasible('A100-80GB')
   loop: "{{ nvidia_mig_layout }}"
 
-- name: Two instances of 3g and one of 1g do not fit, because both halves of the memory are taken
+- name: Two 3g instances and one 1g instance do not fit, because the 3g instances use all memory
   ansible.builtin.debug:
     msg: "{{ {'3g.40gb': 2, '1g.10gb': 1} is gpufleet.node.mig_feasible('A100-80GB') }}"
     # -> false

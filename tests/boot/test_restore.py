@@ -106,7 +106,7 @@ def test_the_layout_comes_back_after_a_reboot(make_node, board, keeps_mode, back
     assert len(re.findall(r"^GPU [01] GPU-\w{4}\.\.\. .*\|3g\.40gb.*\|  restored$", said, re.MULTILINE)) == 2
 
     status, said = node.boot(backend=backend)
-    assert (status, said.count("as wanted already\n"), len(said.splitlines())) == (0, 2, 2)
+    assert (status, said.count("already matches the layout\n"), len(said.splitlines())) == (0, 2, 2)
 
 
 def test_without_pynvml_nvidia_smi_does_it(make_node):
@@ -162,7 +162,7 @@ def test_a_gpu_is_reset_only_where_that_was_allowed(make_node, reset):
     node = make_node("--board", "A100-80GB", "--gpus", "2", "--activation", "reset")
     status, said = node.boot(reset=reset)
     assert (status, node.held()) == ((0, HELD) if reset else (1, [[], []]))
-    assert ("not as wanted yet: " in said) != reset
+    assert ("does not match the layout yet: " in said) != reset
 
 
 def test_another_run_has_the_lock(make_node):
@@ -179,7 +179,7 @@ def test_a_driver_that_does_not_answer_does_not_hold_up_the_boot(make_node):
     node.nvsim("latency", "--write", "--ms", "600000")
     status, said = node.boot(backend="nvml", time_limit=1)
     assert status == 1
-    assert "Not done after 1 seconds: the driver or a GPU does not answer" in said
+    assert "Not done after 1 seconds: the driver or a GPU does not respond" in said
     node.nvsim("latency", "--clear")
     assert node.boot()[0] == 0
     assert node.held() == HELD
@@ -226,7 +226,7 @@ def test_a_gpu_that_hangs_while_it_is_converged_costs_only_itself(make_node):
     node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has its mode
     status, said = node.boot(backend="nvml", layout=LAYOUT[:1], time_limit=10)
     assert (status, node.held()) == (1, [[], HELD[0]])
-    assert re.search(r"^GPU 0 \(GPU-.* does not answer, and may be half-way to its layout$", said, re.MULTILINE)
+    assert re.search(r"^GPU 0 \(GPU-.* does not respond, and may be partially configured$", said, re.MULTILINE)
     assert said.count("|  restored\n") == 1
 
 

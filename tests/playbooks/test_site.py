@@ -54,7 +54,7 @@ def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet
     message = run.output[run.output.index("No node was touched. Problems: 5") :]
     assert '- full: entry 1 (devices: "all"), GPU 0' in message
     assert "8 compute slices are needed and the GPU has 7; nearest that fits: 4g.40gb: 1, 1g.10gb: 3" in message
-    assert "- misspelt: nvidia_mig_layuot is no variable of this collection: did you mean nvidia_mig_layout?" in message
+    assert "- misspelt: nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?" in message
     assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
     assert "- gone: it cannot be reached: " in message and "To go on without it, add --limit '!gone'" in message
@@ -64,16 +64,16 @@ def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet
 
 
 WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
-    ({"gpu_node_boards": ["A100-80G"]}, "gpu_node_boards, entry 1: no board is called 'A100-80G'"),
+    ({"gpu_node_boards": ["A100-80G"]}, "gpu_node_boards, entry 1: unknown board 'A100-80G'"),
     ({"gpu_node_boards": ["A100-40GB"]}, "has no profile 3g.40gb"),
     ({"nvidia_mig_layout": [{"devices": [1], "mig_enabled": False}]}, "index 1 matches no GPU"),
     ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
     ({"nvidia_mig_backend": "dcgm"}, "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi"),
     ({"gpu_node_hosts_entries": [{"address": "192.0.2.1"}]}, "missing required arguments: names"),
-    ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: 'here' is no address"),
+    ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: invalid IP address 'here'"),
     ({"gpu_node_boards": None}, "gpu_node_boards"),
     ({"gpu_node_boards": {"A100-80GB": 1}}, "gpu_node_boards"),
-    ({"gpu_node_boards": [None]}, "gpu_node_boards, entry 1: null is no name of a board"),
+    ({"gpu_node_boards": [None]}, "gpu_node_boards, entry 1: unknown board null"),
     ({"gpu_node_roles": ["nvidia_mig", "nvidia_mgi"]}, "gpu_node_roles"),
     ({"gpu_node_roles": None}, "gpu_node_roles"),
     ({"nvidia_mig_boot_before": "kubelet.service"}, "nvidia_mig_boot_before is 'kubelet.service': give a list"),
@@ -102,7 +102,7 @@ def test_device_filters_are_checked_against_the_boards(fleet: Fleet) -> None:
     fleet.host("wrong", gpu_node_boards=["A30-24GB"], nvidia_mig_layout=[a100, h100_nvl])
     run = fleet.play(SITE, "--tags", "mig", fails=True)
     assert "No node was touched. Problems: 1" in run.output
-    assert "- wrong: no entry of the layout is about a GPU of this node" in run.output
+    assert "- wrong: no entry of the layout selects a GPU of this node" in run.output
 
 
 def test_a_host_may_have_any_name(fleet: Fleet) -> None:
@@ -305,7 +305,7 @@ def test_verify_tells_that_no_package_made_the_driver(fleet: Fleet) -> None:
     run = fleet.play(VERIFY, "--tags", "driver", fails=True, nvidia_mig_layout=LAYOUT)
     assert "- no package of a driver is installed, and branch 580 is asked for" in run.output
     assert "leave nvidia_driver out of gpu_node_roles" in run.output
-    assert "- nvidia_mig_layuot is no variable of this collection" in run.output
+    assert "- nvidia_mig_layuot is not a variable of this collection" in run.output
 
 
 def test_verify_tells_that_a_runtime_does_not_run(fleet: Fleet) -> None:

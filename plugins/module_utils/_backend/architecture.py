@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What follows from a GPU's architecture where the driver does not tell it."""
+"""GPU architectures, and properties derived from them if the driver does not report these."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WITHOUT_MIG = {"kepler", "maxwell", "pascal", "volta", "turing", "ada"}
 
 
 def of_capability(compute_capability: t.Optional[str]) -> t.Optional[str]:
-    """The architecture by compute capability, where the driver's tools are older than the GPU and cannot name it."""
+    """The architecture by compute capability, for driver tools that are older than the GPU and do not name it."""
     for start, name in _BY_CAPABILITY.items():
         if compute_capability is not None and compute_capability.startswith(start):
             return name
@@ -42,7 +42,7 @@ def of_capability(compute_capability: t.Optional[str]) -> t.Optional[str]:
 
 
 def resetless(architecture: t.Optional[str]) -> t.Optional[bool]:
-    """Whether MIG mode changes need no reset: only Ampere, the first with MIG, needs one."""
+    """Whether MIG mode changes need no reset. Only Ampere needs one."""
     if architecture not in NAMES.values() or architecture in _WITHOUT_MIG:
         return None
     return architecture != "ampere"

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What follows from all profiles of a GPU, or of a GPU instance, together."""
+"""Properties derived from all profiles of a GPU or GPU instance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if t.TYPE_CHECKING:
 
 
 def board_of(model: str, profiles: t.Sequence[Profile]) -> t.Optional[Board]:
-    """The board that these profiles make up; None if there are none. Small profiles come first."""
+    """The board with these profiles, smallest first; None if there are no profiles."""
     if not profiles:
         return None
     return Board(
@@ -32,8 +32,8 @@ def board_of(model: str, profiles: t.Sequence[Profile]) -> t.Optional[Board]:
 def mark_reduced(offered: t.Iterable[CiProfile]) -> t.Tuple[CiProfile, ...]:
     """The compute instance profiles of one GPU instance, with ``reduced`` set.
 
-    A 1g.20gb of an H100 offers 1_SLICE with 16 multiprocessors and 1_SLICE_REV1 with 26. Both are over
-    all of its slices. The first is the reduced one, which nvidia-smi calls 1c.1g.20gb.
+    A 1g.20gb of an H100 offers 1_SLICE with 16 multiprocessors and 1_SLICE_REV1 with 26. Both have all
+    of its slices. The first is the reduced one, which nvidia-smi calls 1c.1g.20gb.
     """
     found = tuple(offered)
     largest = max(((profile.slices, profile.multiprocessors) for profile in found), default=(0, 0))

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Running the driver's own commands. What runs them is injected, so that tests need no GPU."""
+"""Run the driver's commands. The runner is injected, so that tests need no GPU."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from .._mig import codes
 from .._mig.backend import BackendError
 from .remedies import remedy
 
-# A sick GPU makes nvidia-smi wait; nothing healthy takes this long, also without nvidia-persistenced.
+# A faulty GPU blocks nvidia-smi. On a healthy GPU no query takes this long, even without nvidia-persistenced.
 _TIMEOUT_SECONDS = 120
-# What changes a GPU waits for it, and must not be cut short.
+# Commands that change a GPU may wait for it, and must not be interrupted.
 _LONG_TIMEOUT_SECONDS = 300
-# What asks about several GPUs at once is asked about each of them again where it gets no answer: at boot there is to be
-# time left for that.
+# Queries of several GPUs are repeated for each GPU after a timeout, and the time limit at boot must allow for that.
 _SHORT_TIMEOUT_SECONDS = 60
 _CHANGING = {"-mig", "-cgi", "-dgi", "-cci", "-dci", "--gpu-reset"}
 
 
 class Result(t.NamedTuple):
-    """How a command ended, and what it printed."""
+    """The exit status and output of a command."""
 
     rc: int
     out: str
@@ -38,7 +37,7 @@ Runner = t.Callable[[t.Sequence[str]], Result]
 
 
 def run(argv: t.Sequence[str]) -> Result:
-    """Run without a shell and in the C locale. Raises BackendError where the command does not run at all."""
+    """Run without a shell and in the C locale. Raises BackendError if the command cannot be run or times out."""
     command = " ".join(argv)
     limit = _limit(argv)
     try:
@@ -71,5 +70,5 @@ def _limit(argv: t.Sequence[str]) -> int:
 
 def missing(command: str) -> BackendError:
     return BackendError(
-        codes.FUNCTION_NOT_FOUND, command, "no such command", "Install the driver's utilities, or correct PATH"
+        codes.FUNCTION_NOT_FOUND, command, "command not found", "Install the driver's utilities, or correct PATH"
     )

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""A door that many may pass at once, and that can be closed for one."""
+"""Readers-writer lock: calls run concurrently, a reset is exclusive."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .._mig import codes
 from .._mig.backend import BackendError
 from .remedies import remedy
 
-# No call of a healthy GPU takes this long.
+# No call to a healthy GPU takes this long.
 _CLOSE_SECONDS = 60.0
 
 
 class Gate:
-    """Calls to the library pass together; closing waits until none is inside and keeps others out.
+    """Library calls share the gate. Closing waits for running calls and blocks new ones.
 
-    A call that hangs makes closing fail, with TIMEOUT, and keeps nobody else out.
+    If a call hangs, closing fails with TIMEOUT, and other calls are not blocked.
     """
 
     def __init__(self, close_seconds: float = _CLOSE_SECONDS) -> None:

@@ -4,11 +4,11 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""One run at a time on a node.
+"""Lock that prevents concurrent runs on a node.
 
-The lock is the kernel's, on an open file: it ends with its holder, however that ends,
-and a file left behind means nothing. What is written in the file only tells those who
-wait for whom they wait.
+It is a kernel lock on an open file: the kernel releases it when the holder exits for any
+reason, and a leftover file has no effect. The content of the file only identifies the
+holder to waiting runs.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ DEFAULT_PATH = DIRECTORY + "/nvidia-mig.lock"
 _POLL_SECONDS = 0.1
 _SIGNATURE = b"PID "
 _LONGEST_SIGNATURE = 1000
-_REMEDY = "Run as root, or name another file for the lock"
+_REMEDY = "Run as root, or use another lock file"
 
 
 class LockError(Exception):
-    """The lock cannot be had. The message names the holder and the remedy."""
+    """The lock cannot be acquired. The message names the holder and the remedy."""
 
 
 @contextlib.contextmanager
@@ -45,10 +45,10 @@ def held(
 ) -> t.Iterator[None]:
     """Hold the lock at ``path``; give up after ``wait`` seconds.
 
-    ``progress`` is told once, with the holder, if there is a wait. ``command`` is how
-    this run is named to others that wait. With ``create`` False (check mode) nothing is
-    written. If the lock file is missing then, no other run holds the lock; a path at which
-    a real run could not create it is refused. Of directories, only the default one is created.
+    ``progress`` is called once with the holder if the lock is not free. ``command`` identifies
+    this run to waiting runs. With ``create`` False (check mode) nothing is written. If the lock
+    file is missing then, no other run holds the lock; a path at which a real run could not create
+    it is an error. Only the default directory is created.
     """
     descriptor = _open(path, create)
     if descriptor is None:
@@ -78,7 +78,7 @@ def _open(path: str, create: bool) -> t.Optional[int]:
             return None
     except OSError as error:
         if error.errno == errno.EROFS:
-            remedy = "Make the file system writable, or name a lock file on another one"
+            remedy = "Make the file system writable, or use a lock file on another one"
             raise LockError(_cannot_open(path, "its file system is read-only", remedy)) from error
         raise LockError(_cannot_open(path, str(error.strerror))) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -88,14 +88,14 @@ def _open(path: str, create: bool) -> t.Optional[int]:
 
 
 def _secure_directory(path: str, create: bool) -> None:
-    """Create the default directory. Refuse it if another user may enter it: such a user could hold the lock."""
+    """Create the default directory. Fail if another user can access it, because such a user could hold the lock."""
     try:
         if create:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(DIRECTORY, 0o700)
         found = os.lstat(DIRECTORY)
     except FileNotFoundError:
-        return  # opening the file fails for the same reason
+        return  # opening the file will fail for the same reason
     if not stat.S_ISDIR(found.st_mode):
         why = "is not a directory"
     elif found.st_uid != os.geteuid():
@@ -109,11 +109,11 @@ def _secure_directory(path: str, create: bool) -> None:
 
 
 def _open_file(path: str, create: bool) -> t.Optional[int]:
-    """Open the lock file, whoever created it; None if it is missing and ``create`` is False.
+    """Open the lock file, regardless of its owner; None if it is missing and ``create`` is False.
 
-    Other users may be able to write to the directory of a path that the user chose. A link at
-    the path is not followed. O_CREAT is only used for a new file: for files of other users the
-    kernel may refuse it, even to root (fs.protected_regular). Reading is enough for locking.
+    The directory of a user-defined path may be writable by other users, so a link at the path is
+    not followed. O_CREAT is only used for a new file: for files of other users the kernel may
+    refuse it, even to root (fs.protected_regular). Read access is sufficient for locking.
     """
     flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     existing = [os.O_RDWR, os.O_RDONLY]
@@ -170,17 +170,17 @@ def _acquire(descriptor: int, path: str, wait: float, progress: t.Optional[t.Cal
 
 
 def _sign(descriptor: int, command: str) -> None:
-    """Write down who holds the lock, for those who wait."""
+    """Record the holder in the lock file, for waiting runs."""
     since = time.strftime("%Y-%m-%d %H:%M:%S %z")
     text = "%s%d (%s), user %s, since %s" % (_SIGNATURE.decode(), os.getpid(), command or "unnamed command", _user(), since)
     _write(descriptor, text.encode("utf-8", "replace")[:_LONGEST_SIGNATURE])
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Replace the content, if this user may: without it the lock is as good, only nameless.
+    """Replace the content if permitted. The lock also works without it, but does not identify its holder.
 
-    A file with a second name is not written to: somebody may have linked another file here. Nor is one that holds
-    anything but a signature: its path may have been given by mistake.
+    A file with more than one link is not written to: another user may have linked a different file here. Neither is a
+    file with other content than a signature: its path may be a mistake.
     """
     if os.fstat(descriptor).st_nlink != 1 or os.pread(descriptor, len(_SIGNATURE), 0) not in (b"", _SIGNATURE):
         return
@@ -192,13 +192,13 @@ def _write(descriptor: int, content: bytes) -> None:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # no account of that number
+    except (KeyError, OSError):  # no account with that id
         return str(os.getuid())
 
 
 def _holder(descriptor: int) -> str:
     text = os.pread(descriptor, _LONGEST_SIGNATURE, 0).decode("utf-8", "replace").strip()
-    return text or "its holder did not sign the lock"
+    return text or "unknown holder"
 
 
 def _cannot_open(path: str, why: str, remedy: str = _REMEDY) -> str:

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Names that every driver must give alike."""
+"""Names that all backends must produce identically."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _ATTRIBUTES: t.Dict[int, str] = {
 
 
 def profile_name(name: str) -> str:
-    """``MIG 3g.40gb`` as the engine calls it."""
+    """The engine's name for ``MIG 3g.40gb``."""
     return name[4:] if name.startswith("MIG ") else name
 
 
 def computed_profile_name(constant: int, slices: int, memory_mib: int, gpu_memory_mib: int) -> str:
-    """The name where the driver is too old to tell it: memory is named in eighths of the GPU's, rounded up."""
+    """The name for drivers too old to report it. Its memory is in eighths of the GPU's memory, rounded up."""
     eighths = max(1, -(-8 * memory_mib // gpu_memory_mib)) if gpu_memory_mib else 0
     gib = round(round(gpu_memory_mib / 1024.0) * eighths / 8.0)
     return "%dg.%dgb%s" % (slices, gib, _ATTRIBUTES.get(constant, ""))
 
 
 def process_name(pid: int) -> str:
-    """What the kernel calls a process, for where the driver does not tell; empty if it has ended."""
+    """The kernel's name of a process, if the driver does not report one; empty if the process has exited."""
     with contextlib.suppress(OSError):
         with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as handle:
             return handle.read().strip()

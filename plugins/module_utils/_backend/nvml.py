@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The main driver: NVML, through pynvml."""
+"""The default backend: NVML, through pynvml."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .nvml_library import Library
 
 _NO_INSTANCE = 0xFFFFFFFF
 _RESETLESS_FIELD = 184  # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
-# Profile constants are asked for until the driver knows no more; no driver is believed beyond this.
+# Profile constants are queried until the driver reports no more, up to this limit.
 _MOST_CONSTANTS = 64
-# Room for the instances of one profile. The driver's own count is wrong on the A30, and it writes past a small array.
+# Array size for the instances of one profile. The driver's count is wrong on the A30, and it writes past a small array.
 _ROOM = 64
 _MIB = 1024 * 1024
 _PROCESS_LISTS = (
@@ -44,7 +44,7 @@ class _MigDevice(t.NamedTuple):
 
 
 class NvmlBackend:
-    """Calls for different GPUs may come from different threads; a reset waits for all of them."""
+    """Access through NVML. Calls for different GPUs may come from different threads; a reset waits for all of them."""
 
     name = "nvml"
 
@@ -54,7 +54,7 @@ class NvmlBackend:
         self._gate = Gate()
         self._initialised = False
         self._uuids: t.Dict[int, str] = {}
-        # Immutable while the MIG mode lasts, says nvml.h.
+        # Immutable until the MIG mode changes, according to nvml.h.
         self._boards: t.Dict[t.Tuple[int, bool], t.Optional[Board]] = {}
         self._ci_profiles: t.Dict[t.Tuple[int, int], t.Tuple[CiProfile, ...]] = {}
 
@@ -83,10 +83,10 @@ class NvmlBackend:
             )
 
     def prefetch(self) -> None:
-        """Asking one by one costs nothing more."""
+        """Does nothing: querying GPUs one by one is not slower."""
 
     def identify(self, index: int) -> Gpu:
-        """Identity and mode alone, which any user may read: no profiles, instances or processes."""
+        """Identity and mode, which any user may read, without profiles, instances and processes."""
         with self._gate.passing():
             return self._identify(index, self._handle(index))
 
@@ -95,7 +95,7 @@ class NvmlBackend:
             try:
                 return self._read(index)
             except BackendError:
-                self._forget(index)  # what is remembered may be what was wrong
+                self._forget(index)  # the cached values may be stale
                 raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
@@ -150,7 +150,7 @@ class NvmlBackend:
         with self._gate.passing():
             self._handle(index)
             uuid = self._uuids[index]
-        # Our own NVML has the GPU open, and would be a client that keeps it from being reset.
+        # This process has the GPU open through NVML, and would be a client that blocks the reset.
         with self._gate.closed():
             self._forget(index)
             self._library.call("nvmlShutdown")
@@ -161,7 +161,7 @@ class NvmlBackend:
                 self._initialise_again()
 
     def _initialise_again(self) -> None:
-        """Twice if need be: without it not even the state after a reset could be read."""
+        """Retry once: without NVML the state after a reset could not be read."""
         try:
             self._library.call("nvmlInit")
         except BackendError:
@@ -191,7 +191,7 @@ class NvmlBackend:
             self._ci_profiles.pop(key, None)
 
     def _optional(self, function: str, *args: t.Any, where: str = "") -> t.Any:
-        """What a GPU or driver may not be able to tell. A broken GPU is an error all the same."""
+        """A value that a GPU or driver may not support (None). Other errors are raised."""
         try:
             answer = self._library.call(function, *args, where=where)
         except BackendError as error:
@@ -201,7 +201,7 @@ class NvmlBackend:
         return _text(answer) if isinstance(answer, bytes) else answer
 
     def _handle(self, index: int) -> t.Any:
-        """The GPU's handle, fresh. An index that leads to another GPU than before is an error, not a guess."""
+        """A new handle of the GPU. It is an error if the index now refers to a different GPU."""
         handle = self._library.call("nvmlDeviceGetHandleByIndex", index, where=_where(index))
         uuid = _text(self._library.call("nvmlDeviceGetUUID", handle, where=_where(index)))
         known = self._uuids.setdefault(index, uuid)
@@ -243,13 +243,13 @@ class NvmlBackend:
         )
 
     def _mode(self, handle: t.Any, where: str) -> t.Optional[t.Sequence[int]]:
-        """Current and pending mode; None on a GPU that knows no MIG, which is believed only if it has no room for it."""
+        """Current and pending mode; None without MIG support, which is verified by the number of MIG devices."""
         mode: t.Optional[t.Sequence[int]] = self._optional("nvmlDeviceGetMigMode", handle, where=where)
         if mode is None and self._optional("nvmlDeviceGetMaxMigDeviceCount", handle, where=where):
             raise BackendError(
                 codes.NOT_SUPPORTED,
                 "nvmlDeviceGetMigMode",
-                "%s does not tell its mode and can hold MIG devices" % where,
+                "%s does not report its mode but can hold MIG devices" % where,
             )
         return mode
 
@@ -260,7 +260,7 @@ class NvmlBackend:
         return architecture.resetless(family)
 
     def _board(self, gpu: Gpu, handle: t.Any) -> t.Optional[Board]:
-        """What the GPU offers; None where the driver does not tell while MIG mode is off."""
+        """The board of the GPU; None if the driver does not list profiles while MIG mode is off."""
         key = (gpu.index, bool(gpu.mode_current))
         if key not in self._boards:
             self._boards[key] = self._read_board(gpu, handle)
@@ -275,7 +275,7 @@ class NvmlBackend:
                 raise BackendError(
                     codes.NOT_SUPPORTED,
                     "nvmlDeviceGetGpuInstancePossiblePlacements",
-                    "%s has MIG mode on and tells no profiles or placements" % gpu.label,
+                    "%s has MIG mode on but lists no profiles or placements" % gpu.label,
                 )
             return None
         return board_of(gpu.name, profiles)
@@ -312,7 +312,7 @@ class NvmlBackend:
             try:
                 device = self._library.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, number, where=where)
             except BackendError as error:
-                if error.code == codes.NOT_FOUND:  # a hole: others may follow
+                if error.code == codes.NOT_FOUND:  # a gap: others may follow
                     continue
                 raise
             gi_id, ci_id, uuid = (
@@ -394,7 +394,7 @@ class NvmlBackend:
         )
 
     def _processes(self, index: int, handle: t.Any, devices: t.Sequence[_MigDevice]) -> t.Tuple[Process, ...]:
-        """Processes of the GPU and of each MIG device: the GPU's list alone may not say which instance is used."""
+        """Processes of the GPU and of each MIG device, because the GPU's list may not contain the instances."""
         inside = {
             (entry.pid, device.gi_id, device.ci_id)
             for device in devices
@@ -425,7 +425,7 @@ class NvmlBackend:
                 if error.code != codes.FUNCTION_NOT_FOUND:
                     raise
                 missing = error
-        # Without the list of compute processes nothing could be called idle; the others are newer and rarer.
+        # Without the list of compute processes no instance is known to be idle; the other lists are optional.
         if function == _PROCESS_LISTS[0] and missing is not None:
             raise missing
         return ()
@@ -433,16 +433,16 @@ class NvmlBackend:
     def _process_name(self, pid: int) -> str:
         try:
             name = _text(self._library.call("nvmlSystemGetProcessName", pid))
-        except BackendError:  # ended meanwhile, or in another namespace: a name is worth no failure
+        except BackendError:  # exited, or in another namespace; the name is optional
             name = ""
         return name or names.process_name(pid)
 
 
-def _all(ask: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
-    """Every profile that the driver knows of and this GPU has: NVML has no list of them, only numbers to try."""
+def _all(query: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
+    """All profiles that the driver knows and this GPU has. NVML has no list of them, so all numbers are tried."""
     for constant in range(_MOST_CONSTANTS):
         try:
-            info = ask(constant)
+            info = query(constant)
         except BackendError as error:
             if error.code == codes.INVALID_ARGUMENT:  # beyond the last one
                 return

@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""pynvml as the driver calls it: found late, with one kind of error, and across its versions.
+"""Wrapper of pynvml: late import, uniform errors, and compatibility with all its versions.
 
-Nothing is imported from pynvml before ``load``: a node may have none. nvidia-ml-py 11 to
-13 are good, with any driver since 515: what a version lacks is asked for in the older way.
+Nothing is imported from pynvml before ``load``, because a node may not have it. Supports
+nvidia-ml-py 11 to 13 with any driver since 515, and uses older calls if newer ones are missing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .._mig.backend import BackendError
 from .remedies import remedy
 
 _UPDATE = "Update nvidia-ml-py for %s" % sys.executable
-# What the collection cannot do without; the oldest nvidia-ml-py does not have it all.
+# Functions that the collection requires; the oldest nvidia-ml-py lacks some of them.
 _NEEDED = ("nvmlInit", "nvmlDeviceGetMigMode", "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlComputeInstanceDestroy")
 
 
 class Library:
-    """Calls by name. Every failure is a BackendError that says where it happened."""
+    """Calls functions by name. Every failure is a BackendError that names the location."""
 
     def __init__(self) -> None:
         self._nvml: t.Any = None
@@ -37,7 +37,7 @@ class Library:
     def load(self) -> None:
         try:
             nvml = importlib.import_module("pynvml")
-        except Exception as error:  # not only ImportError: nvidia-ml-py for Python 2 is a SyntaxError
+        except Exception as error:  # not only ImportError: nvidia-ml-py for Python 2 raises SyntaxError
             raise BackendError(
                 codes.LIBRARY_NOT_FOUND, "import pynvml", str(error), "Install nvidia-ml-py for %s" % sys.executable
             ) from error
@@ -57,15 +57,15 @@ class Library:
         except self._nvml.NVMLError as error:
             code = int(error.value)
             raise BackendError(code, function, _joined(where, str(error)), remedy(code)) from error
-        except Exception as error:  # text that is no UTF-8, or pynvml's own NVMLLibraryMismatchError
+        except Exception as error:  # text that is not UTF-8, or pynvml's own NVMLLibraryMismatchError
             raise BackendError(codes.UNKNOWN, function, _joined(where, repr(error))) from error
 
     def gpu_instance_profile(self, device: t.Any, constant: int, where: str) -> t.Any:
-        """Profile information; with a ``name`` where driver and pynvml know the second version of the call."""
+        """Profile information; with a ``name`` if driver and pynvml support the second version of the call."""
         return self._profile("nvmlDeviceGetGpuInstanceProfileInfo", (device, constant), where)
 
     def compute_instance_profile(self, gpu_instance: t.Any, constant: int, where: str) -> t.Any:
-        engine = 0  # NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, the only one there is
+        engine = 0  # NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, the only one
         return self._profile("nvmlGpuInstanceGetComputeInstanceProfileInfo", (gpu_instance, constant, engine), where)
 
     def gpu_instances(self, device: t.Any, profile_id: int, room: int, where: str) -> t.List[t.Any]:
@@ -110,10 +110,11 @@ class Library:
         )
 
     def _profile(self, function: str, args: t.Tuple[t.Any, ...], where: str) -> t.Any:
-        """The second version of the call, else the first.
+        """The second version of the call, or else the first.
 
-        An old driver lacks the second or calls its structure an invalid argument, which is
-        also how every driver ends the list of profiles: then the first version decides.
+        An old driver lacks the second version or rejects its structure as an invalid argument.
+        All drivers also return that error at the end of the list of profiles, so the first
+        version is called then.
         """
         if not self._versioned(function):
             return self.call(function, *args, where=where)
@@ -125,7 +126,7 @@ class Library:
         return self.call(function, *args, 1, where=where)
 
     def _versioned(self, function: str) -> bool:
-        """Whether this pynvml lets the caller choose the version."""
+        """Whether this pynvml allows the caller to choose the version."""
         if function not in self._profile_calls:
             wrapper = getattr(self._nvml, function, None)
             self._profile_calls[function] = wrapper is not None and "version" in inspect.signature(wrapper).parameters

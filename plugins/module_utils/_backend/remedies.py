@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What to do about the driver's common refusals, in the words of the error messages."""
+"""Remedies for the driver's common errors, as used in error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._mig import codes
 REMEDIES: t.Dict[int, str] = {
     codes.NO_PERMISSION: "Run as root (become: true)",
     codes.DRIVER_NOT_LOADED: "The NVIDIA kernel module is not loaded: load it (modprobe nvidia) or install the driver",
-    codes.TIMEOUT: "A GPU does not answer: look for NVRM and Xid in dmesg, and reboot the node",
+    codes.TIMEOUT: "A GPU does not respond: check dmesg for NVRM and Xid messages, and reboot the node",
     codes.LIBRARY_NOT_FOUND: "libnvidia-ml.so.1 was not found: install the driver's libraries",
     codes.FUNCTION_NOT_FOUND: "The installed driver is too old for this",
     codes.LIB_RM_VERSION_MISMATCH: (

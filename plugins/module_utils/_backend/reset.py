@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Resetting one GPU. NVML has no call for it: both drivers do it through nvidia-smi."""
+"""Reset one GPU. NVML has no call for it, so both backends use nvidia-smi."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if t.TYPE_CHECKING:
 
 
 def reset(run: Runner, uuid: str) -> None:
-    """Reset this GPU and no other. Raises BackendError, with code IN_USE if something holds it."""
+    """Reset only this GPU. Raises BackendError, with code IN_USE if the GPU has clients."""
     command = ["nvidia-smi", "--gpu-reset", "-i", uuid]
     result = run(command)
-    # A refusal has been seen to end with status 0.
+    # nvidia-smi may exit with status 0 even if the reset was refused.
     if result.rc != 0 or "successfully reset" not in result.out:
         raise failure(" ".join(command), result)

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Which backend a node gets."""
+"""Select the backend of a node."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if t.TYPE_CHECKING:
 AUTO = "auto"
 NVIDIA_SMI = "nvidia_smi"
 NAMES = (AUTO, NvmlBackend.name, NVIDIA_SMI)
-# With these there is no NVML to talk to; anything else nvidia-smi would run into as well.
+# Errors that mean NVML is unavailable. nvidia-smi would fail with any other error too.
 _UNAVAILABLE = (codes.LIBRARY_NOT_FOUND, codes.FUNCTION_NOT_FOUND)
 
 
 def open_backend(choice: str = AUTO, run: Runner = run_command) -> Backend:
-    """An opened backend: NVML, and with ``auto`` nvidia-smi where pynvml or the library is missing.
+    """An opened backend: NVML, or with ``auto`` nvidia-smi if pynvml or the library is missing.
 
-    Raises BackendError; if neither can be opened, with what both lack.
+    Raises BackendError, with both reasons if neither can be opened.
     """
     if choice == NVIDIA_SMI:
         return _smi(run)

@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The fallback driver: the nvidia-smi command, where pynvml cannot be imported.
+"""The fallback backend: the command nvidia-smi, if pynvml cannot be imported.
 
-Slower, and it cannot tell whether a mode change needs a reset (the architecture does) or
-the numbers of profile constants (nothing but NVML itself needs them).
+It is slower, and reports neither whether a mode change needs a reset (derived from the
+architecture) nor the numbers of profile constants (only needed by NVML).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Kind(t.NamedTuple):
 
 
 class SmiBackend:
-    """Every call is a process. GPUs are named to it by UUID: an index may lead elsewhere the next time."""
+    """Access through nvidia-smi, one process per call. GPUs are addressed by UUID, because indices may change."""
 
     name = "nvidia_smi"
 
@@ -59,7 +59,7 @@ class SmiBackend:
         self._run = run
         self._gpus: t.List[_Listed] = []
         self._problem: t.Optional[BackendError] = None  # why some of them cannot be reached
-        # Immutable while the MIG mode lasts, and the same for GPUs of a kind, which are asked once: a call takes long.
+        # Immutable until the MIG mode changes, and equal for GPUs of one kind, so only queried once: calls are slow.
         self._boards: t.Dict[_Kind, t.Optional[Board]] = {}
         self._ci_profiles: t.Dict[t.Tuple[_Kind, int], t.Tuple[CiProfile, ...]] = {}
         self._glances: t.Dict[int, smi_glance.Glance] = {}
@@ -100,8 +100,8 @@ class SmiBackend:
         if uuid is None:
             return lost
         try:
-            log = self._ask(["-q", "-x", "-i", str(index)], smi_log.parse)
-            row = self._ask(["--query-gpu=compute_cap", "--format=csv,noheader", "-i", log.pci_bus_id], str)
+            log = self._query(["-q", "-x", "-i", str(index)], smi_log.parse)
+            row = self._query(["--query-gpu=compute_cap", "--format=csv,noheader", "-i", log.pci_bus_id], str)
         except BackendError:
             return lost
         return _Listed(uuid, _capability(row.strip()), log.pci_bus_id) if log.uuid == uuid else lost
@@ -120,7 +120,7 @@ class SmiBackend:
         return Versions(driver=log.driver, cuda=log.cuda)
 
     def identify(self, index: int) -> Gpu:
-        """Identity and mode alone, which any user may read: no profiles, instances or processes."""
+        """Identity and mode, which any user may read, without profiles, instances and processes."""
         return self._gpu(index, self._log(index))
 
     def prefetch(self) -> None:
@@ -129,7 +129,7 @@ class SmiBackend:
         if len(uuids) == len(self._gpus) > 1:
             # Where that fails, reading one by one tells what is wrong with which.
             with contextlib.suppress(BackendError):
-                self._glances = smi_glance.take(uuids, self._ask)
+                self._glances = smi_glance.take(uuids, self._query)
 
     def read(self, index: int) -> Gpu:
         glance = self._glances.pop(index, None)
@@ -138,12 +138,12 @@ class SmiBackend:
                 try:
                     return self._read(index, glance)
                 except BackendError as error:
-                    if error.code == codes.TIMEOUT:  # what hangs would hang once more
+                    if error.code == codes.TIMEOUT:  # a retry would time out too
                         raise
-                    # Else it was no longer true. What is, the GPU itself tells.
+                    # Otherwise the prefetched result was stale: query the GPU itself.
             return self._read(index, smi_glance.Glance(self._log(index)))
         except BackendError:
-            self._forget()  # what is remembered may be what was wrong
+            self._forget()  # the cached values may be stale
             raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
@@ -153,7 +153,7 @@ class SmiBackend:
         pending = _PENDING.search(result.out)
         if pending is not None:
             return code_of(Result(0, pending.group(1), ""))
-        # A refusal ends with status 0 too, "treated as a warning".
+        # A refused change also exits with status 0, "treated as a warning".
         if result.rc != 0 or ("Enabled" if enabled else "Disabled") + " MIG Mode" not in result.out:
             raise failure(_command(argv), result)
         return codes.SUCCESS
@@ -200,7 +200,7 @@ class SmiBackend:
     def _address(self, index: int) -> str:
         """What names the GPU after ``-i``."""
         if not 0 <= index < len(self._gpus):
-            raise BackendError(codes.NOT_FOUND, "nvidia-smi", "there is no GPU %d" % index)
+            raise BackendError(codes.NOT_FOUND, "nvidia-smi", "GPU %d does not exist" % index)
         address = self._gpus[index].address
         if address is None and self._problem is not None:
             problem = self._problem
@@ -209,7 +209,7 @@ class SmiBackend:
 
     def _log(self, index: int) -> smi_log.Log:
         argv = ["-q", "-x", "-i", self._address(index)]
-        log = self._ask(argv, smi_log.parse)
+        log = self._query(argv, smi_log.parse)
         if log.uuid != self._gpus[index].uuid:
             raise BackendError(
                 codes.NOT_FOUND, _command(argv), "GPU %d was %s and is %s now" % (index, self._gpus[index].uuid, log.uuid)
@@ -248,9 +248,9 @@ class SmiBackend:
         )
 
     def _board(self, gpu: Gpu) -> t.Optional[Board]:
-        """What the GPU offers; None where the driver does not tell while MIG mode is off."""
+        """The board of the GPU; None if the driver does not list profiles while MIG mode is off."""
         key = _kind(gpu)
-        board = self._boards.get(key)  # another thread may empty the table
+        board = self._boards.get(key)  # another thread may clear the table
         if board is None:
             try:
                 rows = self._mig(gpu.index, ["-lgip"], smi_tables.profiles)
@@ -329,7 +329,7 @@ class SmiBackend:
             raise _not_understood(self._on(index, argv), result)
 
     def _listing(self, index: int, argv: t.List[str], parse: t.Callable[[str], t.List[_T]]) -> t.List[_T]:
-        """Instances of one GPU, of which there may be none."""
+        """Instances of one GPU, possibly none."""
 
         def parse_or_none(text: str) -> t.List[_T]:
             return [] if _NONE_FOUND in text else parse(text)
@@ -337,10 +337,10 @@ class SmiBackend:
         return self._mig(index, argv, parse_or_none, codes.NOT_FOUND)
 
     def _mig(self, index: int, argv: t.List[str], parse: t.Callable[[str], _T], tolerated: int = 0) -> _T:
-        """What a ``mig`` command says about one GPU; ``tolerated`` is an exit status that is an answer too."""
+        """The parsed output of a ``mig`` command for one GPU; ``tolerated`` is an exit status that is valid as well."""
         argv = self._on(index, argv)
         result = self._try(argv)
-        # With the mode off some versions say so and end with status 0.
+        # With the mode off, some versions print this and exit with status 0.
         refused = result.rc not in (0, tolerated) or result.out.startswith("No MIG-enabled devices found")
         if refused or (result.rc != 0 and _NONE_FOUND not in result.out):
             raise failure(_command(argv), result)
@@ -349,7 +349,7 @@ class SmiBackend:
     def _on(self, index: int, argv: t.List[str]) -> t.List[str]:
         return ["mig"] + argv + ["-i", self._address(index)]
 
-    def _ask(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T:
+    def _query(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T:
         return self._parsed(argv, self._checked(argv).out, parse)
 
     def _checked(self, argv: t.List[str]) -> Result:

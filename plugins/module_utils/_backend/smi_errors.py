@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a failed nvidia-smi means, as an NVML return code.
+"""Map failures of nvidia-smi to NVML return codes.
 
-The command prints NVML's error in words and mostly exits with its number, but exits with
-0, 1 or 255 in places, so the words count first.
+The command prints the text of NVML's error and usually exits with its number, but sometimes
+with 0, 1 or 255, so the text takes precedence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .command import Result
 from .._mig.backend import BackendError
 from .remedies import remedy
 
-# In order: a message may hold several, and the more telling one stands first.
+# In order of precedence: a message may contain several, and the more specific ones come first.
 _WORDS: t.Tuple[t.Tuple[str, int], ...] = (
     ("insufficient permissions", codes.NO_PERMISSION),
     ("in use by another client", codes.IN_USE),
@@ -54,7 +54,7 @@ _WORDS: t.Tuple[t.Tuple[str, int], ...] = (
 
 
 def code_of(result: Result) -> int:
-    """The NVML return code that a failed command stands for."""
+    """The NVML return code for a failed command."""
     text = (result.out + result.err).lower()
     for words, code in _WORDS:
         if words in text:
@@ -70,6 +70,6 @@ def failure(command: str, result: Result) -> BackendError:
 
 
 def words_of(result: Result) -> str:
-    """What the command printed, on one line."""
+    """The output of the command on one line."""
     lines = [line.strip() for line in (result.out + "\n" + result.err).splitlines()]
     return " ".join(line for line in lines if line)[:1000]

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""All GPUs of a node at a glance.
+"""Query all GPUs of a node at once.
 
 A call of nvidia-smi takes as long for one GPU as for all: 5 ms on a simulated node, seconds
 on one with eight GPUs and no persistence daemon.
@@ -23,23 +23,23 @@ _Row = t.TypeVar("_Row", smi_tables.InstanceRow, smi_tables.ComputeRow)
 
 
 class Glance(t.NamedTuple):
-    """What was said about one GPU; None where it has to be asked by itself."""
+    """The results for one GPU; None if the GPU must be queried separately."""
 
     log: smi_log.Log
     instances: t.Optional[t.List[smi_tables.InstanceRow]] = None
     compute_instances: t.Optional[t.List[smi_tables.ComputeRow]] = None
-    listed: t.Optional[str] = None  # what -L printed
+    listed: t.Optional[str] = None  # output of -L
 
 
-class Asker(t.Protocol):
-    """Runs nvidia-smi and parses what it prints. Raises BackendError."""
+class Query(t.Protocol):
+    """Runs nvidia-smi and parses its output. Raises BackendError."""
 
     def __call__(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T: ...
 
 
-def take(uuids: t.Sequence[str], ask: Asker) -> t.Dict[int, Glance]:
-    """Glances by the GPUs' index, for those of these UUIDs that can be told apart without doubt."""
-    logs = {log.uuid: log for log in ask(["-q", "-x"], smi_log.parse_all)}
+def take(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Glance]:
+    """Results by GPU index, for those UUIDs that can be identified reliably."""
+    logs = {log.uuid: log for log in query(["-q", "-x"], smi_log.parse_all)}
     if set(logs) != set(uuids):
         return {}
     modes_on = [uuid for uuid in uuids if logs[uuid].mode_current]
@@ -47,17 +47,17 @@ def take(uuids: t.Sequence[str], ask: Asker) -> t.Dict[int, Glance]:
         return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
     which = ["-i", ",".join(modes_on)]
     try:
-        instances = _by_gpu(ask(["mig", "-lgi"] + which, smi_tables.instances))
-        inside = _by_gpu(ask(["mig", "-lci"] + which, smi_tables.compute_instances))
-    except BackendError as error:  # also where none of them has an instance
+        instances = _by_gpu(query(["mig", "-lgi"] + which, smi_tables.instances))
+        inside = _by_gpu(query(["mig", "-lci"] + which, smi_tables.compute_instances))
+    except BackendError as error:  # also raised if none of them has an instance
         if error.code == codes.TIMEOUT:
-            raise  # what was said before that may be long ago
+            raise  # the earlier results may be outdated
         return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
-    listed = ask(["-L"], str)
-    # The tables name GPUs by index, which is another GPU's where one has fallen off the bus since.
+    listed = query(["-L"], str)
+    # The tables contain GPU indices, which shift if a GPU has fallen off the bus since.
     if smi_tables.listed_gpus(listed) != dict(enumerate(uuids)):
         return {}
-    # What a table leaves out may be empty, or overlooked: it is asked again.
+    # A GPU that a table omits may be empty or was missed, so it is queried again.
     return {
         index: Glance(logs[uuid], instances.get(index), inside.get(index), listed) for index, uuid in enumerate(uuids)
     }

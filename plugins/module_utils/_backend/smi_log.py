@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Reading what nvidia-smi prints for machines: one GPU of ``-q -x``."""
+"""Parse the XML output of nvidia-smi (``-q -x``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Device(t.NamedTuple):
 
 
 class Log(t.NamedTuple):
-    """One GPU, as far as the log tells."""
+    """One GPU, with the values that the log contains."""
 
     driver: t.Optional[str]
     cuda: t.Optional[str]
@@ -92,11 +92,11 @@ def _root(text: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise ParseError("no XML (%s): %r" % (error, text[:200])) from error
+        raise ParseError("invalid XML (%s): %r" % (error, text[:200])) from error
 
 
 def _value(element: ElementTree.Element, path: str) -> t.Optional[str]:
-    """The text, or None where nvidia-smi says that there is none."""
+    """The text, or None if nvidia-smi reports no value."""
     text = (element.findtext(path) or "").strip()
     unavailable = text in ("", "N/A", "None", "Not Active") or text.startswith("[") or text.startswith("Requested func")
     return None if unavailable else text

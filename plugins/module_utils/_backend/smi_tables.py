@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Reading what nvidia-smi prints for people: tables of the ``mig`` commands and the list of devices.
+"""Parse the text output of nvidia-smi: tables of the ``mig`` commands and the list of devices.
 
-Strict: a line that is not understood is an error, never skipped, because an instance that
-is overlooked would be taken for free space.
+Strict: an unknown line is an error and never skipped, because a missed instance would be
+treated as free space.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typing as t
 
 
 class ParseError(ValueError):
-    """nvidia-smi printed something that this does not know."""
+    """Unknown output of nvidia-smi."""
 
 
 class ProfileRow(t.NamedTuple):
@@ -161,7 +161,7 @@ def listed_gpus(text: str) -> t.Dict[int, str]:
 
 
 def mebibytes(gibibytes: str) -> int:
-    """Memory as NVML has it. The table rounds to hundredths of a GiB; memory comes in steps of 64 MiB."""
+    """Memory as reported by NVML. The table rounds to hundredths of a GiB; sizes are multiples of 64 MiB."""
     exact = float(gibibytes) * 1024
     stepped = int(round(exact / 64)) * 64
     return stepped if abs(stepped - exact) <= 0.0051 * 1024 else int(round(exact))

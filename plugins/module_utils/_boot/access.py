@@ -4,11 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Access to MIG configuration and monitoring for a group, by the driver's capability devices.
+"""Grant a group access to MIG configuration and monitoring through the driver's capability devices.
 
-The driver's own tools set owner and mode of these devices back whenever they look at one,
-unless the kernel module is told to let them be. Neither lasts over a reboot or a reload of the
-module.
+The driver's tools reset owner and mode of these devices whenever they access one, unless this
+is disabled in the kernel module. Neither setting survives a reboot or a reload of the module.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ _MODE = 0o440
 
 
 class AccessError(Exception):
-    """Access could not be granted. The message says why, and the remedy."""
+    """Access could not be granted. The message states the reason and the remedy."""
 
 
 class Granted(t.NamedTuple):
-    """The devices that the group may use now, and whether any of them is new to it."""
+    """The devices that the group can access, and whether access to any of them is new."""
 
     devices: t.Tuple[str, ...]
     changed: bool
 
 
 def grant(group: str, capabilities: t.Sequence[str], root: str = "/", run: Runner = run_command) -> Granted:
-    """Let members of the group use the capabilities: ``config`` or ``monitor``. Raises AccessError."""
+    """Grant the group access to the capabilities ``config`` or ``monitor``. Raises AccessError."""
     try:
         gid = grp.getgrnam(group).gr_gid
     except KeyError as error:
-        raise AccessError("There is no group %s on this node. Make it, or name another one" % group) from error
+        raise AccessError("The group %s does not exist on this node. Create it, or use another one" % group) from error
     minors = _minors(os.path.join(root, MINORS))
     devices = []
     changed = False
@@ -66,29 +65,29 @@ def _make(device: str, control: str, run: Runner) -> None:
     with contextlib.suppress(BackendError):
         run(["nvidia-modprobe", "-f", control])
     if not os.path.exists(device):
-        raise AccessError("%s is missing, and nvidia-modprobe did not make it" % device)
+        raise AccessError("%s is missing, and nvidia-modprobe did not create it" % device)
 
 
 def _keep(control: str) -> None:
-    """Tell the kernel module to let owner and mode of the device be."""
+    """Prevent the driver from resetting owner and mode of the device."""
     try:
         with open(control, "w", encoding="ascii") as handle:
             handle.write("DeviceFileModify: 0\n")
     except OSError as error:
-        raise AccessError("%s cannot be written: %s. The driver would take the access back" % (control, error)) from error
+        raise AccessError("%s cannot be written: %s. The driver would revoke the access" % (control, error)) from error
 
 
 def _open_to(device: str, gid: int) -> bool:
-    """Through a descriptor: what is checked and what is changed are the same file, and no link is followed.
+    """Grant access through a descriptor, so that the checked file is the changed one and no link is followed.
 
-    Everybody may read the monitor's device on some drivers; that is not taken away.
+    Some drivers make the monitor device readable for all users; this is preserved.
     """
     try:
         descriptor = os.open(device, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             found = os.fstat(descriptor)
             if stat.S_ISLNK(found.st_mode):
-                raise AccessError("%s is a link, and no device" % device)
+                raise AccessError("%s is a symbolic link, not a device" % device)
             mode = stat.S_IMODE(found.st_mode) | _MODE
             if found.st_gid == gid and stat.S_IMODE(found.st_mode) == mode:
                 return False
@@ -99,7 +98,7 @@ def _open_to(device: str, gid: int) -> bool:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise AccessError("%s cannot be given to the group: %s" % (device, error)) from error
+        raise AccessError("Access to %s cannot be granted: %s" % (device, error)) from error
 
 
 def _minors(path: str) -> t.Dict[str, int]:
@@ -107,5 +106,5 @@ def _minors(path: str) -> t.Dict[str, int]:
         with open(path, encoding="ascii") as handle:
             rows = [line.split() for line in handle]
     except OSError as error:
-        raise AccessError("%s cannot be read: %s. The driver is not loaded, or knows no MIG" % (path, error)) from error
+        raise AccessError("%s cannot be read: %s. The driver is not loaded or lacks MIG" % (path, error)) from error
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

@@ -4,18 +4,18 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What is said on the way: lines for the journal, or for whoever runs it by hand."""
+"""Log lines for the journal or for a terminal."""
 
 from __future__ import annotations
 
 import os
 import typing as t
 
-ERROR, WARNING, INFO = 3, 4, 6  # as syslog numbers them
+ERROR, WARNING, INFO = 3, 4, 6  # syslog levels
 
 
 class Report:
-    """Writes whole lines, so that threads do not mix theirs, and without a buffer that could be lost."""
+    """Writes whole lines, so that output of threads does not mix, and unbuffered, so that nothing is lost."""
 
     def __init__(self, descriptor: int = 1, journal: t.Optional[bool] = None) -> None:
         self._descriptor = descriptor

@@ -4,12 +4,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Bringing the GPUs to their layout at boot, with no Ansible.
+"""Restore the MIG layout of the GPUs at boot, without Ansible.
 
-The same engine under the same rules as the module, with one difference: at boot nobody is
-there to decide, so a GPU that is missing, lost or hangs, or cannot have its layout, does not
-keep the others from theirs. Each GPU is read and converged in a thread of its own.
-It controls no service, and ends by itself when its time is up.
+Uses the same engine and rules as the module, with one difference: a GPU that is missing, lost,
+hangs or cannot have its layout does not block the others, because no operator is present at boot.
+Each GPU is read and converged in its own thread. The command controls no services, and exits
+when its time limit expires.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ if t.TYPE_CHECKING:
 AS_WANTED, NOT_AS_WANTED, UNUSABLE, NO_DRIVER = 0, 1, 2, 3
 
 _POLL_SECONDS = 1.0
-# A GPU that is not read after this long, or after half of the time that is left, is left as it is.
+# A GPU that cannot be read within this time, or half of the remaining time, is not changed.
 _READ_SECONDS = 60.0
-# No waiting mends these.
+# Errors that waiting cannot resolve.
 _HOPELESS = (codes.NO_PERMISSION, codes.LIB_RM_VERSION_MISMATCH)
 _AGAIN = "Then run gpufleet-mig-restore, or restart gpufleet-mig-restore.service"
 
@@ -64,43 +64,43 @@ def main(arguments: t.Optional[t.Sequence[str]] = None) -> int:
             return AS_WANTED if _grant(wanted, report) else NOT_AS_WANTED
         status = _locked(wanted, options.check, report, limit)
     if limit.hanging:
-        os._exit(status)  # an orderly exit would wait for the driver
+        os._exit(status)  # a regular exit would wait for the driver
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpufleet-mig-restore",
-        description="Bring the GPUs of this node to the MIG layout that the role gpufleet.node.nvidia_mig left for it.",
-        epilog="Exit status: %d as wanted, %d not as wanted, %d the settings cannot be used, %d the driver is not up."
+        description="Restore the MIG layout that the role gpufleet.node.nvidia_mig configured for this node.",
+        epilog="Exit status: %d layout restored, %d not restored, %d the settings are invalid, %d the driver is not up."
         % (AS_WANTED, NOT_AS_WANTED, UNUSABLE, NO_DRIVER),
     )
     parser.add_argument("--settings", default=settings.DEFAULT_PATH, metavar="FILE", help="default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="change nothing; status 1 if there is something to change")
-    parser.add_argument("--access-only", action="store_true", help="only let the group of the settings at MIG")
+    parser.add_argument("--check", action="store_true", help="change nothing; status 1 if changes are needed")
+    parser.add_argument("--access-only", action="store_true", help="only grant the group of the settings access to MIG")
     return parser
 
 
 class _Limit:
-    """When the time is up, and what is under way."""
+    """The deadline, and the operations in progress."""
 
     def __init__(self, seconds: float) -> None:
         self.deadline = time.monotonic() + seconds
         self.converging: t.Dict[int, Gpu] = {}
-        self.hanging = False  # a thread has not come back from the driver
+        self.hanging = False  # a thread has not returned from the driver
 
 
 @contextlib.contextmanager
 def _limited(seconds: float, report: Report) -> t.Iterator[_Limit]:
-    """End the whole process when the time is up, wherever in the driver it hangs."""
+    """Exit the process when the time limit expires, even if a driver call hangs."""
     limit = _Limit(seconds)
 
     def expire() -> None:
         for gpu in list(limit.converging.values()):
-            report.error("%s does not answer, and may be half-way to its layout" % gpu.label)
+            report.error("%s does not respond, and may be partially configured" % gpu.label)
         report.error(
-            "Not done after %g seconds: the driver or a GPU does not answer. GPUs may be half-way to their layout. "
-            "Look at dmesg and nvidia-smi. %s: what is there is kept, and what is missing is made" % (seconds, _AGAIN)
+            "Not done after %g seconds: the driver or a GPU does not respond. GPUs may be partially configured. "
+            "Check dmesg and nvidia-smi. %s: existing instances are kept, missing ones are created" % (seconds, _AGAIN)
         )
         os._exit(NOT_AS_WANTED)
 
@@ -131,7 +131,7 @@ def _restore(wanted: Settings, check: bool, report: Report, limit: _Limit) -> in
         report.error("The NVIDIA driver is not up, so the GPUs are left as they are: %s. %s" % (error, _AGAIN))
         return NO_DRIVER
     try:
-        # First: a GPU that hangs must not keep the group from its access.
+        # First, so that a GPU that hangs does not prevent it.
         granted = check or _grant(wanted, report)
         good = _bring(backend, wanted, check, report, limit) and granted
     except (MigError, BackendError) as error:
@@ -144,18 +144,18 @@ def _restore(wanted: Settings, check: bool, report: Report, limit: _Limit) -> in
 
 
 def _open_backend(wanted: Settings, report: Report) -> Backend:
-    """The backend, as soon as the driver answers and has GPUs. At boot, that may take it a while."""
+    """The backend, as soon as the driver responds and lists GPUs, which may take some time at boot."""
     deadline = time.monotonic() + wanted.driver_wait
-    told = False
+    reported = False
     while True:
         try:
             return _with_gpus(select.open_backend(wanted.backend))
         except BackendError as error:
             if error.code in _HOPELESS or time.monotonic() >= deadline:
                 raise
-            if not told:
+            if not reported:
                 report.info("Waiting up to %g seconds for the NVIDIA driver: %s" % (wanted.driver_wait, error))
-                told = True
+                reported = True
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 
@@ -168,12 +168,12 @@ def _with_gpus(backend: Backend) -> Backend:
         raise
     backend.close()
     raise BackendError(
-        codes.NOT_FOUND, "counting GPUs", "the driver knows no GPU", "Look at lspci and dmesg for what became of them"
+        codes.NOT_FOUND, "counting GPUs", "the driver lists no GPU", "Check lspci and dmesg for the cause"
     )
 
 
 def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limit: _Limit) -> bool:
-    """Plan and converge all GPUs that can be; whether all of the layout's are as wanted then."""
+    """Plan and converge as many GPUs as possible; returns whether all GPUs of the layout match it."""
     found = _read(backend, limit)
     gpus = [gpu for gpu in found if isinstance(gpu, Gpu)]
     lost = [gpu for gpu in found if isinstance(gpu, LostGpu)]
@@ -199,14 +199,14 @@ def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limi
     plans, unplanned = _planned(gpus, requests, wanted, report)
     good = good and not refused and not unplanned
     if check:
-        checked = [_checked(plan, report) for plan in plans]  # all are told, whatever the first one is
+        checked = [_checked(plan, report) for plan in plans]  # a list, to report all of them
         return all(checked) and good
     node = NodePlan(tuple(plans), requests, wanted.disturb, wanted.reset)
     return _converged(backend, node, report, limit) and good
 
 
 def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
-    """All GPUs that the driver counts, side by side: one that hangs does not keep the others from being read."""
+    """All GPUs that the driver counts, read in parallel, so that one that hangs does not block the others."""
     number = backend.count()
     backend.prefetch()
     done: t.Dict[int, t.Union[Gpu, LostGpu]] = {}
@@ -233,10 +233,10 @@ def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
 
 
 def _missing(wanted: Settings, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu]) -> t.List[LostGpu]:
-    """The GPUs of the layout, as the role found them, that are not among these any more."""
+    """The GPUs that the role found for the layout and that are missing now."""
     known = {gpu.uuid for gpu in [*gpus, *(one.gpu for one in lost if one.gpu)]}
     why = MigError(
-        "is not among the GPUs that can be read, and has no layout. Look for it with lspci and in dmesg; "
+        "is not among the GPUs that can be read, and has no layout. Check lspci and dmesg; "
         "if it was replaced or removed, run the role gpufleet.node.nvidia_mig"
     )
     nothing = Board("", (), 0, 0, 0)
@@ -254,22 +254,22 @@ def _identity(lost: LostGpu) -> str:
 def _planned(
     gpus: t.Sequence[Gpu], requests: t.Mapping[int, Request], wanted: Settings, report: Report
 ) -> t.Tuple[t.List[Plan], t.List[Gpu]]:
-    """The plans, and the GPUs of the layout that have none."""
+    """The plans, and the GPUs of the layout that cannot be planned."""
     plans, unplanned = [], []
     for gpu in gpus:
         if gpu.index not in requests:
-            _tell(report.info, gpu, "not in the layout, left alone")
+            _report(report.info, gpu, "not in the layout, unchanged")
             continue
         try:
             plans.append(plan_gpu(gpu, requests[gpu.index], wanted.disturb, wanted.reset))
         except MigError as error:
-            _tell(report.error, gpu, "left as it is: %s" % error)
+            _report(report.error, gpu, "left as it is: %s" % error)
             unplanned.append(gpu)
     return plans, unplanned
 
 
 def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) -> bool:
-    """Whether all plans were carried out. If a GPU hangs, the limit ends the process when the others are done."""
+    """Whether all plans were applied. If a GPU hangs, the process exits at the limit, after the others are done."""
     good: t.Dict[int, bool] = {}
 
     def run(plan: Plan) -> None:
@@ -277,7 +277,7 @@ def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) 
             (outcome,) = converge_node(backend, [plan], node.replan, node.reset)
             good[plan.gpu.index] = _done(outcome, report)
         except Exception as error:
-            _tell(report.error, plan.gpu, "FAILED: internal error: %r" % error)
+            _report(report.error, plan.gpu, "FAILED: internal error: %r" % error)
         finally:
             del limit.converging[plan.gpu.index]
 
@@ -293,24 +293,24 @@ def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) 
 def _checked(plan: Plan, report: Report) -> bool:
     good = not plan.changes and not plan.blocked
     if good:
-        _tell(report.info, plan.gpu, "as wanted")
+        _report(report.info, plan.gpu, "matches the layout")
     else:
-        _tell(report.warning, plan.gpu, "would become %s" % render.draw([render.row_after(plan)]).strip())
+        _report(report.warning, plan.gpu, "would change to %s" % render.draw([render.row_after(plan)]).strip())
     return good
 
 
 def _done(outcome: Outcome, report: Report) -> bool:
     if outcome.error is not None:
-        _tell(report.error, outcome.after, "FAILED: %s" % outcome.error)
+        _report(report.error, outcome.after, "FAILED: %s" % outcome.error)
         return False
     if outcome.reset_required or outcome.reboot_required:
-        _tell(report.error, outcome.after, "not as wanted yet: %s" % outcome.notice)
+        _report(report.error, outcome.after, "does not match the layout yet: %s" % outcome.notice)
         return False
-    _tell(report.info, outcome.after, "restored" if outcome.changed else "as wanted already")
+    _report(report.info, outcome.after, "restored" if outcome.changed else "already matches the layout")
     return True
 
 
-def _tell(say: t.Callable[[str], None], gpu: Gpu, text: str) -> None:
+def _report(say: t.Callable[[str], None], gpu: Gpu, text: str) -> None:
     say("%s  %s" % (render.draw([render.row(gpu)]).strip(), text))
 
 
@@ -320,7 +320,7 @@ def _grant(wanted: Settings, report: Report) -> bool:
     try:
         granted = access.grant(wanted.access_group, wanted.access_capabilities)
     except access.AccessError as error:
-        report.error("Group %s gets no access to MIG: %s" % (wanted.access_group, error))
+        report.error("Group %s was not granted access to MIG: %s" % (wanted.access_group, error))
         return False
     report.info(
         "Group %s %s %s"

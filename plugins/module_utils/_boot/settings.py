@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What is to be restored at boot: the file that the role wrote on the node."""
+"""Settings of the boot restore: the file that the role writes on the node."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ REMEDY = "Run the role gpufleet.node.nvidia_mig for this node"
 
 
 class SettingsError(Exception):
-    """There is nothing to go by. The message names the file and the remedy."""
+    """The settings are missing or invalid. The message names the file and the remedy."""
 
 
 class Settings(t.NamedTuple):
-    """The file's content, checked. Seconds where nothing else is said."""
+    """The validated content of the file. Durations are in seconds."""
 
     layout: layout.Layout
     reset: bool = False
@@ -38,9 +38,9 @@ class Settings(t.NamedTuple):
     lock_path: str = lock.DEFAULT_PATH
     lock_wait: float = 120
     time_limit: float = 300
-    access_group: str = ""  # none: access is left as it is
+    access_group: str = ""  # empty: access is not changed
     access_capabilities: t.Tuple[str, ...] = ()
-    gpus: t.Mapping[int, str] = {}  # index and UUID of the GPUs of the layout, as the role found them
+    gpus: t.Mapping[int, str] = {}  # UUIDs by index of the GPUs of the layout, when the role ran
 
 
 _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
@@ -58,7 +58,7 @@ _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
 
 
 def read(path: str) -> Settings:
-    """Raises SettingsError."""
+    """Read the settings. Raises SettingsError."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # to read a FIFO would be to wait for ever
             raise ValueError("not a regular file")
@@ -69,7 +69,7 @@ def read(path: str) -> Settings:
 
 
 def parse(data: t.Any) -> Settings:
-    """Raises ValueError or LayoutError for anything that the role would not have written."""
+    """Validate the settings. Raises ValueError or LayoutError."""
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise ValueError("not a file of version %d" % VERSION)
     fields = {key: value for key, value in data.items() if key not in ("version", "layout")}
@@ -78,7 +78,7 @@ def parse(data: t.Any) -> Settings:
             raise ValueError("unknown key %s" % key)
         if not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and bool not in _KINDS[key]):
             raise ValueError("%s is %r" % (key, value))
-        # No timer takes more, and JSON has NaN.
+        # The limit of timers; also rejects NaN, which JSON allows.
         if isinstance(value, (int, float)) and not 0 <= value <= threading.TIMEOUT_MAX:
             raise ValueError("%s is %r" % (key, value))
     if not fields.get("time_limit", 1) > 0:

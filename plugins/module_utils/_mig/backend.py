@@ -4,12 +4,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The protocol through which the engine reaches the GPUs of a node, and its one exception.
+"""The protocol between the engine and the GPUs of a node, and its only exception.
 
-Three things implement it: NVML (``nvml.py``), nvidia-smi (``smi.py``) and the fakes
-of the unit tests. All of them raise ``BackendError`` and nothing else. Objects are
-addressed by GPU index and NVML ids, never by handles, because nvidia-smi has none and
-because handles go stale. Calls for different GPUs may come from different threads.
+Implementations are NVML (``nvml.py``), nvidia-smi (``smi.py``) and the fakes of the
+unit tests. They only raise ``BackendError``. Objects are addressed by GPU index and
+NVML ids, not by handles, because nvidia-smi has none and handles go stale. Calls for
+different GPUs may come from different threads.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if t.TYPE_CHECKING:
 class BackendError(Exception):
     """A call to the driver failed.
 
-    ``code`` is an NVML return code, ``call`` what was called ("nvmlGpuInstanceDestroy",
-    "nvidia-smi mig -dgi"), ``detail`` the driver's own words if it had any. ``waited``
-    marks a time limit of ours: to call again would be to wait as long again.
+    ``code`` is an NVML return code, ``call`` the function or command ("nvmlGpuInstanceDestroy",
+    "nvidia-smi mig -dgi"), ``detail`` the driver's message, if any. ``waited`` marks a
+    time limit of ours: a repeated call would wait as long again.
     """
 
     def __init__(self, code: int, call: str, detail: str = "", remedy: str = "", waited: bool = False) -> None:
@@ -55,29 +55,29 @@ class CiProfile(t.NamedTuple):
     slices: int
     multiprocessors: int
     max_instances: int
-    placements: t.Tuple[t.Tuple[int, int], ...]  # (start, size) in compute slices; empty where the driver does not tell
+    placements: t.Tuple[t.Tuple[int, int], ...]  # (start, size) in compute slices; empty if the driver lists none
     name: str = ""
-    reduced: bool = False  # over the whole GPU instance, which also offers one with more multiprocessors
+    reduced: bool = False  # has all slices, but there is another such profile with more multiprocessors
 
 
 class Versions(t.NamedTuple):
-    """Versions as the driver reports them; None where it does not."""
+    """Versions as reported by the driver; None if not reported."""
 
     driver: t.Optional[str] = None  # "550.163.01"
-    cuda: t.Optional[str] = None  # highest CUDA that this driver supports, "12.4"
+    cuda: t.Optional[str] = None  # highest CUDA version that this driver supports, "12.4"
     nvml: t.Optional[str] = None  # "12.550.163.01"
 
 
 class Backend(t.Protocol):
-    """What the engine needs to reach the GPUs of a node."""
+    """Access to the GPUs of a node."""
 
     name: str  # "nvml" or "nvidia_smi"
 
     def open(self) -> None:
-        """Load and initialise. Raises BackendError with a remedy if that is impossible."""
+        """Load and initialise. Raises BackendError with a remedy."""
 
     def close(self) -> None:
-        """Release. Never raises; may be called twice."""
+        """Release all resources. Never raises; may be called twice."""
 
     def count(self) -> int:
         """Number of GPUs."""
@@ -86,22 +86,22 @@ class Backend(t.Protocol):
         """Driver, CUDA and NVML versions."""
 
     def prefetch(self) -> None:
-        """Ask about all GPUs at once where that costs less; the next ``read`` of each may use it, once. Never raises."""
+        """Query all GPUs at once if that is faster. The next ``read`` of each may use the result once. Never raises."""
 
     def identify(self, index: int) -> Gpu:
-        """The GPU's identity and mode alone, which any user may read: no profiles, instances or processes."""
+        """The GPU's identity and mode, which any user may read, without profiles, instances and processes."""
 
     def read(self, index: int) -> Gpu:
-        """The GPU's identity, mode, profiles, instances and processes, all fresh."""
+        """The current identity, mode, profiles, instances and processes of the GPU."""
 
     def set_mode(self, index: int, enabled: bool) -> int:
-        """Ask for MIG mode on or off; returns the activation status, an NVML return code (0: active now)."""
+        """Request MIG mode on or off; returns the activation status, an NVML return code (0: active now)."""
 
     def create_gpu_instance(self, index: int, profile_id: int, placement: Placement) -> int:
-        """Create exactly there; returns the new GPU instance's id."""
+        """Create a GPU instance at this placement; returns its id."""
 
     def destroy_gpu_instance(self, index: int, gi_id: int) -> None:
-        """Destroy an instance that has no compute instances left."""
+        """Destroy a GPU instance that has no compute instances left."""
 
     def compute_profiles(self, index: int, gi_id: int) -> t.Tuple[CiProfile, ...]:
         """The compute instance profiles of a live GPU instance."""
@@ -112,4 +112,4 @@ class Backend(t.Protocol):
     def destroy_compute_instance(self, index: int, gi_id: int, ci_id: int) -> None: ...
 
     def reset(self, index: int) -> None:
-        """Reset this one GPU (nvidia-smi --gpu-reset, with either backend)."""
+        """Reset only this GPU (nvidia-smi --gpu-reset, with either backend)."""

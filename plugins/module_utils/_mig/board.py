@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What fits on a board besides placements: slices, counts, media engines, and the inside of a GPU instance."""
+"""Limits of a board other than placements: slices, counts, media engines, and compute instance placements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typing as t
 
 from .model import Board, Placement, Profile
 
-# Attribute classes: how a profile shares the GPU's media and graphics engines.
+# Attribute classes: how a profile uses the GPU's media and graphics engines.
 PLAIN = "plain"
 ME = "me"  # has the media extensions, of which there is one set
 ME_ALL = "me_all"  # has every media engine of the GPU
@@ -21,7 +21,7 @@ GFX = "gfx"  # can run graphics
 
 _DOUBLE_MEMORY = 9  # NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2: one slice with double memory
 
-# NVML_GPU_INSTANCE_PROFILE_* numbers that are not plain. _DOUBLE_MEMORY is.
+# NVML_GPU_INSTANCE_PROFILE_* numbers with an attribute. _DOUBLE_MEMORY has none.
 _BY_CONSTANT: t.Dict[int, str] = {
     7: ME,
     8: ME,
@@ -36,8 +36,8 @@ _BY_CONSTANT: t.Dict[int, str] = {
 }
 _BY_SUFFIX: t.Dict[str, str] = {"+me": ME, "+me.all": ME_ALL, "-me": NO_ME, "+gfx": GFX}
 
-# Where compute instances can start inside a GPU instance of so many slices: {slices of the GI: {slices of the CI:
-# starts}}. A live GPU instance knows better; this serves where there is none to ask.
+# Starts of compute instances inside a GPU instance: {slices of the GI: {slices of the CI: starts}}. Used where there
+# is no live GPU instance to query.
 _COMPUTE: t.Dict[int, t.Dict[int, t.Tuple[int, ...]]] = {
     1: {1: (0,)},
     2: {1: (0, 1), 2: (0,)},
@@ -50,8 +50,8 @@ _COMPUTE: t.Dict[int, t.Dict[int, t.Tuple[int, ...]]] = {
 def attribute(profile: Profile) -> str:
     """The attribute class of a profile.
 
-    The constant tells, and where it tells nothing special the name does: a driver may
-    know profiles that are newer than this table, and nvidia-smi shows names only.
+    It follows from the constant, or from the name if the constant is unknown: a driver may
+    have profiles that are newer than this table, and nvidia-smi only shows names.
     """
     by_constant = _BY_CONSTANT.get(profile.constant)
     if by_constant is not None:
@@ -65,8 +65,8 @@ def attribute(profile: Profile) -> str:
 def capacity(board: Board, profile: Profile) -> int:
     """How many instances of a profile an empty GPU holds.
 
-    Placements and slices say so for most profiles. The driver's own count is used only
-    for graphics, where geometry does not tell, because NVML misreports it on the A30.
+    For most profiles it follows from placements and slices. The driver's count is used only
+    for graphics profiles, which geometry does not limit, because NVML misreports it on the A30.
     """
     kind = attribute(profile)
     if kind in (ME, ME_ALL):
@@ -78,9 +78,9 @@ def capacity(board: Board, profile: Profile) -> int:
 
 
 def together(board: Board, profiles: t.Iterable[Profile]) -> t.List[str]:
-    """Every limit, other than placements, that these GPU instances exceed together; empty if they can coexist.
+    """All limits other than placements that these GPU instances exceed together; empty if they can coexist.
 
-    The reasons are clauses without a full stop, for use behind "... does not fit: ".
+    The reasons are clauses without a full stop, to follow "... does not fit: ".
     """
     chosen = list(profiles)
     out: t.List[str] = []
@@ -99,29 +99,29 @@ def together(board: Board, profiles: t.Iterable[Profile]) -> t.List[str]:
 
 
 def ci_places(profile: Profile) -> t.Dict[int, t.Tuple[Placement, ...]]:
-    """The compute instances that a GPU instance of the profile can hold: slices, and where each can lie."""
+    """The placements of compute instances in a GPU instance of the profile, by slice count."""
     return places_inside(profile.slices)
 
 
 def places_inside(slices: int) -> t.Dict[int, t.Tuple[Placement, ...]]:
-    """The same, for a GPU instance of so many slices."""
+    """The same, for a GPU instance with this number of slices."""
     starts = _COMPUTE.get(slices)
-    if starts is None:  # no board known has such an instance; single slices and the whole are safe to assume
+    if starts is None:  # no known board has such an instance; single slices and the whole are safe to assume
         starts = {1: tuple(range(slices)), slices: (0,)}
     return {size: tuple(Placement(start, size) for start in found) for size, found in starts.items()}
 
 
 def offers_reduced(board: Board, profile: Profile) -> bool:
-    """Whether GPU instances of the profile offer two kinds of compute instance over the whole.
+    """Whether GPU instances of the profile offer two kinds of compute instance with all slices.
 
-    A 1g.20gb of an H100 has 26 multiprocessors. Its compute instance has all of them, or, if it is of the
-    reduced kind, the 16 of a single slice. nvidia-smi calls the first 1g.20gb and the second 1c.1g.20gb.
-    On an A100 a single slice always has 14: there is one kind, and both names mean it.
+    A 1g.20gb of an H100 has 26 multiprocessors. Its compute instance has either all of them or, if it is of
+    the reduced kind, the 16 of a single slice. nvidia-smi calls the first 1g.20gb and the second 1c.1g.20gb.
+    On an A100 a single slice always has 14: there is only one kind, and both names denote it.
 
-    Only a GPU instance that exists lists its kinds, which ``_backend.boards.mark_reduced`` compares. Layouts
-    and plans need the answer earlier and derive it from the GPU instance profiles: there are two kinds where
-    another profile of the same slices has fewer multiprocessors. Some board files lack the
-    multiprocessors (0). Those boards are newer than the A100, so their double memory profile has two kinds.
+    Only an existing GPU instance lists its kinds, which ``_backend.boards.mark_reduced`` compares. Layouts and
+    plans need the answer earlier and derive it from the GPU instance profiles: there are two kinds if another
+    profile with the same number of slices has fewer multiprocessors. Some board files lack the multiprocessors
+    (0). Those boards are newer than the A100, so their double memory profile has two kinds.
     """
     if not profile.multiprocessors:
         return profile.constant == _DOUBLE_MEMORY
@@ -143,11 +143,11 @@ def _disjoint(profile: Profile) -> int:
 
 
 def _media(chosen: t.List[Profile]) -> t.Iterator[str]:
-    """The media engines: there is one set of extensions, and +me.all takes every engine."""
+    """Conflicts over media engines: a GPU has one set of extensions, and +me.all takes all engines."""
     takers = sorted(p.name for p in chosen if attribute(p) == ME_ALL)
     extended = sorted(p.name for p in chosen if attribute(p) == ME)
     if len(set(takers)) > 1:  # several of one profile exceed its capacity already
-        yield "%s take all media engines each, so there can be only one of them" % " and ".join(takers)
+        yield "%s each take all media engines, so there can be only one of them" % " and ".join(takers)
     if takers:
         others = sorted({p.name for p in chosen if attribute(p) not in (ME_ALL, NO_ME)})
         if others:

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Which compute instance profiles to create on a live GPU instance, and where."""
+"""Select the compute instance profiles to create on a live GPU instance, and their placements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if t.TYPE_CHECKING:
 
 
 class Choice(t.NamedTuple):
-    """One compute instance to create. ``start`` None: the driver finds the place."""
+    """One compute instance to create. With ``start`` None, the driver chooses the placement."""
 
     profile: CiProfile
     start: t.Optional[int]
@@ -30,13 +30,13 @@ def choose(
     present: t.Sequence[ComputeInstance],
     reduced: bool = False,
 ) -> t.Tuple[Choice, ...]:
-    """The profiles for compute instances of these slice counts (descending), beside those present.
+    """The profiles for new compute instances of these slice counts (descending), in addition to those present.
 
-    A slice count may come with different numbers of multiprocessors: a 2g.20gb of an H100
-    offers one slice with 16 of them twice, and with 26 once. One that is alone gets the most;
-    several get the kind of which there can be most, because only those are sure to go
-    together. With ``reduced``, only the kind of that name is used, and without it never. Raises
-    LookupError, with the slice count, where a count is not offered.
+    Profiles with the same slice count may differ in multiprocessors: a 2g.20gb of an H100 offers
+    one slice with 16 of them twice, and with 26 once. A single compute instance gets the most
+    multiprocessors; several get the profile with the highest instance count, because only those
+    are certain to fit together. Reduced profiles are used only, and always, with ``reduced``.
+    Raises LookupError with the slice count if it is not offered.
     """
     alone = len(slices) == 1 and not present
     kinds = [profile for profile in offered if profile.reduced == reduced]
@@ -57,7 +57,7 @@ def _best(offered: t.Sequence[CiProfile], size: int, alone: bool) -> CiProfile:
 def _starts(
     by_size: t.Mapping[int, CiProfile], slices: t.Sequence[int], present: t.Sequence[ComputeInstance]
 ) -> t.Sequence[t.Optional[int]]:
-    """Where they go; left to the driver where it does not tell all places, or may know better."""
+    """The starts; None (the driver chooses) if it does not list all placements or may have a better choice."""
     taken = tuple(ci.placement for ci in present if ci.placement is not None)
     places = {
         size: sorted(Placement(start, length) for start, length in profile.placements)

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""NVML's return codes by name."""
+"""Names of NVML return codes."""
 
 from __future__ import annotations
 

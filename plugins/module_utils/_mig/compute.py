@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Compute instances inside one GPU instance: where they can lie, and which of them stay."""
+"""Compute instances inside one GPU instance: their placement, and which of them are kept."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from collections import Counter
 
 from .model import ComputeInstance, GpuInstance, Placement
 
-Places = t.Mapping[int, t.Sequence[Placement]]  # compute slices of a compute instance -> where it can lie
+Places = t.Mapping[int, t.Sequence[Placement]]  # compute slices of a compute instance -> its placements
 
 
 class Adjustment(t.NamedTuple):
-    """What happens to the compute instances of a GPU instance that stays."""
+    """Changes to the compute instances of a GPU instance that is kept."""
 
     keep: t.Tuple[int, ...]  # ids
     destroy: t.Tuple[int, ...]  # ids
     create: t.Tuple[int, ...]  # slice counts, descending
-    reborn: int  # destroyed ids that the created ones take again, and with them the UUIDs
+    reborn: int  # destroyed ids that the created ones reuse, and with them the UUIDs
 
 
 def pack(
     slices: t.Sequence[int], taken: t.Tuple[Placement, ...], places: Places, after: int = -1
 ) -> t.Optional[t.Tuple[Placement, ...]]:
-    """Places for compute instances of these sizes beside the taken ones, in the order of ``slices``, if there are any.
+    """Free placements for compute instances of these sizes, in the order of ``slices``, or None.
 
-    Neighbours of equal size come in ascending order, so that nothing is tried twice; the first of
-    them starts beyond ``after``.
+    Neighbours of equal size are placed in ascending order, so that no combination is tried twice; the first
+    of them starts after ``after``.
     """
     if not slices:
         return ()
@@ -48,7 +48,7 @@ def pack(
 def adjust(
     instance: GpuInstance, wanted: t.Sequence[int], busy: t.Container[int], places: Places, reduced: bool = False
 ) -> Adjustment:
-    """Keep as much as possible: busy compute instances first, then their number, then UUIDs, then the lowest ids.
+    """Keep as much as possible. Priorities: busy compute instances, number kept, UUIDs, lowest ids.
 
     ``wanted`` are slice counts that fit into an empty GPU instance; with ``reduced``
     they are of the kind with fewer multiprocessors.
@@ -66,7 +66,7 @@ def adjust(
             rank = (-sum(ci.id in busy for ci in kept), -count, -adjustment.reborn, adjustment.keep)
             if best is None or rank < best[0]:
                 best = (rank, adjustment)
-        # Keeping fewer is better only where it saves another busy one.
+        # Keeping fewer is only better if it preserves another busy one.
         if best is not None and best[0][0] == -all_busy:
             break
     if best is None:
@@ -75,12 +75,12 @@ def adjust(
 
 
 def new_ids(taken: t.Container[int], count: int) -> t.Tuple[int, ...]:
-    """The ids that the driver gives to new compute instances: the lowest free ones."""
+    """The ids that the driver assigns to new compute instances: the lowest free ones."""
     return tuple(itertools.islice((number for number in itertools.count() if number not in taken), count))
 
 
 def _missing(wanted: t.Sequence[int], kept: t.Sequence[ComputeInstance]) -> t.Optional[t.Tuple[int, ...]]:
-    """Slice counts still to create beside the kept ones, descending; None if one of the kept is not wanted."""
+    """Slice counts to create in addition to the kept ones, descending; None if a kept one is not desired."""
     need = Counter(wanted)
     need.subtract(ci.slices for ci in kept)
     if min(need.values(), default=0) < 0:
@@ -89,7 +89,7 @@ def _missing(wanted: t.Sequence[int], kept: t.Sequence[ComputeInstance]) -> t.Op
 
 
 def _room(create: t.Sequence[int], kept: t.Sequence[ComputeInstance], places: Places) -> bool:
-    """Whether the missing ones fit beside the kept ones: surely not where the driver does not tell what those take."""
+    """Whether the missing ones fit beside the kept ones. False if the placement of a kept one is unknown."""
     if not create:
         return True
     taken = tuple(ci.placement for ci in kept if ci.placement is not None)

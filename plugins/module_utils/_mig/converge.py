@@ -4,9 +4,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Carrying out plans: each GPU becomes what its plan says, or is put back to what it was.
+"""Apply plans: each GPU reaches its planned state or is rolled back.
 
-Works through the backend protocol and does no I/O of its own.
+Uses the backend protocol and does no I/O of its own.
 """
 
 from __future__ import annotations
@@ -32,37 +32,38 @@ _DESTROYING = (DESTROY_CI, DESTROY_GI)
 
 
 class Outcome(t.NamedTuple):
-    """What became of one GPU.
+    """The result for one GPU.
 
-    Exactly one holds: it is as planned; its mode change is blocked (``reset_required`` or
-    ``reboot_required``, with ``notice``), which is no failure, and it has its instances; or
-    ``error`` says what failed, what was rolled back, what could not be, and what to do.
+    Exactly one of these applies: the GPU matches its plan; its mode change is blocked
+    (``reset_required`` or ``reboot_required``, with ``notice``), which is not a failure, and it
+    keeps its instances; or ``error`` describes what failed, what was rolled back, what could
+    not be, and how to proceed.
     """
 
     before: Gpu
     after: Gpu
     plan: Plan
-    performed: t.Tuple[Operation, ...] = ()  # as made, with ids; those that put things back included
+    performed: t.Tuple[Operation, ...] = ()  # with ids, including those of the rollback
     reset_required: bool = False
     reboot_required: bool = False
     notice: t.Optional[str] = None
-    restored: t.Optional[bool] = None  # None: nothing had to be put back
+    restored: t.Optional[bool] = None  # None: no rollback was needed
     error: t.Optional[str] = None
-    clients: t.Tuple[Process, ...] = ()  # processes that block it, as far as the driver lists them
+    clients: t.Tuple[Process, ...] = ()  # processes that block it, if the driver lists them
     retries: t.Tuple[Retry, ...] = ()
 
     @property
     def changed(self) -> bool:
-        """Whether the GPU is another than before; instances that were put back count as the same."""
+        """Whether the state of the GPU changed; restored instances count as unchanged."""
         return bool(differences(self.before, self.after))
 
 
 def converge(
     backend: Backend, plans: t.Sequence[Plan], reset: bool = False, progress: t.Optional[Progress] = None
 ) -> t.Tuple[Outcome, ...]:
-    """Carry out all plans, GPUs side by side; outcomes in the order of the plans.
+    """Apply all plans, GPUs in parallel; outcomes in the order of the plans.
 
-    ``progress`` is called with every write after it is made, from several threads.
+    ``progress`` is called after every write, from several threads.
     """
     outcomes: t.Dict[int, Outcome] = {}
     work = [plan for plan in plans if plan.changes or plan.blocked]
@@ -74,7 +75,7 @@ def converge(
 
 
 class _Failed(Exception):
-    """The GPU cannot become what was planned, though no call failed."""
+    """The GPU cannot reach its planned state, although no call failed."""
 
     def __init__(self, text: str, clients: t.Sequence[Process] = ()) -> None:
         super().__init__(text)
@@ -90,14 +91,14 @@ class _NotActive(Exception):
 
 
 class _Run:
-    """One GPU's way from its plan to its outcome."""
+    """Applies the plan of one GPU."""
 
     def __init__(self, backend: Backend, plan: Plan, reset: bool, progress: t.Optional[Progress]) -> None:
         self._plan = plan
         self._reset_allowed = reset
         self._before = plan.gpu
         self._journal = Journal(backend, plan.gpu, progress)
-        self._now: t.Optional[Operation] = None  # under way
+        self._now: t.Optional[Operation] = None  # in progress
         self._choices: t.Dict[Placement, t.List[Choice]] = {}
 
     def run(self) -> Outcome:
@@ -114,17 +115,17 @@ class _Run:
                 self._verify()
         except _NotActive as found:
             return self._blocked(found.blocked)
-        except Exception as error:  # whatever it is, a half-changed GPU is rolled back
+        except Exception as error:  # roll back a partially changed GPU after any error
             return self._failed(error)
         return self._outcome()
 
     def _check(self) -> None:
-        """Before the first write: the GPU is still the one that was planned for, and nothing new uses it."""
+        """Before the first write, check that the GPU has not changed since it was planned and has no new users."""
         now = self._journal.read()
         planned = self._before
         if now.uuid != planned.uuid or differences(planned, now) or _ids(planned) != _ids(now):
             raise _Failed(
-                "it was changed by somebody else after the plan was made. Run again to plan from what it is now"
+                "another program changed it after the plan was made. Run again to plan from its current state"
             )
         self._before = now
         for operation in self._plan.operations:
@@ -133,7 +134,7 @@ class _Run:
                 if users:
                     raise _Failed(
                         "%s began to use %s after the plan was made. "
-                        "Stop it, or ask for a layout that holds this instance"
+                        "Stop it, or use a layout that keeps this instance"
                         % (words.processes(users), words.doing(operation).split(" ", 1)[1]),
                         users,
                     )
@@ -227,7 +228,7 @@ class _Run:
             raise _NotActive(mode.needs_reboot(enabled, "the reset did not activate it"))
 
     def _verify(self) -> None:
-        """The GPU must have become what was planned. It is read twice before it counts as wrong."""
+        """Compare the GPU with its plan. A mismatch is an error only after a second read."""
         for _attempt in range(2):
             try:
                 wrong = mismatch(self._plan, self._journal.read())
@@ -235,10 +236,10 @@ class _Run:
                 raise _Unverified(str(error)) from error
             if wrong is None:
                 return
-        raise _Failed("read back, the GPU is not what was planned: %s" % wrong)
+        raise _Failed("the GPU does not match its plan after the writes: %s" % wrong)
 
     def _blocked(self, blocked: Blocked) -> Outcome:
-        """The GPU keeps its instances, or gets them back. A change that a reboot activates stays requested."""
+        """The GPU keeps its instances, or they are restored. A change that a reboot activates stays requested."""
         notice = mode.notice(self._before, blocked)
         rolled_back: t.Optional[bool] = None
         if words.shape(self._journal.state) != words.shape(self._before):
@@ -259,7 +260,7 @@ class _Run:
     def _failed(self, error: Exception) -> Outcome:
         if isinstance(error, _Unverified):
             return self._outcome(
-                error="%s: everything was done as planned, but could not be read back: %s. "
+                error="%s: all writes were made as planned, but the result could not be read back: %s. "
                 "Run again to verify it" % (self._before.label, error)
             )
         under_way = self._now
@@ -292,7 +293,7 @@ class _Run:
 
 
 class _Unverified(Exception):
-    """All writes were made, and then the GPU could not be read."""
+    """All writes were made, but the GPU could not be read afterwards."""
 
 
 def _what(error: Exception, under_way: t.Optional[Operation]) -> str:
@@ -305,10 +306,10 @@ def _what(error: Exception, under_way: t.Optional[Operation]) -> str:
 def _aftermath(restored: Restored) -> t.List[str]:
     if restored.missing:
         return [
-            "It could not be restored to what it was: %s" % "; ".join(restored.missing),
-            "Run again: what is there is kept, and what is missing is created",
+            "Its previous state could not be restored: %s" % "; ".join(restored.missing),
+            "Run again: existing instances are kept, and missing ones are created",
         ]
-    parts = ["It is as it was before"]
+    parts = ["Its previous state was restored"]
     if restored.new_uuids:
         parts.append("New UUIDs of MIG devices that were recreated: %s" % ", ".join(restored.new_uuids))
     return parts
@@ -321,7 +322,7 @@ def _ids(gpu: Gpu) -> t.Set[t.Tuple[int, int]]:
 
 
 def _users(gpu: Gpu, operation: Operation) -> t.Tuple[Process, ...]:
-    """Processes on what the operation destroys."""
+    """Processes that use what the operation destroys."""
     return tuple(
         process
         for process in gpu.processes
@@ -332,5 +333,5 @@ def _users(gpu: Gpu, operation: Operation) -> t.Tuple[Process, ...]:
 
 def _held_by(clients: t.Sequence[Process]) -> str:
     if clients:
-        return "it is used by %s. Stop this and run again" % words.processes(clients)
-    return "%s. Stop what does and run again" % words.USUAL_HOLDERS
+        return "it is used by %s. Stop them and run again" % words.processes(clients)
+    return "%s. Stop the holder and run again" % words.USUAL_HOLDERS

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Why the engine refuses. Each message stands alone: it names the entry or GPU and the remedy."""
+"""Errors of the engine. Each message is self-contained: it names the entry or GPU and the remedy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if t.TYPE_CHECKING:
 
 
 class MigError(Exception):
-    """Base of everything that the engine refuses before it writes."""
+    """Base of all errors that the engine raises before it writes."""
 
 
 class LayoutError(MigError):
@@ -23,11 +23,11 @@ class LayoutError(MigError):
 
 
 class InfeasibleError(MigError):
-    """The instances cannot all exist on the GPU at once."""
+    """The instances cannot exist on the GPU at the same time."""
 
 
 class BusyError(MigError):
-    """Reaching the layout would destroy an instance that has processes. ``gpus`` are all GPUs of the layout."""
+    """The layout would destroy an instance that has processes. ``gpus`` are all GPUs of the layout."""
 
     def __init__(self, text: str, gpus: t.Sequence[Gpu] = ()) -> None:
         super().__init__(text)
@@ -35,4 +35,4 @@ class BusyError(MigError):
 
 
 class DisturbError(MigError):
-    """Reaching the layout would destroy idle instances, and the user said not to."""
+    """The layout would destroy idle instances, which ``disturb: false`` forbids."""

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Why instances cannot exist together on a GPU, and the nearest set that can."""
+"""Explain why instances do not fit on a GPU together, and find the nearest set that does."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .solve import arrangeable, options, order
 
 
 def describe(instances: t.Iterable[Wanted]) -> str:
-    """A set of instances as in a layout, large before small: ``3g.40gb: 2, 1g.10gb: 1``."""
+    """A set of instances as in a layout, largest first: ``3g.40gb: 2, 1g.10gb: 1``."""
     counts = Counter(instances)
     return ", ".join("%s: %d" % (_name(wanted), counts[wanted]) for wanted in sorted(counts, key=order)) or "nothing"
 
 
 def refusal(board: Board, instances: t.Iterable[Wanted]) -> t.Optional[str]:
-    """Why the instances do not fit on an empty GPU of this board and what is nearest, or None if they fit."""
+    """Why the instances do not fit on an empty GPU of this board, with the nearest set that fits; None if they fit."""
     wanted = sorted(instances, key=order)
     reasons = _reasons(board, wanted)
     if not reasons:
@@ -43,7 +43,7 @@ def _name(wanted: Wanted) -> str:
 
 
 def _reasons(board: Board, wanted: t.Sequence[Wanted]) -> t.List[str]:
-    """What is wrong with instances by themselves, else with their sum, else with their places."""
+    """Problems of single instances, else of their totals, else of their placements."""
     out = [reason for item in sorted(set(wanted), key=order) for reason in _alone(item)]
     out = out or together(board, [item.profile for item in wanted])
     if not out and not arrangeable(wanted):
@@ -52,7 +52,7 @@ def _reasons(board: Board, wanted: t.Sequence[Wanted]) -> t.List[str]:
 
 
 def _alone(item: Wanted) -> t.Iterator[str]:
-    """What is wrong with one instance, whatever else there is."""
+    """Problems of one instance by itself."""
     if not options(item):
         yield "%s cannot start at %s (%s)" % (item.profile.name, item.start, _offers([item]))
     if pack(item.slices, (), ci_places(item.profile)) is None:
@@ -64,7 +64,7 @@ def _alone(item: Wanted) -> t.Iterator[str]:
 
 
 def _offers(wanted: t.Iterable[Wanted]) -> str:
-    """Where the profiles of these instances can lie."""
+    """The possible placements of the profiles of these instances."""
     profiles = {item.profile.id: item.profile for item in sorted(wanted, key=order)}
     return ", ".join(
         "%s: {%s}:%d"
@@ -82,7 +82,7 @@ def _fits(board: Board, wanted: t.Sequence[Wanted]) -> bool:
 
 
 def _nearest(board: Board, wanted: t.Sequence[Wanted]) -> str:
-    """The remedy: the same profiles asked for less exactly, else the largest part that fits and what may be added."""
+    """The remedy: the same profiles with fewer constraints, else the largest subset that fits and what may be added."""
     for what, looser in (
         ("without the starts", [item._replace(start=None) for item in wanted]),
         ("with whole compute instances", [item._replace(compute_instances=WHOLE) for item in wanted]),
@@ -93,13 +93,13 @@ def _nearest(board: Board, wanted: t.Sequence[Wanted]) -> str:
     part = _largest_part(board, wanted)
     more = _additions(board, part)
     if not part:
-        return "nothing of it fits; the GPU has room for %s" % describe(more)
+        return "none of it fits; the GPU has room for %s" % describe(more)
     text = "nearest that fits: %s" % describe(part)
     return "%s, with room for %s" % (text, describe(more)) if more else text
 
 
 def _largest_part(board: Board, wanted: t.Sequence[Wanted]) -> t.List[Wanted]:
-    """The part that fits with most instances, then most compute slices, then most memory."""
+    """The subset that fits with the most instances, then the most compute slices, then the most memory."""
     counts = Counter(item for item in wanted if not list(_alone(item)))
     kinds = sorted(counts, key=order)
     best: t.List[Wanted] = []
@@ -120,7 +120,7 @@ def _largest_part(board: Board, wanted: t.Sequence[Wanted]) -> t.List[Wanted]:
 
 
 def _additions(board: Board, part: t.Sequence[Wanted]) -> t.List[Wanted]:
-    """What still fits beside it, the largest plain profile first."""
+    """Instances that fit in addition, the largest profile without attributes first."""
     added: t.List[Wanted] = []
     plain = [Wanted(profile) for profile in board.profiles if attribute(profile) == PLAIN]
     for candidate in sorted(plain, key=order):

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The value of ``mig_devices``: which GPU instances, and compute instances in them, a GPU should hold."""
+"""Parse ``mig_devices``: the desired GPU instances of a GPU, and their compute instances."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .errors import LayoutError
 from .keys import known_keys, plain_keys, short
 from .model import WHOLE, Board, Profile, Target, Wanted
 
-# More than any GPU holds, and few enough to write them all down before anything checks whether they fit.
+# More than any GPU holds, and few enough to expand them before checking whether they fit.
 _MOST = 64
 
 _KEYS = ("profile", "start", "count", "compute_instances")
 
 
 class Item(t.NamedTuple):
-    """One line of ``mig_devices``, its profile still only a name.
+    """One item of ``mig_devices``, before its profile name is resolved.
 
-    In the mapping form ``name`` may be that of a part of a GPU instance; such parts are
-    packed. The list form says in ``compute_instances`` what each instance holds.
+    In the mapping form ``name`` may be that of a compute instance; these are packed. In the
+    list form ``compute_instances`` lists the compute instances of each GPU instance.
     """
 
-    where: str  # how messages call the line
+    where: str  # the item in messages
     name: names.Name
-    number: int = 1  # how many of it
+    number: int = 1  # the count
     start: t.Optional[int] = None
     compute_instances: t.Tuple[names.Name, ...] = ()
-    mapped: bool = False  # of the mapping form
+    mapped: bool = False  # from the mapping form
 
 
 def parse(value: object) -> t.Tuple[Item, ...]:
@@ -50,7 +50,7 @@ def parse(value: object) -> t.Tuple[Item, ...]:
 
 
 def resolve(items: t.Sequence[Item], board: Board) -> Target:
-    """What the lines mean on a board. The result does not depend on their order."""
+    """Resolve the items on a board. The result does not depend on their order."""
     wanted: t.List[Wanted] = []
     parts: t.Dict[Profile, t.List[int]] = {}
     seen: t.Dict[t.Tuple[Profile, t.Optional[int], bool], Item] = {}  # of the mapping form, where keys are unique
@@ -81,15 +81,15 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
 
 
 def is_reduced(name: names.Name, profile: Profile, board: Board) -> bool:
-    """Whether a name is that of the reduced compute instance. Without one, the name means the whole."""
+    """Whether a name denotes the reduced compute instance. Otherwise the name denotes the one with everything."""
     return name.compute == profile.slices and offers_reduced(board, profile)
 
 
 def packed(within: int, slices: t.Iterable[int]) -> t.List[t.Tuple[int, ...]]:
-    """Compute instances in the fewest GPU instances of so many slices each.
+    """Compute instances packed into the fewest GPU instances of ``within`` slices.
 
-    First fit, largest first. That is optimal here: the sizes inside 1g to 4g divide one
-    another or leave single slices, and there is never room for two 7g.
+    First fit, largest first. This is optimal here: the sizes inside 1g to 4g divide one
+    another or leave single slices, and no GPU has room for two 7g.
     """
     from .compute import pack  # only compute instances that are counted need it
 
@@ -163,7 +163,7 @@ def _parse_line(raw: object, where: str) -> Item:
         start = _number(line["start"], "start in %s" % where, "write the unit where it starts", 4096)
     count = _number(line.get("count", 1), "count in %s" % where, "write a whole number")
     if start is not None and count > 1:
-        raise LayoutError("%s wants %d instances at one start: write one line for each start" % (where, count))
+        raise LayoutError("%s has a start and the count %d: write one item for each start" % (where, count))
     return Item(where, name, count, start, _parse_compute(line, name, where))
 
 
@@ -176,8 +176,8 @@ def _parse_compute(line: t.Dict[str, object], name: names.Name, where: str) -> t
         raise LayoutError("%s: compute_instances is %s: write a list of names, %s" % (where, short(value), example))
     if not value:
         raise LayoutError(
-            "%s: compute_instances is empty, and nothing can run in a GPU instance without any: "
-            "leave it out for one over the whole, or name them, %s" % (where, example)
+            "%s: compute_instances is empty, but workloads need a compute instance: "
+            "omit it for a single one with all slices, or name them, %s" % (where, example)
         )
     found = tuple(_within(where, raw) for raw in value)
     if len(found) > name.slices or sum(part.compute or part.slices for part in found) > name.slices:
@@ -221,7 +221,7 @@ def _profile(item: Item, board: Board) -> Profile:
 
 
 def _compute(item: Item, profile: Profile, board: Board) -> t.Tuple[int, ...]:
-    """The compute instances of a line of the list form, as slice counts."""
+    """The compute instances of an item of the list form, as slice counts."""
     slices: t.List[int] = []
     for part in item.compute_instances:
         if names.find(part, board.profiles) != profile:
@@ -258,7 +258,7 @@ def _starts(profile: Profile) -> str:
 
 
 def _order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
-    """Large before small, pinned before free; total, so that equal layouts are equal values."""
+    """Largest first, pinned before unpinned; a total order, so that equal layouts are equal values."""
     profile = wanted.profile
     return (
         (-profile.slices, -profile.memory_mib, profile.name),

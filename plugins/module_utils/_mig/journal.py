@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Every write to one GPU, and what the GPU must look like after it."""
+"""Makes and records every write to one GPU, and tracks its resulting state."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Progress = t.Callable[[Gpu, Operation], None]
 
 
 class Retry(t.NamedTuple):
-    """A write that failed without effect and was repeated."""
+    """A write that failed without effect and was retried."""
 
     operation: Operation
     error: str
 
 
 class Journal:
-    """Makes writes through the backend, repeats those that fail in a way that can pass, and records them.
+    """Makes writes through the backend, retries transient failures, and records them.
 
-    ``state`` is the GPU as the driver last reported it, or as the writes since then must have
-    left it. ``attempted`` is where something was created or meant to be created: a call
-    may fail after it took effect.
+    ``state`` is the GPU as last reported by the driver, updated with the writes since then.
+    ``attempted`` is where something was created or may have been created: a call may fail after
+    it took effect.
     """
 
     def __init__(self, backend: Backend, gpu: Gpu, progress: t.Optional[Progress] = None) -> None:
@@ -52,7 +52,7 @@ class Journal:
         return self.state
 
     def set_mode(self, enabled: bool) -> int:
-        """Returns the activation status; the state is unknown until the next read."""
+        """Request the mode; returns the activation status. The state is unknown until the next read."""
 
         def made(now: Gpu) -> t.Optional[int]:
             if now.mode_current == enabled:
@@ -157,7 +157,7 @@ class Journal:
         return retry.read(lambda: self.backend.compute_profiles(self.state.index, instance.id))
 
     def instance(self, placement: Placement) -> GpuInstance:
-        """The GPU instance that lies there now."""
+        """The GPU instance at this placement."""
         for gi in self.state.instances:
             if gi.placement == placement:
                 return gi
@@ -166,7 +166,7 @@ class Journal:
     def _write(
         self, operation: Operation, call: t.Callable[[], _T], made: t.Callable[[Gpu], t.Optional[_T]]
     ) -> _T:
-        """The result of a write; ``made`` finds it in the GPU's state after a failure, None: it was not made."""
+        """The result of a write. After a failure ``made`` finds it in the GPU's state; None means it was not made."""
         return retry.write(
             call,
             lambda: made(self.read()),

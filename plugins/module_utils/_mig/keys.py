@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What people write: keys in either spelling and none that means nothing, values made short enough for a message."""
+"""User input: normalised keys, rejection of unknown keys, and values shortened for messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROOM = 1200  # characters of a message that a list may take, so that the whole 
 
 
 def plain_keys(value: t.Dict[object, object], where: str) -> t.Dict[str, object]:
-    """The mapping with dashed keys in the underscored spelling; where both are written, that is an error."""
+    """The mapping with dashes in keys replaced by underscores. It is an error if both spellings of a key exist."""
     out: t.Dict[str, object] = {}
     for key, item in value.items():
         if not isinstance(key, str):
@@ -30,10 +30,10 @@ def plain_keys(value: t.Dict[object, object], where: str) -> t.Dict[str, object]
 
 
 def known_keys(value: t.Dict[str, object], known: t.Sequence[str], where: str) -> None:
-    """Raise LayoutError, with what was probably meant, if a key is none of the known ones."""
+    """Raise LayoutError with a suggestion if a key is unknown."""
     for key in value:
         if key not in known:
-            import difflib  # only a refusal needs it
+            import difflib  # only needed for the error
 
             close = difflib.get_close_matches(key, known, 1)
             raise LayoutError(
@@ -43,25 +43,25 @@ def known_keys(value: t.Dict[str, object], known: t.Sequence[str], where: str) -
 
 
 def short(value: object) -> str:
-    """A value as JSON, cut for a message. Only what is shown is encoded: aliases make huge values of short files."""
+    """A value as JSON, cut for a message. Encodes only the shown part, because aliases can expand to huge values."""
     text = ""
     try:
         for part in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(value):
             text += part
             if len(text) > 60:
                 break
-    except (TypeError, ValueError):  # keys and integers that JSON cannot have, a value that contains itself
+    except (TypeError, ValueError):  # keys and integers that JSON does not support, a value that contains itself
         return "a value of type %s" % type(value).__name__
     return cut(text)
 
 
 def cut(text: str) -> str:
-    """Text, short enough to be part of a message."""
+    """Text cut for a message."""
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def listed(texts: t.Sequence[str], between: str = "; ", most: int = 4) -> str:
-    """The first few texts, and how many more there are."""
+    """The first few texts, and the number of others."""
     shown: t.List[str] = []
     for text in texts:
         if len(shown) == most or (shown and sum(map(len, shown)) + len(text) > _ROOM):

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Layouts: what one or more GPUs should look like, as people write it.
+"""Layouts: the desired state of one or more GPUs, as users write it.
 
 ``parse`` checks everything that can be checked without a GPU,
 ``Layout.resolve`` finds the GPUs, ``Request.target`` the profiles of one GPU.
@@ -23,15 +23,15 @@ _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
 
 
 class Request(t.NamedTuple):
-    """What one GPU is asked to be; the profiles are still names."""
+    """The desired state of one GPU, before its profile names are resolved."""
 
     enabled: bool
     items: t.Tuple[instances.Item, ...]
-    where: str  # the entry that asks for it
-    gpu: str  # how messages call the GPU
+    where: str  # the entry of the layout, in messages
+    gpu: str  # the GPU, in messages
 
     def target(self, board: Board) -> Target:
-        """The request in profiles of the GPU. Raises LayoutError that names entry, GPU and valid profiles."""
+        """The request with the profiles of the GPU. Raises LayoutError that names entry, GPU and valid profiles."""
         if not self.enabled:
             return Target(False)
         try:
@@ -41,9 +41,9 @@ class Request(t.NamedTuple):
 
 
 class Entry(t.NamedTuple):
-    """One entry of a layout, checked."""
+    """One validated entry of a layout."""
 
-    where: str  # how messages call the entry: "entry 2 (devices: [7])"
+    where: str  # the entry in messages: "entry 2 (devices: [7])"
     selectors: t.Tuple[selector.Selector, ...]
     filters: t.Tuple[selector.DeviceFilter, ...]
     enabled: bool
@@ -56,11 +56,10 @@ class Entry(t.NamedTuple):
     def gpus(
         self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: selector.Refuse = selector.stop
     ) -> t.List[Gpu]:
-        """The GPUs that this entry is about.
+        """The GPUs that this entry selects.
 
-        A GPU named must exist. A filter may leave none: it says where the entry applies,
-        and files for several kinds of nodes rely on that. Of all GPUs, only those that
-        can are asked to turn MIG on.
+        A named GPU must exist. A filter may match none: files for several kinds of nodes
+        rely on that. ``all`` skips GPUs without MIG if the entry enables MIG.
         """
         named = selector.select(
             self.selectors, gpus, lost, lambda error: refuse(LayoutError("%s: %s" % (self.where, error)))
@@ -72,7 +71,7 @@ class Entry(t.NamedTuple):
             if named and not capable:
                 refuse(
                     LayoutError(
-                        "%s: none of the GPUs it is about has MIG: take the entry out, or set mig_enabled: false (%s)"
+                        "%s: none of the selected GPUs supports MIG: remove the entry, or set mig_enabled: false (%s)"
                         % (self.where, listed([gpu.label for gpu in named]))
                     )
                 )
@@ -80,7 +79,7 @@ class Entry(t.NamedTuple):
         return named
 
     def covers(self, lost: LostGpu, gpus: t.Sequence[Gpu]) -> t.Optional[bool]:
-        """Whether the entry is about a GPU that cannot be read; None if only its identity would show that."""
+        """Whether the entry selects a GPU that cannot be read; None if that depends on its unknown identity."""
         if not any(item.may_mean(lost, gpus) for item in self.selectors):
             return False
         if lost.gpu is None:
@@ -91,17 +90,17 @@ class Entry(t.NamedTuple):
 
 
 class Layout(t.NamedTuple):
-    """Checked entries, in the order in which they were written."""
+    """Validated entries, in their original order."""
 
     entries: t.Tuple[Entry, ...]
 
     def resolve(
         self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: selector.Refuse = selector.stop
     ) -> t.Dict[int, Request]:
-        """What each GPU is asked to be, by index; later entries override earlier ones.
+        """The request for each GPU, by index; later entries override earlier ones.
 
-        GPUs that no entry is about are absent. Where ``refuse`` does not raise, what is wrong
-        costs only the GPUs that it is about.
+        GPUs that no entry selects are omitted. If ``refuse`` does not raise, an error only
+        affects the GPUs concerned.
         """
         out: t.Dict[int, Request] = {}
         refused: t.List[LayoutError] = []
@@ -117,7 +116,7 @@ class Layout(t.NamedTuple):
         if not (out or refused or covered):
             wrong(
                 LayoutError(
-                    "no entry of the layout is about a GPU of this node: "
+                    "no entry of the layout selects a GPU of this node: "
                     "add one whose device_filter names the PCI device id of %s"
                     % listed(["%s, 0x%08X" % (gpu.label, gpu.pci_device_id) for gpu in gpus])
                 )
@@ -127,7 +126,7 @@ class Layout(t.NamedTuple):
             if request is not None and request.enabled and not gpu.mig_capable:
                 wrong(
                     LayoutError(
-                        "%s: %s has no MIG: take it out of the entry, or set mig_enabled: false for it"
+                        "%s: %s does not support MIG: remove it from the entry, or set mig_enabled: false for it"
                         % (request.where, gpu.label)
                     )
                 )
@@ -135,7 +134,7 @@ class Layout(t.NamedTuple):
         return dict(sorted(out.items()))
 
     def pinned(self, uuids: t.Mapping[int, str]) -> Layout:
-        """The layout with its indices meaning these GPUs, whatever index they have now."""
+        """The layout with its indices bound to these UUIDs, regardless of the current indices."""
         return Layout(
             tuple(
                 entry._replace(selectors=tuple(item.pinned(uuids) for item in entry.selectors))
@@ -145,9 +144,9 @@ class Layout(t.NamedTuple):
 
 
 def parse(data: object, origin: str = "") -> Layout:
-    """Check a layout that was written in YAML or JSON. Raises LayoutError that names the entry and the remedy.
+    """Validate a layout from YAML or JSON. Raises LayoutError that names the entry and the remedy.
 
-    ``origin`` goes in front of the name of each entry in messages.
+    ``origin`` precedes the name of each entry in messages.
     """
     if isinstance(data, dict):
         raise LayoutError(origin + _mapping_remedy(data))
@@ -159,7 +158,7 @@ def parse(data: object, origin: str = "") -> Layout:
         )
     if not data:
         raise LayoutError(
-            "%sthe layout is empty: write at least one entry; to leave every GPU alone, apply no layout" % origin
+            "%sthe layout is empty: write at least one entry; to leave all GPUs unchanged, apply no layout" % origin
         )
     return Layout(tuple(_entry(raw, "%sentry %d" % (origin, number)) for number, raw in enumerate(data, 1)))
 
@@ -205,5 +204,5 @@ def _items(entry: t.Dict[str, object], enabled: bool) -> t.Tuple[instances.Item,
         raise LayoutError("mig_enabled is true and mig_devices is missing or has no value: add it, {} for no instances")
     items = () if wanted is None else instances.parse(wanted)
     if items and not enabled:
-        raise LayoutError("mig_enabled is false but mig_devices asks for instances: take one of the two back")
+        raise LayoutError("mig_enabled is false but mig_devices lists instances: change one of them")
     return items

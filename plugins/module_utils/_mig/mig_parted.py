@@ -4,16 +4,16 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""mig-parted's v1 documents: read one configuration of a file, or write one.
+"""Read and write configurations of mig-parted v1 documents.
 
-A document tells neither placements nor how compute instances are spread over GPU
-instances. The first are left out when one is written; where the second matters, it is refused.
+A document contains neither placements nor the distribution of compute instances over GPU
+instances. Placements are omitted when writing; if the distribution matters, writing fails.
 
-Where a GPU instance offers two kinds of whole compute instance (``board.offers_reduced``), names
-differ from mig-parted's. It calls both kinds of an H100 ``1g.20gb``, creates the reduced one, and
-leaves either in place. Here ``1g.20gb`` is the kind with all multiprocessors and ``1c.1g.20gb`` the
-reduced one, in documents read and written: reading ``1g.20gb`` recreates what mig-parted created,
-once, and mig-parted recreates what a document calls ``1c.1g.20gb`` on every run.
+For GPU instances with two kinds of whole compute instance (``board.offers_reduced``), names differ
+from mig-parted's. It calls both kinds of an H100 ``1g.20gb``, creates the reduced one, and keeps
+either. Here ``1g.20gb`` is the kind with all multiprocessors and ``1c.1g.20gb`` the reduced one, in
+documents read and written: reading ``1g.20gb`` recreates what mig-parted created, once, and
+mig-parted recreates ``1c.1g.20gb`` of a document on every run.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if t.TYPE_CHECKING:
 
 VERSION = "v1"
 _MOST_LISTED = 20  # names in a message
-_MOST_COMPARED = 1000  # names that are compared with a misspelled one
+_MOST_COMPARED = 1000  # names compared with a misspelled one
 
 
 def parse(data: object, name: t.Optional[str] = None) -> Layout:
-    """One configuration of a document as a layout; without a name, the only one there is. Raises LayoutError."""
+    """One configuration of a document as a layout; without a name, its only one. Raises LayoutError."""
     found, entries = configuration(data, name)
     return layouts.parse(entries, "configuration %s, " % cut(found))
 
 
 def configuration(data: object, name: t.Optional[str] = None) -> t.Tuple[str, object]:
-    """The name and the entries of a configuration; without a name, of the only one there is."""
+    """The name and the entries of a configuration; without a name, of the only one."""
     configurations = _configurations(data)
     if name is None:
         if len(configurations) > 1:
@@ -63,7 +63,7 @@ def configuration(data: object, name: t.Optional[str] = None) -> t.Tuple[str, ob
 
 
 class Held(t.NamedTuple):
-    """A GPU instance, as far as a document can tell: its profile's name and slices, and its compute instances."""
+    """A GPU instance as a document describes it: its profile's name and slices, and its compute instances."""
 
     profile: str
     slices: int
@@ -77,7 +77,7 @@ def document(name: str, entries: t.Sequence[t.Dict[str, t.Any]]) -> t.Dict[str, 
 
 
 def from_gpus(gpus: t.Mapping[int, t.Optional[t.Sequence[Held]]]) -> t.List[t.Dict[str, t.Any]]:
-    """The entries for GPUs by index, None where MIG is off; GPUs that hold the same share an entry."""
+    """The entries for GPUs by index, None if MIG is off; GPUs with equal instances share an entry."""
     groups: t.List[t.Tuple[t.Optional[t.Dict[str, int]], t.List[int]]] = []
     for index in sorted(gpus):
         held = gpus[index]
@@ -92,7 +92,7 @@ def from_gpus(gpus: t.Mapping[int, t.Optional[t.Sequence[Held]]]) -> t.List[t.Di
 
 
 def from_layout(layout: Layout) -> t.List[t.Dict[str, t.Any]]:
-    """The entries of a layout, for any node. Where instances start is lost."""
+    """The entries of a layout, for any node. The starts of instances are omitted."""
     out = []
     for entry in layout.entries:
         wanted: t.Optional[t.Dict[str, int]] = None
@@ -107,7 +107,7 @@ def from_layout(layout: Layout) -> t.List[t.Dict[str, t.Any]]:
 
 
 def _listed(item: Item) -> t.List[Held]:
-    """The GPU instances of a line of the list form; the mapping form counts already."""
+    """The GPU instances of an item of the list form; the mapping form already has counts."""
     if item.mapped:
         return []
     slices = item.name.slices
@@ -117,14 +117,14 @@ def _listed(item: Item) -> t.List[Held]:
 
 
 def _devices(entry: Entry) -> t.Union[str, t.List[int]]:
-    """``devices`` as mig-parted has it, which knows all and indices."""
+    """``devices`` in mig-parted's format, which supports only ``all`` and indices."""
     if entry.everything:
         return ALL
     out = []
     for found in entry.selectors:
         if not isinstance(found.value, int):
             raise LayoutError(
-                "%s: a mig-parted file cannot name GPUs by %s: give the GPUs of the node, which tell the indices"
+                "%s: a mig-parted file cannot name GPUs by %s: pass the GPUs of the node to resolve the indices"
                 % (entry.where, found.kind)
             )
         out.append(found.value)
@@ -132,17 +132,17 @@ def _devices(entry: Entry) -> t.Union[str, t.List[int]]:
 
 
 def _counts(held: t.Iterable[Held], where: str) -> t.Dict[str, int]:
-    """GPU instances as mig-parted counts them: MIG devices by name.
+    """GPU instances in mig-parted's format: counts of MIG devices by name.
 
-    Raises LayoutError where reading the counts back would give other instances.
+    Raises LayoutError if reading the counts back would give different instances.
     """
     out: t.Dict[str, int] = {}
     split: t.Dict[t.Tuple[str, int], t.List[t.Tuple[int, ...]]] = {}
     for one in held:
         if not one.compute_instances:
             raise LayoutError(
-                "%s: a mig-parted file cannot say that a GPU instance %s has no compute instance: "
-                "bring the GPU to a layout first" % (where, one.profile)
+                "%s: a mig-parted file cannot express that a GPU instance %s has no compute instance: "
+                "apply a layout to the GPU first" % (where, one.profile)
             )
         for size in one.compute_instances:
             name = one.profile if size == one.slices and not one.reduced else "%dc.%s" % (size, one.profile)
@@ -153,7 +153,7 @@ def _counts(held: t.Iterable[Held], where: str) -> t.Dict[str, int]:
     for (profile, slices), groups in split.items():
         if sorted(packed(slices, [size for group in groups for size in group])) != sorted(groups):
             raise LayoutError(
-                "%s: a mig-parted file cannot say how compute instances are spread over several GPU instances %s, "
+                "%s: a mig-parted file cannot express how compute instances are spread over several GPU instances %s, "
                 "and mig-parted would pack them into the fewest: use instances that are full, or one instance"
                 % (where, profile)
             )
@@ -180,7 +180,7 @@ def _configurations(data: object) -> t.Dict[str, object]:
     if "version" not in top:
         raise LayoutError("the mig-parted file has no version: add version: v1")
     if top["version"] != VERSION:
-        raise LayoutError("the mig-parted file has version %s: only version: v1 is known" % short(top["version"]))
+        raise LayoutError("the mig-parted file has version %s: only version: v1 is supported" % short(top["version"]))
     found = top.get("mig_configs")
     if not isinstance(found, dict) or not found:
         raise LayoutError("the mig-parted file has no configurations: add at least one under mig-configs")
@@ -208,7 +208,7 @@ def _config_map_remedy(data: t.Dict[object, object]) -> str:
 
 
 def _listed_names(names: t.Iterable[object]) -> str:
-    """The first names, in order, and how many more there are."""
+    """The first names, in order, and the number of others."""
     ordered = sorted(str(name) for name in names)
     more = len(ordered) - _MOST_LISTED
     listed = ", ".join(cut(name) for name in ordered[:_MOST_LISTED])

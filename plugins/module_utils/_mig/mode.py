@@ -4,11 +4,11 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a change of MIG mode requires, and what blocks it. The plan and its execution both decide it here.
+"""Requirements and blockers of a MIG mode change, for the plan and its execution.
 
-GPUs that report ``resetless`` change the mode at once, and refuse while a process uses them. All others (Ampere)
-record the change as pending; it becomes active with a reset of the GPU. An idle GPU is reset by the driver itself
-when the change is requested.
+GPUs that report ``resetless`` change the mode immediately, and fail while a process uses them. All others (Ampere)
+record the change as pending; it becomes active with a reset of the GPU. The driver resets an idle GPU itself when
+the change is requested.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .operations import Blocked
 
 
 class ModeChange(t.NamedTuple):
-    """What is to be done about the mode. All fields empty: the mode is the desired one."""
+    """The steps of a mode change. If no field is set, the mode is already the desired one."""
 
     request: t.Optional[bool] = None  # the mode to request from the driver
     reset: bool = False  # the change is pending already, and a reset of the GPU activates it
@@ -30,9 +30,9 @@ class ModeChange(t.NamedTuple):
 
 
 def change(gpu: Gpu, enabled: bool, reset_allowed: bool) -> ModeChange:
-    """What it takes to switch MIG mode of this GPU.
+    """The steps to switch MIG mode of this GPU.
 
-    Raises BusyError where the driver would refuse the change because of a process that it lists.
+    Raises BusyError if the driver would refuse the change because of a process that it lists.
     """
     current = bool(gpu.mode_current)
     pending = current if gpu.mode_pending is None else gpu.mode_pending
@@ -61,7 +61,7 @@ def notice(gpu: Gpu, blocked: Blocked) -> str:
 
 
 def in_use(gpu: Gpu, enabled: bool) -> Blocked:
-    """The GPU has clients, perhaps such as the driver does not list."""
+    """The GPU has clients, which the driver may not list."""
     listed = gpu.processes
     holder = "%s uses it" % words.processes(listed) if listed else words.USUAL_HOLDERS
     return Blocked("%s, and %s. Stop it and run again" % (_needs_reset(enabled), holder), listed)

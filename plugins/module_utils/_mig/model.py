@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The nouns of the engine: what a GPU offers, what it holds, what is wanted.
+"""Data types of the engine: capabilities, current state and desired state of a GPU.
 
 Every type is immutable and comparable. Memory is in MiB, placements are in the
 units of the board's placement grid, ids are NVML's. Nothing here does I/O.
@@ -18,7 +18,7 @@ WHOLE: t.Tuple[int, ...] = ()  # one compute instance over the whole GPU instanc
 
 
 class Placement(t.NamedTuple):
-    """Where a GPU instance lies on its board's grid: units ``start`` to ``start + size - 1``."""
+    """The position of a GPU instance on its board's grid: units ``start`` to ``start + size - 1``."""
 
     start: int
     size: int
@@ -38,11 +38,11 @@ class Placement(t.NamedTuple):
 class Profile(t.NamedTuple):
     """A GPU instance profile as one GPU offers it (source: NVML at run time, or a board file).
 
-    ``constant`` is the NVML_GPU_INSTANCE_PROFILE_* number and is good for asking
-    for the profile's information only; ``id`` goes into every other call.
+    ``constant`` is the NVML_GPU_INSTANCE_PROFILE_* number, which is only used to query
+    the profile's information; all other calls use ``id``.
     """
 
-    name: str  # canonical: "3g.40gb", "1g.10gb+me"; never with "MIG " in front
+    name: str  # canonical: "3g.40gb", "1g.10gb+me"; without a leading "MIG "
     id: int
     constant: int
     slices: int  # compute slices
@@ -50,7 +50,7 @@ class Profile(t.NamedTuple):
     multiprocessors: int
     max_instances: int  # how many of this profile an empty GPU holds
     placements: t.Tuple[Placement, ...]
-    # None where the source does not tell
+    # None if the source does not contain them
     copy_engines: t.Optional[int] = None
     decoders: t.Optional[int] = None
     encoders: t.Optional[int] = None
@@ -59,7 +59,7 @@ class Profile(t.NamedTuple):
 
 
 class Board(t.NamedTuple):
-    """What can be created on a GPU: its profiles and the grid they share."""
+    """The profiles of a GPU and the grid that they share."""
 
     model: str  # product or board name, for messages only
     profiles: t.Tuple[Profile, ...]
@@ -69,7 +69,7 @@ class Board(t.NamedTuple):
 
 
 class Process(t.NamedTuple):
-    """A process that uses a GPU. Instance ids are None where it uses the whole GPU."""
+    """A process that uses a GPU. Instance ids are None if it uses the whole GPU."""
 
     pid: int
     name: str
@@ -78,19 +78,19 @@ class Process(t.NamedTuple):
 
 
 class ComputeInstance(t.NamedTuple):
-    """A compute instance that exists. ``uuid`` is its MIG device's ("MIG-..."), None if it could not be read."""
+    """An existing compute instance. ``uuid`` is that of its MIG device ("MIG-..."), None if it could not be read."""
 
     id: int
     profile_id: int
     slices: int
-    placement: t.Optional[Placement]  # in compute slices inside the GPU instance; None where the driver does not tell
+    placement: t.Optional[Placement]  # in compute slices inside the GPU instance; None if the driver does not report it
     uuid: t.Optional[str] = None
     multiprocessors: t.Optional[int] = None
-    reduced: bool = False  # over the whole GPU instance, but not with all of its multiprocessors: 1c.1g.20gb
+    reduced: bool = False  # has all slices, but not all multiprocessors, of its GPU instance: 1c.1g.20gb
 
 
 class GpuInstance(t.NamedTuple):
-    """A GPU instance that exists, with its compute instances in order of id."""
+    """An existing GPU instance, with its compute instances in order of id."""
 
     id: int
     profile_id: int
@@ -101,9 +101,9 @@ class GpuInstance(t.NamedTuple):
 class Gpu(t.NamedTuple):
     """One GPU as read from the driver at one moment.
 
-    ``mode_current`` and ``mode_pending`` are None on a GPU that knows no MIG.
-    ``profiles_known`` is False where the driver lists no profiles while MIG mode is off
-    (driver 535 does so): then ``board.profiles`` is empty until the mode is on.
+    ``mode_current`` and ``mode_pending`` are None on a GPU without MIG support.
+    ``profiles_known`` is False if the driver lists no profiles while MIG mode is off
+    (for example driver 535). Then ``board.profiles`` is empty until the mode is on.
     """
 
     index: int  # type: ignore[assignment]  # it hides tuple.index
@@ -120,7 +120,7 @@ class Gpu(t.NamedTuple):
     profiles_known: bool
     instances: t.Tuple[GpuInstance, ...] = ()
     processes: t.Tuple[Process, ...] = ()
-    # for facts and messages; None where the driver does not tell
+    # for facts and messages; None if the driver does not report them
     memory_mib: t.Optional[int] = None
     architecture: t.Optional[str] = None  # "ampere", "hopper", "blackwell", ...
     compute_capability: t.Optional[str] = None  # "8.0"
@@ -135,13 +135,13 @@ class Gpu(t.NamedTuple):
 
     @property
     def label(self) -> str:
-        """How messages call this GPU: index, UUID, bus id and product."""
-        # Of a board in place of a GPU, nothing but its name is known.
+        """The GPU in messages: index, UUID, bus id and product."""
+        # A GPU that is given by its board has only a name.
         return "GPU %d (%s)" % (self.index, ", ".join(filter(None, (self.uuid, self.pci_bus_id, self.name))))
 
 
 class LostGpu(t.NamedTuple):
-    """A GPU that the driver counts and that cannot be read. ``gpu`` is its identity and mode, where these can."""
+    """A GPU that the driver counts but that cannot be read. ``gpu`` is its identity and mode, if they can be read."""
 
     index: int  # type: ignore[assignment]  # it hides tuple.index
     error: Exception
@@ -153,7 +153,7 @@ class LostGpu(t.NamedTuple):
 
 
 class Wanted(t.NamedTuple):
-    """One GPU instance of a layout, already resolved to a profile of the GPU.
+    """A desired GPU instance of a layout, resolved to a profile of the GPU.
 
     ``start`` pins the placement. ``compute_instances`` are compute slice counts in
     descending order; the default, ``WHOLE``, is one compute instance over the whole
@@ -167,12 +167,12 @@ class Wanted(t.NamedTuple):
 
     @property
     def slices(self) -> t.Tuple[int, ...]:
-        """Compute instances as slice counts, the default spelt out."""
+        """Compute instances as slice counts, with the default expanded."""
         return self.compute_instances or (self.profile.slices,)
 
 
 class Target(t.NamedTuple):
-    """What one GPU should look like. With ``enabled`` False, ``instances`` is empty."""
+    """The desired state of one GPU. With ``enabled`` False, ``instances`` is empty."""
 
     enabled: bool
     instances: t.Tuple[Wanted, ...] = ()

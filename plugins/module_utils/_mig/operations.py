@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a plan is made of: operations in order, and what they keep, destroy and create."""
+"""Plans: the ordered operations, and the instances that they keep, destroy and create."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RESET = "reset"
 class Operation(t.NamedTuple):
     """One write to one GPU.
 
-    Instances are named by ``placement``, which is unique on a GPU and known before
-    the driver has given a new GPU instance its id; ``gi_id`` is set where the
-    instance exists already.
+    Instances are identified by ``placement``, which is unique on a GPU and known before
+    the driver assigns the id of a new GPU instance; ``gi_id`` is set if the instance
+    already exists.
     """
 
     kind: str
@@ -40,44 +40,44 @@ class Operation(t.NamedTuple):
 
 
 class Kept(t.NamedTuple):
-    """A GPU instance that stays, and what happens to its compute instances."""
+    """A GPU instance that is kept, and the changes to its compute instances."""
 
     instance: GpuInstance
     wanted: Wanted
-    keep: t.Tuple[int, ...]  # ids of compute instances that stay
-    destroy: t.Tuple[int, ...]  # ids of compute instances that go
-    create: t.Tuple[int, ...]  # slice counts of compute instances to add, descending
+    keep: t.Tuple[int, ...]  # ids of compute instances to keep
+    destroy: t.Tuple[int, ...]  # ids of compute instances to destroy
+    create: t.Tuple[int, ...]  # slice counts of compute instances to create, descending
 
 
 class Created(t.NamedTuple):
-    """A GPU instance to create, and where."""
+    """A GPU instance to create, and its placement."""
 
     wanted: Wanted
     placement: Placement
 
 
 class Blocked(t.NamedTuple):
-    """Why a change of MIG mode does not become active in this run. The GPU keeps its instances."""
+    """Why a MIG mode change does not become active in this run. The GPU keeps its instances."""
 
     reason: str
-    clients: t.Tuple[Process, ...] = ()  # processes that block it, as far as the driver lists them
+    clients: t.Tuple[Process, ...] = ()  # processes that block it, if the driver lists them
     reboot: bool = False  # the GPU cannot be reset: only a reboot of the node activates the change
 
 
 class Plan(t.NamedTuple):
-    """How one GPU gets from what it is to its target.
+    """The change of one GPU from its current state to its target.
 
     ``deferred`` marks a GPU whose driver lists its profiles only while MIG mode is on: the plan
-    then holds the mode change alone, and its target no instances; the rest is planned after it.
+    then contains only the mode change, and its target no instances; the rest is planned later.
 
-    ``blocked`` marks a mode change that does not become active in this run: the plan then holds
-    at most the request for it.
+    ``blocked`` marks a mode change that does not become active in this run: the plan then
+    contains at most the request for it.
     """
 
     gpu: Gpu
     target: Target
     set_mode: t.Optional[bool] = None
-    reset: bool = False  # the mode change is pending already, and a reset activates it
+    reset: bool = False  # the mode change is already pending, and a reset activates it
     kept: t.Tuple[Kept, ...] = ()
     destroyed: t.Tuple[GpuInstance, ...] = ()
     created: t.Tuple[Created, ...] = ()
@@ -86,11 +86,11 @@ class Plan(t.NamedTuple):
 
     @property
     def operations(self) -> t.Tuple[Operation, ...]:
-        """The writes in the order in which they are made.
+        """The writes in order.
 
-        Everything goes before anything comes; the mode changes in between: on before
-        the first creation, off after the last destruction. A planned reset takes the
-        instances with it, so that none is destroyed in vain where the reset is refused.
+        Everything is destroyed before anything is created, and the mode changes in between:
+        on before the first creation, off after the last destruction. A planned reset removes
+        the instances itself, so that none is lost if the reset is refused.
         """
         out: t.List[Operation] = []
         for kept in self.kept:
@@ -113,7 +113,7 @@ class Plan(t.NamedTuple):
 
     @property
     def mode_only(self) -> bool:
-        """Whether the plan ends with the mode, short of its target."""
+        """Whether the plan changes only the mode and does not reach its target."""
         return self.deferred or self.blocked is not None
 
     @property

@@ -4,12 +4,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""From what a GPU is to what it should be, with the least possible disturbance.
+"""Plan the change of a GPU to its target with the least possible disruption.
 
-What a plan optimises, in this order: busy instances stay (or there is no plan at all);
-as few GPU instances as possible are destroyed, over all placements of the target; as
-many compute instances as possible stay; as many MIG UUIDs as possible come back; the
-largest profiles that still fit afterwards; the lowest starts.
+A plan optimises, in this order: busy instances are kept (otherwise there is no plan);
+the fewest GPU instances are destroyed, over all placements of the target; the most
+compute instances are kept; the most MIG UUIDs are preserved; the largest profiles
+still fit afterwards; the lowest starts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .model import Gpu, GpuInstance, Placement, Target, Wanted
 from .operations import Created, Kept, Plan
 from .solve import Search
 
-# Scores are added up over a GPU's instances, and no sum of one rank may reach the next:
+# Scores are summed over a GPU's instances, and the sum of one rank must not reach the next:
 # a GPU holds far fewer instances than this.
 _STEP = 1000
 
 
 def plan(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) -> Plan:
-    """The plan for one GPU. ``reset`` allows a reset of the GPU where its MIG mode has to change.
+    """The plan for one GPU. ``reset`` allows a reset of the GPU if its MIG mode must change.
 
-    Raises LayoutError if the GPU knows no MIG, InfeasibleError if the instances do not
-    fit on it at all, BusyError if they fit only where processes would lose their instance
-    or if a process keeps the driver from changing the mode, and DisturbError if ``disturb`` is False and an idle instance would have to go.
+    Raises LayoutError if the GPU does not support MIG, InfeasibleError if the instances do not
+    fit, BusyError if they only fit when processes lose their instance or if a process blocks the
+    mode change, and DisturbError if ``disturb`` is False and an idle instance must be destroyed.
     """
     if not gpu.mig_capable:
         if target.enabled:
@@ -65,11 +65,11 @@ def deferred_plan(gpu: Gpu, reset: bool = False) -> Plan:
 
 
 def not_capable(gpu: Gpu) -> str:
-    return "%s has no MIG: take it out of the layout's entries, or set mig_enabled: false for it" % gpu.label
+    return "%s does not support MIG: remove it from the layout, or set mig_enabled: false for it" % gpu.label
 
 
 class _Current:
-    """The instances that a GPU holds, and what each would be to a wanted one."""
+    """The instances of a GPU, and how well each matches a desired one."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._at = {gi.placement: gi for gi in gpu.instances}
@@ -78,7 +78,7 @@ class _Current:
         self._adjustments: t.Dict[t.Tuple[int, t.Tuple[int, ...], bool], Adjustment] = {}
 
     def match(self, wanted: Wanted, place: Placement) -> t.Optional[t.Tuple[GpuInstance, Adjustment]]:
-        """The instance that can stay if the wanted one goes there, and what its compute instances need."""
+        """The instance that can be kept for a desired one at this placement, with its compute instance changes."""
         gi = self._at.get(place)
         if gi is None or gi.profile_id != wanted.profile.id:
             return None
@@ -106,7 +106,7 @@ class _Current:
         return total
 
     def _reborn(self, wanted: Wanted, place: Placement) -> int:
-        """UUIDs that come back: they follow from GPU and ids, and the GPU instance's id from its placement."""
+        """Number of UUIDs that reappear: they derive from GPU and ids, a GPU instance's id from its placement."""
         gone = self._at.get(place)
         if gone is None:
             return 0
@@ -130,7 +130,7 @@ def _place(gpu: Gpu, target: Target) -> t.Tuple[t.Tuple[Kept, ...], t.Tuple[Crea
 
 
 def _busy_cis(gpu: Gpu, gi: GpuInstance) -> t.Set[int]:
-    """Compute instances in use; all of them where the driver tells a process's GPU instance only."""
+    """Compute instances in use; all of them if the driver reports only the GPU instance of a process."""
     ids = {process.ci_id for process in gpu.processes if process.gi_id == gi.id}
     everything = {ci.id for ci in gi.compute_instances}
     return everything if None in ids else {ci_id for ci_id in ids if ci_id is not None} & everything
@@ -154,7 +154,7 @@ def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
     if blocked:
         raise BusyError(
             "%s: the layout cannot be reached without destroying %s. "
-            "Stop these processes, or ask for a layout that holds these instances where they are"
+            "Stop these processes, or use a layout that keeps these instances at their placements"
             % (gpu.label, listed(blocked, "; and ", 8))
         )
 
@@ -167,7 +167,7 @@ def _refuse_idle(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
     if gone:
         raise DisturbError(
             "%s: the layout cannot be reached without destroying %s, which no process uses. "
-            "Allow it with disturb: true, or ask for a layout that holds these instances"
+            "Allow it with disturb: true, or use a layout that keeps these instances"
             % (gpu.label, listed(gone, "; and ", 8))
         )
 

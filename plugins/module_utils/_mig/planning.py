@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The plans of a whole node: of every GPU that the layout names, or one error with all that is against it."""
+"""Plan all GPUs of a node that the layout selects, or raise one error with all problems."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if t.TYPE_CHECKING:
 
 
 class NodePlan(t.NamedTuple):
-    """What is to be done on a node, in order of GPU index."""
+    """The plans of a node, in order of GPU index."""
 
     plans: t.Tuple[Plan, ...]
     requests: t.Mapping[int, Request]
     disturb: bool
     reset: bool
-    lost: t.Tuple[LostGpu, ...] = ()  # cannot be read, and the layout does not cover them
+    lost: t.Tuple[LostGpu, ...] = ()  # cannot be read, but the layout does not cover them
 
     def replan(self, gpu: Gpu) -> Plan:
         """The plan of a GPU after its MIG mode has changed."""
@@ -39,10 +39,10 @@ class NodePlan(t.NamedTuple):
 
 
 def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> NodePlan:
-    """Reads all GPUs and plans those that the layout names.
+    """Reads all GPUs and plans those that the layout selects.
 
-    Raises MigError with what every GPU has against it; BusyError where processes are all that is in the way.
-    A GPU that cannot be read is an error only where the layout covers it, or may.
+    Raises MigError with the problems of all GPUs; BusyError if processes are the only problem.
+    A GPU that cannot be read is an error only if the layout covers it, or may cover it.
     """
     backend.prefetch()
     found = [read_gpu(backend, index) for index in range(backend.count())]
@@ -70,7 +70,7 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
 
 
 def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:
-    """The GPU, or why it cannot be read, with its identity where that can."""
+    """The GPU, or why it cannot be read, with its identity if available."""
     try:
         return retry.read(lambda: backend.read(index))
     except BackendError as error:
@@ -83,7 +83,7 @@ def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:
 
 
 def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
-    """The plan of one GPU. Raises MigError where there is none."""
+    """The plan of one GPU. Raises MigError if there is none."""
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
         from .plan import deferred_plan
 
@@ -101,7 +101,7 @@ def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
 
 
 def _covered(layout: Layout, lost: LostGpu, gpus: t.Sequence[Gpu]) -> str:
-    """Why the layout cannot be applied without this GPU; empty if it can."""
+    """The error if the layout covers this GPU or may cover it; empty otherwise."""
     entries = [(entry.where, entry.covers(lost, gpus)) for entry in layout.entries]
     covering = ["%s %s it" % (where, "covers" if sure else "may cover") for where, sure in entries if sure is not False]
     if not covering:
@@ -121,7 +121,7 @@ def _covered(layout: Layout, lost: LostGpu, gpus: t.Sequence[Gpu]) -> str:
 
 
 def _together(refused: t.Sequence[t.Tuple[Gpu, MigError]]) -> str:
-    """One line for each reason, and not for each of the GPUs that share it."""
+    """One line per reason, with all GPUs that share it."""
     alike: t.Dict[str, t.List[Gpu]] = {}
     for gpu, error in refused:
         alike.setdefault(str(error).replace(gpu.label, "\0"), []).append(gpu)

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Profile names: what they say, when two of them mean the same, and what Kubernetes calls them."""
+"""Profile names: parsing, equivalence, and Kubernetes resource names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = re.compile(
     r"(?:MIG )?(?:(?P<compute>[1-9][0-9]?)c\.)?(?P<slices>[1-9][0-9]?)g\.(?P<memory>0|[1-9][0-9]{0,5})gb"
     r"(?:\+(?P<with>%s(?:,%s)*)|-(?P<without>%s(?:,%s)*))?" % ((_WORDS,) * 4)
 )
-# Kubernetes resource names and labels cannot hold a plus sign and write a dot for it.
+# Kubernetes resource names and labels cannot contain a plus sign and use a dot instead.
 _KUBERNETES = re.compile(r"((?:[0-9]+c\.)?[0-9]+g\.[0-9]+gb)\.(%s)" % _WORDS)
 
 # Drivers round the memory of one profile differently (3g.40gb has been 3g.39gb, 1g.23gb has been 1g.24gb).
@@ -29,17 +29,17 @@ _DRIFT_PERCENT = 5
 
 
 class Name(t.NamedTuple):
-    """A profile name taken apart. Compare names that were written by hand through ``canonical``."""
+    """A parsed profile name. Compare user-written names by ``canonical``."""
 
     slices: int
     memory_gb: int
     attributes: t.Tuple[str, ...] = ()  # after "+", sorted
     without: t.Tuple[str, ...] = ()  # after "-", sorted
-    compute: t.Optional[int] = None  # compute slices where the name is that of a part of a GPU instance
+    compute: t.Optional[int] = None  # compute slices if the name denotes a compute instance
 
     @property
     def gpu_instance(self) -> Name:
-        """The name of the GPU instance that this is or is a part of."""
+        """The name of the GPU instance that this name denotes or belongs to."""
         return self._replace(compute=None)
 
     @property
@@ -54,10 +54,10 @@ class Name(t.NamedTuple):
 
 
 def parse(text: object) -> Name:
-    """Take a name apart: ``[Xc.]Yg.Zgb[+attributes|-attributes]``, with or without ``MIG`` in front.
+    """Parse a name: ``[Xc.]Yg.Zgb[+attributes|-attributes]``, with or without a leading ``MIG``.
 
-    ``7c.7g.80gb`` is ``7g.80gb``: a compute instance over all slices is the whole. Of one slice there may be two
-    kinds, so ``1c.1g.20gb`` stays as it is; which kind it means depends on the GPU (``board.offers_reduced``).
+    ``7c.7g.80gb`` is ``7g.80gb``, because it has all slices. With one slice there may be two kinds, so
+    ``1c.1g.20gb`` is kept; which kind it denotes depends on the GPU (``board.offers_reduced``).
     Raises LayoutError with a remedy.
     """
     if not isinstance(text, str):
@@ -71,7 +71,7 @@ def parse(text: object) -> Name:
     compute = int(match.group("compute")) if match.group("compute") else None
     if compute is not None and compute > slices:
         raise LayoutError(
-            "%r asks for %d compute slices of a GPU instance that has %d: write at most %dc"
+            "%r needs %d compute slices of a GPU instance that has %d: write at most %dc"
             % (text, compute, slices, slices)
         )
     return Name(
@@ -84,7 +84,7 @@ def parse(text: object) -> Name:
 
 
 def canonical(text: str) -> str:
-    """The one spelling of a name; anything that is not a profile name comes back as it is, less ``MIG`` in front."""
+    """The canonical spelling of a name. Other text is returned unchanged, except for a leading ``MIG``."""
     try:
         return parse(text).canonical
     except LayoutError:
@@ -92,11 +92,11 @@ def canonical(text: str) -> str:
 
 
 def find(name: Name, profiles: t.Iterable[Profile]) -> t.Optional[Profile]:
-    """The profile that a name means on a GPU, or None.
+    """The profile that a name denotes on a GPU, or None.
 
-    The same name wins. Otherwise the name may be what another driver calls a profile:
-    same slices, same attributes, memory within five percent, and only one such
-    profile. Nothing is ever chosen for being merely the nearest.
+    An equal name takes precedence. Otherwise the name may be another driver's name for a
+    profile: same slices, same attributes, memory within five percent, and only one such
+    profile. There is no nearest match.
     """
     wanted = name.gpu_instance
     drifted: t.List[Profile] = []
@@ -114,7 +114,7 @@ def find(name: Name, profiles: t.Iterable[Profile]) -> t.Optional[Profile]:
 
 
 def compute_name(profile: Profile, slices: int, reduced: bool = False) -> str:
-    """The name of a compute instance, and of its MIG device, of so many slices in a GPU instance of the profile."""
+    """The name of a compute instance with ``slices`` slices in a GPU instance of the profile, and of its MIG device."""
     return profile.name if slices == profile.slices and not reduced else "%dc.%s" % (slices, profile.name)
 
 
@@ -135,13 +135,13 @@ def _words(text: t.Optional[str]) -> t.Tuple[str, ...]:
 
 
 def _hint(text: str) -> str:
-    """What to write instead of a name that is not one."""
+    """The remedy for an invalid name."""
     squeezed = "".join(text.split()).lower()
     if squeezed.startswith("mig"):
         squeezed = squeezed[3:].lstrip("-")
     label = _KUBERNETES.fullmatch(squeezed)
     if label:
-        return "that is how Kubernetes writes it, in a layout write '%s+%s'" % label.groups()
+        return "this is the Kubernetes spelling, in a layout write '%s+%s'" % label.groups()
     if squeezed != text and _NAME.fullmatch(squeezed):
         return "write %r" % squeezed
     return "write it as nvidia-smi does, for example '3g.40gb', '1g.10gb+me' or '1c.3g.40gb'"

@@ -5,14 +5,13 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
 
-"""How people see a GPU: as a slice map, one line a GPU, and in words.
+"""Slice maps, one line per GPU, and descriptions of operations.
 
     GPU 0 GPU-9f0c... A100-SXM4-80GB  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb[2c,1c]                 |
 
-A cell is as wide as its placement. Brackets hold the compute instances where they are
-not one over the whole, with all of its multiprocessors, and are empty where there is
-none; dots are free. The text depends on nothing but the state shown, so that equal
-states give equal text.
+The width of a cell is that of its placement. Brackets list the compute instances, unless
+there is a single one with all multiprocessors; empty brackets mean none. Dots are free
+space. The text depends only on the state shown, so equal states give equal text.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if t.TYPE_CHECKING:
     from .operations import Operation, Plan
 
 _NARROWEST = 2  # columns of a grid unit, its bar included
-_USUAL = 64  # columns of a grid, more where names need it: maps of different boards and moments look alike
+_USUAL = 64  # columns of a grid, more if names need it, so that maps of different boards and times look alike
 _LONGEST_PRODUCT = 22
 
 
@@ -40,16 +39,16 @@ class Cell(t.NamedTuple):
 
 
 class Row(t.NamedTuple):
-    """One line of the map. Where there is a ``note``, it stands for the cells."""
+    """One line of the map. A ``note`` replaces the cells."""
 
-    label: t.Tuple[str, ...]  # most important part first; the last ones go where the terminal is narrow
+    label: t.Tuple[str, ...]  # most important part first; the last ones are dropped on a narrow terminal
     units: int = 0
     cells: t.Tuple[Cell, ...] = ()
     note: str = ""
 
 
 def label(index: int, uuid: str, name: str) -> t.Tuple[str, ...]:
-    """How the map calls a GPU. Long product names lose their end: the index tells GPUs apart."""
+    """The label of a GPU on the map. Long product names are cut; the index identifies the GPU."""
     product = name[len("NVIDIA ") :] if name.startswith("NVIDIA ") else name
     return ("GPU %d" % index, uuid[:8] + "..." if len(uuid) > 11 else uuid, product[:_LONGEST_PRODUCT].rstrip())
 
@@ -62,7 +61,7 @@ def cell_text(profile: str, slices: int, compute_instances: t.Sequence[int], red
 
 
 def mode_note(capable: bool, current: t.Optional[bool], pending: t.Optional[bool]) -> str:
-    """What to say in place of cells; nothing where MIG is on and stays on."""
+    """The note that replaces the cells; empty if MIG is on and stays on."""
     if not capable:
         return "no MIG"
     if not current:
@@ -71,16 +70,16 @@ def mode_note(capable: bool, current: t.Optional[bool], pending: t.Optional[bool
 
 
 def row(gpu: Gpu) -> Row:
-    """A GPU as it is."""
+    """The current state of a GPU."""
     note = mode_note(gpu.mig_capable, gpu.mode_current, gpu.mode_pending)
     cells = tuple(Cell(gi.placement, _existing_text(gpu, gi)) for gi in gpu.instances)
-    if cells:  # a mode change that waits for a reset leaves them where they are
+    if cells:  # a pending mode change does not affect them
         note = ""
     return Row(label(gpu.index, gpu.uuid, gpu.name), gpu.board.memory_units, cells, note)
 
 
 def row_after(plan: Plan) -> Row:
-    """A GPU as its plan leaves it."""
+    """The state of a GPU after its plan."""
     gpu = plan.gpu
     if plan.blocked is not None:
         return row(gpu if plan.set_mode is None else gpu._replace(mode_pending=plan.set_mode))
@@ -95,23 +94,23 @@ def row_after(plan: Plan) -> Row:
 
 
 def draw(rows: t.Sequence[Row], width: t.Optional[int] = None) -> str:
-    """The map, one line a row. ``width`` is that of the terminal; without it every name is written out."""
+    """The map, one line per row. ``width`` is that of the terminal; without it names are not shortened."""
     return _Scale(rows, width).draw(rows)
 
 
 def diff(before: t.Sequence[Row], after: t.Sequence[Row]) -> t.Dict[str, str]:
-    """Two maps to one scale, for Ansible's diff: lines differ only where GPUs do."""
+    """Two maps with the same scale, for Ansible's diff: lines differ only if the GPUs do."""
     scale = _Scale([*before, *after], None)
     return {"before": scale.draw(before), "after": scale.draw(after)}
 
 
 def plan_diff(plans: t.Sequence[Plan]) -> t.Dict[str, str]:
-    """The diff that the plans make."""
+    """The diff of the plans."""
     return diff([row(plan.gpu) for plan in plans], [row_after(plan) for plan in plans])
 
 
 def describe_operation(operation: Operation) -> str:
-    """One write in words: ``create GPU instance 3g.40gb at 4:4``."""
+    """The description of one write: ``create GPU instance 3g.40gb at 4:4``."""
     if operation.kind == ops.SET_MODE:
         return "turn MIG mode %s" % ("on" if operation.enabled else "off")
     if operation.kind == ops.RESET:
@@ -141,7 +140,7 @@ def _existing_text(gpu: Gpu, gi: GpuInstance) -> str:
 
 
 class _Scale:
-    """How wide a map is: the columns of the labels, and of a unit on each grid."""
+    """The scale of a map: the columns of the labels, and of a unit on each grid."""
 
     def __init__(self, rows: t.Sequence[Row], width: t.Optional[int]) -> None:
         self._parts = max((len(row.label) for row in rows), default=0)
@@ -174,7 +173,7 @@ class _Scale:
 
 
 def _unit(rows: t.Iterable[Row], units: int) -> int:
-    """Columns of a unit so that every name on this grid fits into its cell, beside the bar."""
+    """Columns of a unit such that every name on this grid fits into its cell, next to the bar."""
     cells = (cell for row in rows if row.units == units for cell in row.cells)
     needed = (-(-(len(cell.text) + 1) // cell.placement.size) for cell in cells)
     return max(_NARROWEST, _USUAL // units, *needed)
@@ -195,7 +194,7 @@ def _cells(row: Row, unit: int) -> str:
 
 
 def _shorten(text: str, room: int) -> str:
-    """A cell's text in so many columns: first without the memory, then cut."""
+    """The text of a cell in ``room`` columns: first without the memory, then cut."""
     if len(text) <= room:
         return text
     text = re.sub(r"\.[0-9]+gb", "", text)

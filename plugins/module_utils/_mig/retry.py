@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Repeating driver calls that failed in a way that can pass."""
+"""Retry driver calls that failed with a transient error."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import typing as t
 from . import codes
 from .backend import BackendError
 
-# Seconds before each repetition; after the last one the failure counts.
+# Seconds before each retry.
 PAUSES: t.Tuple[float, ...] = (0.1, 0.3, 1.0)
-# A read that times out would time out again, and hold up the other GPUs.
+# A read that timed out would time out again and delay the other GPUs.
 _PASSING_READ = (codes.UNKNOWN,)
 _PASSING_WRITE = (codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES)
 
@@ -40,8 +40,8 @@ def write(
 ) -> _T:
     """The result of a write.
 
-    After a failure ``effect`` reads whether the write was made all the same, and returns its result, or None where it
-    was not; only then it is repeated, and ``repeated`` is called with the failure. Raises BackendError.
+    After a failure, ``effect`` reads whether the write took effect, and returns its result, or None if it did not.
+    Only then is the write retried, and ``repeated`` called with the failure. Raises BackendError.
     """
     pauses = iter(PAUSES)
     while True:

@@ -4,11 +4,11 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Putting a GPU back to what it was when something failed half-way.
+"""Restore the previous state of a GPU after a failure.
 
-What is done follows from what the GPU is now, not from which call failed: a call may fail
-after it took effect. Only what this run made is removed, and only what it destroyed is
-made again.
+The steps follow from the current state of the GPU, not from the call that failed: a call may
+fail after it took effect. Only instances that this run created are removed, and only instances
+that it destroyed are recreated.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if t.TYPE_CHECKING:
 
 
 class Restored(t.NamedTuple):
-    """How the GPU is after the attempt, and in words what differs from before (empty: nothing)."""
+    """The state of the GPU after the rollback, and descriptions of the differences from before (empty: none)."""
 
-    seen: t.Optional[Gpu]  # as it was found before anything was put back; None where it could not be read
+    seen: t.Optional[Gpu]  # the state before the rollback; None if it could not be read
     after: Gpu
     missing: t.Tuple[str, ...]
     new_uuids: t.Tuple[str, ...]  # of MIG devices that had another UUID before
 
 
 def restore(journal: Journal, before: Gpu, reset: bool, keep_mode: bool = False) -> Restored:
-    """Roll back to what the GPU was. ``reset`` allows a reset where the mode needs it and nothing uses the GPU.
+    """Restore the state ``before``. ``reset`` allows a reset if the mode needs it and the GPU is idle.
 
-    ``keep_mode`` leaves a mode change that is requested as it is.
+    With ``keep_mode``, a requested mode change is not reverted.
     """
     return _Restoration(journal, before, reset, keep_mode).run()
 
 
 class _Restoration:
-    """Goes on after a step that fails: each instance that comes back is worth having."""
+    """Continues after a failed step, to restore as many instances as possible."""
 
     def __init__(self, journal: Journal, before: Gpu, reset: bool, keep_mode: bool) -> None:
         self._journal = journal
@@ -53,7 +53,7 @@ class _Restoration:
         self._problems: t.List[str] = []
 
     def run(self) -> Restored:
-        # If it cannot be read, the journal says what it must be.
+        # If it cannot be read, use the state in the journal.
         seen = self._read()
         self._remove()
         if self._keep_mode:
@@ -77,7 +77,7 @@ class _Restoration:
             return None
 
     def _remove(self) -> None:
-        """Remove what this run made and what was not there before."""
+        """Remove the instances that this run created and that did not exist before."""
         had = {(gi.placement, gi.profile_id): gi for gi in self._before.instances}
         for gi in self._journal.state.instances:
             key = (gi.placement, gi.profile_id)
@@ -91,7 +91,7 @@ class _Restoration:
         now, before = self._journal.state, self._before
         if now.mode_current == before.mode_current and now.mode_pending == before.mode_pending:
             return
-        # Where the mode itself is back, a change that was pending before is only requested again.
+        # If the mode itself is restored, a change that was pending before is only requested again.
         wanted = before.mode_pending if now.mode_current == before.mode_current else before.mode_current
         if wanted is None:
             return
@@ -104,7 +104,7 @@ class _Restoration:
             self._read()
 
     def _recreate(self) -> None:
-        """Create what is missing, in the old order: then the driver gives the old ids, and with them the old UUIDs."""
+        """Recreate missing instances in the old order, so that the driver assigns the same ids and UUIDs."""
         for old in sorted(self._before.instances, key=lambda gi: gi.id):
             self._try(self._recreate_one, old)
 
@@ -144,12 +144,12 @@ class _Restoration:
     def _try(self, step: t.Callable[..., t.Any], *args: t.Any) -> None:
         try:
             step(*args)
-        except Exception as error:  # not even a defect of ours may keep the rest from coming back
+        except Exception as error:  # even an internal error must not prevent restoring the rest
             self._problems.append(_words(error))
 
 
 def differences(before: Gpu, after: Gpu) -> t.List[str]:
-    """In words, what a GPU lacks of what it was, and what it has instead."""
+    """Descriptions of what a GPU lacks compared to before, and what is new."""
     out: t.List[str] = []
     was, now = words.shape(before), words.shape(after)
     out.extend("missing: %s" % text for text in _texts(before, was - now))
@@ -174,7 +174,7 @@ def _words(error: Exception) -> str:
 
 
 def _extra(gi: GpuInstance, than: GpuInstance) -> t.List[ComputeInstance]:
-    """Compute instances of the one that the other lacks, in order of id."""
+    """Compute instances of ``gi`` that ``than`` lacks, in order of id."""
     left = list(than.compute_instances)
     extra = []
     for ci in sorted(gi.compute_instances, key=lambda ci: ci.id):

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Which GPUs an entry of a layout is about: ``devices`` and ``device_filter``."""
+"""GPU selection of a layout entry: ``devices`` and ``device_filter``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UUID = "UUID"
 BUS_ID = "PCI bus id"
 PRODUCT = "product name"
 
-Refuse = t.Callable[[LayoutError], None]  # called with everything that is wrong; raises, unless the rest is wanted
+Refuse = t.Callable[[LayoutError], None]  # called with every error; raises it, or collects it and continues
 
 _FORMS = (
     "'all', an index (0), a UUID ('GPU-...'), a PCI bus id ('00000000:47:00.0'), a product name ('A100*'), "
@@ -37,11 +37,11 @@ _FILTER = re.compile(r"0[xX](%s{8})(?::0[xX](%s{8}))?" % (_HEX, _HEX))
 
 
 class Selector(t.NamedTuple):
-    """One thing that ``devices`` names, in one spelling."""
+    """One normalised item of ``devices``."""
 
     kind: str
     value: t.Union[int, str]
-    uuid: t.Optional[str] = None  # of an index: the GPU that had it when the layout was applied
+    uuid: t.Optional[str] = None  # for an index: the GPU that had it when the layout was applied
 
     def matches(self, gpu: Gpu) -> bool:
         if self.kind == ALL:
@@ -57,19 +57,19 @@ class Selector(t.NamedTuple):
         return _product_matches(gpu.name, str(self.value))
 
     def means(self, lost: LostGpu) -> bool:
-        """Whether the selector certainly names a GPU that cannot be read."""
+        """Whether the selector definitely names a GPU that cannot be read."""
         if lost.gpu is not None:
             return self.matches(lost.gpu)
         return self.kind == ALL or (self.kind == INDEX and self.uuid is None and self.value == lost.index)
 
     def may_mean(self, lost: LostGpu, gpus: t.Sequence[Gpu]) -> bool:
-        """Whether it may name a GPU of which not even the identity can be read, beside ``gpus`` that can."""
+        """Whether it may name a GPU whose identity cannot be read, given the readable ``gpus``."""
         if lost.gpu is not None or (self.kind == INDEX and self.uuid is None):
             return self.means(lost)
         return self.kind in (ALL, PRODUCT) or not any(self.matches(gpu) for gpu in gpus)
 
     def pinned(self, uuids: t.Mapping[int, str]) -> Selector:
-        """An index as the name of the GPU that these UUIDs give for it; anything else as it is."""
+        """An index bound to the UUID of its GPU; any other selector unchanged."""
         return self._replace(uuid=uuids.get(int(self.value))) if self.kind == INDEX else self
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Selector(t.NamedTuple):
 
 
 class DeviceFilter(t.NamedTuple):
-    """A PCI device id, and a subsystem id where the filter has one, as NVML gives them."""
+    """A PCI device id, and an optional subsystem id, in NVML's format."""
 
     device: int
     subsystem: t.Optional[int] = None
@@ -92,12 +92,12 @@ class DeviceFilter(t.NamedTuple):
 
 
 def normal_uuid(text: str) -> str:
-    """One spelling of a UUID, as the driver writes it."""
+    """The normalised UUID, in the driver's spelling."""
     return "GPU-" + text[4:].lower()
 
 
 def normal_bus_id(text: str) -> str:
-    """One spelling of a PCI bus id, as NVML has it but in lower case; anything else comes back as it is."""
+    """The normalised PCI bus id, in NVML's spelling but in lower case; other text is returned unchanged."""
     match = _BUS_ID.fullmatch(text)
     if match is None:
         return text
@@ -106,13 +106,13 @@ def normal_bus_id(text: str) -> str:
 
 
 def parse_devices(value: object) -> t.Tuple[Selector, ...]:
-    """The value of ``devices``. Raises LayoutError with a remedy, without naming the entry."""
+    """Parse ``devices``. Raises LayoutError with a remedy, without naming the entry."""
     if value == ALL:
         return (Selector(ALL, ALL),)
     if not isinstance(value, (list, tuple)):
         return (_selector(value),)
     if not value:
-        raise LayoutError("devices is an empty list: name at least one GPU, or take the entry out")
+        raise LayoutError("devices is an empty list: name at least one GPU, or remove the entry")
     selectors: t.Dict[Selector, None] = {}  # in order
     for selector in map(_selector, value):
         if selector in selectors:
@@ -122,7 +122,7 @@ def parse_devices(value: object) -> t.Tuple[Selector, ...]:
 
 
 def parse_filter(value: object) -> t.Tuple[DeviceFilter, ...]:
-    """The value of ``device_filter``; nothing, an empty string and an empty list mean every GPU."""
+    """Parse ``device_filter``; no value, an empty string and an empty list match every GPU."""
     if value is None or value == "" or value == []:
         return ()
     if isinstance(value, (list, tuple)):
@@ -131,16 +131,16 @@ def parse_filter(value: object) -> t.Tuple[DeviceFilter, ...]:
 
 
 def stop(error: LayoutError) -> None:
-    """Refuse everything because of one thing that is wrong."""
+    """Raise the first error."""
     raise error
 
 
 def select(
     selectors: t.Iterable[Selector], gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: Refuse = stop
 ) -> t.List[Gpu]:
-    """The GPUs named, in order of index. Each selector must match, and only product names may overlap with others.
+    """The selected GPUs, in order of index. Each selector must match, and only product names may overlap with others.
 
-    A selector that names one of the ``lost`` GPUs, and no other, is no mistake.
+    A selector that matches only a ``lost`` GPU is not an error.
     """
     found: t.Dict[int, t.Tuple[Selector, Gpu]] = {}
     for selector in selectors:
@@ -158,14 +158,14 @@ def select(
 
 
 def inventory(gpus: t.Sequence[Gpu]) -> str:
-    """The GPUs there are, as the remedy of a selector that matches none."""
+    """The list of GPUs, as the remedy for a selector that matches none."""
     if not gpus:
-        return "this node has no GPU that the driver shows; check the driver with nvidia-smi -L"
+        return "the driver lists no GPU on this node; check it with nvidia-smi -L"
     return "use one of the GPUs that this node has: %s" % listed([gpu.label for gpu in gpus])
 
 
 def _product_matches(name: str, pattern: str) -> bool:
-    """Product names compare without regard to case, with and without the vendor in front."""
+    """Product names match case-insensitively, with and without the vendor."""
     lowered = name.lower()
     candidates = [lowered]
     if lowered.startswith("nvidia "):
@@ -190,7 +190,7 @@ def _selector(value: object) -> Selector:
 
 
 def _named(text: str) -> Selector:
-    """A GPU named by a string. What is nearly an index, UUID or bus id is refused, so that it is no product name."""
+    """The selector for a string. Malformed indices, UUIDs and bus ids are errors, not product names."""
     if _UUID.fullmatch(text):
         return Selector(UUID, normal_uuid(text))
     if _BUS_ID.fullmatch(text):

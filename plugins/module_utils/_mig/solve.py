@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Placement search: where each wanted GPU instance goes. Exact, because the grids are tiny."""
+"""Placement search for the desired GPU instances. Exhaustive, because the grids are tiny."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import typing as t
 from .model import Board, Placement, Wanted
 
 Score = t.Callable[[Wanted, Placement], int]
-# Compared as a whole, the smallest is the best: score and room negated, then the placements.
+# The smallest is the best: negated score, negated room, placements.
 _Rank = t.Tuple[int, t.Tuple[int, ...], t.Tuple[Placement, ...]]
 
 
 def order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
-    """Sort key: the same layout is always solved in the same order, large before small, pinned before free."""
+    """Sort key for a deterministic search: largest first, pinned before unpinned."""
     profile = wanted.profile
     return (
         -profile.slices,
@@ -32,13 +32,13 @@ def order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
 
 
 def options(wanted: Wanted) -> t.Tuple[Placement, ...]:
-    """The placements that a wanted GPU instance may take."""
+    """The possible placements of a desired GPU instance."""
     places = sorted(wanted.profile.placements)
     return tuple(place for place in places if wanted.start is None or place.start == wanted.start)
 
 
 def arrangeable(instances: t.Iterable[Wanted]) -> bool:
-    """Whether the instances can lie on the grid without overlap."""
+    """Whether the instances can be placed on the grid without overlap."""
     items = sorted((tuple(_mask(place) for place in options(wanted)) for wanted in instances), key=len)
     dead: t.Set[t.Tuple[int, int]] = set()
 
@@ -59,14 +59,13 @@ def arrangeable(instances: t.Iterable[Wanted]) -> bool:
 class Search:
     """The best placements for a set of GPU instances on a board.
 
-    What the instances from the nth on can still gain depends on the occupied units
-    alone, so it is computed once for each pair of n and occupied units. That makes
-    the search exact and small: at most 2**units states for each instance, a few
-    hundred on the boards known.
+    The best result for the instances from the nth on depends only on the occupied units,
+    so it is computed once for each pair of n and occupied units. The search is exact and
+    small: at most 2**units states for each instance, a few hundred on known boards.
 
-    The best has the highest sum of scores; then leaves most room, that is, the most
+    Criteria, in this order: the highest sum of scores; the most room, that is, the most
     placements for the largest profile that could still be created, then for the next
-    smaller one and so on; then has the lowest starts in the order of the instances.
+    smaller one and so on; the lowest starts in the order of the instances.
     """
 
     def __init__(self, board: Board, instances: t.Iterable[Wanted], score: Score) -> None:
@@ -80,7 +79,7 @@ class Search:
 
     @property
     def states(self) -> int:
-        """How many states have been looked at."""
+        """The number of states visited."""
         return len(self._ranks)
 
     def solve(self) -> t.Optional[t.Tuple[Placement, ...]]:
@@ -115,7 +114,7 @@ def _mask(place: Placement) -> int:
 
 
 def _room_classes(board: Board, instances: t.Sequence[Wanted]) -> t.Tuple[t.Tuple[int, ...], ...]:
-    """Placements of the profiles for which compute slices are left, largest profile first, each geometry once."""
+    """Placements of the profiles for which compute slices remain, largest profile first, each geometry once."""
     left = board.compute_slices - sum(wanted.profile.slices for wanted in instances)
     geometries = {
         (-max(place.size for place in profile.placements), -profile.slices, tuple(sorted(profile.placements)))

@@ -4,12 +4,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Converging a node on which some GPUs cannot be planned to their end at once.
+"""Converge a node whose GPUs cannot all be planned completely in advance.
 
-A driver that lists profiles only while MIG mode is on needs the mode switched first; a mode change that
-was blocked when it was planned may become active after all. Nothing of the node is partitioned before all
-of it is planned: first those modes are switched, then everything is planned, and only then instances are
-written. If a GPU's layout is refused then, the modes are switched off again and the rest stays as it is.
+Some drivers list profiles only while MIG mode is on, so the mode must be switched first; and a mode change
+that was blocked during planning may become active anyway. No GPU of the node is partitioned before all of
+them are planned: first the modes are switched, then everything is planned, and then instances are written.
+If the layout of a GPU is rejected at that point, the modes are switched off again and nothing else changes.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Replan = t.Callable[[Gpu], Plan]
 def converge_node(
     backend: Backend, plans: t.Sequence[Plan], replan: Replan, reset: bool = False, progress: t.Optional[Progress] = None
 ) -> t.Tuple[Outcome, ...]:
-    """Carry out the plans of a node; outcomes in the order of the plans.
+    """Apply the plans of a node; outcomes in the order of the plans.
 
-    ``replan`` plans a GPU again once its MIG mode has changed, where its first plan ended there.
+    ``replan`` plans a GPU again after its MIG mode has changed, if its first plan only changed the mode.
     """
     modes = [item for item in plans if item.mode_only]
     switched = {outcome.before.index: outcome for outcome in converge(backend, modes, reset, progress)}
@@ -74,7 +74,7 @@ def _called_off(
     refused: t.Mapping[int, str],
     reset: bool,
 ) -> t.Tuple[Outcome, ...]:
-    """Some GPU's part of the layout is refused: nothing is partitioned, and the modes are switched off again."""
+    """The layout of a GPU is rejected: nothing is partitioned, and the modes are switched off again."""
     back = _switch_off(backend, [first.after for first in switched.values() if _active(first)], reset)
     outcomes = []
     for item in plans:
@@ -84,14 +84,14 @@ def _called_off(
         if index in refused or (index in back and not _off(back[index])):
             words = "MIG mode was switched on because the driver lists profiles only then, and "
             words += "is off again" if _off(back[index]) else "stays on: %s" % _why(back[index])
-            error = "%s. %s" % (error or "%s: the layout of another GPU is refused" % item.gpu.label, words)
+            error = "%s. %s" % (error or "%s: the layout of another GPU is rejected" % item.gpu.label, words)
         outcomes.append(_after(first, back.get(index))._replace(error=error))
     return tuple(outcomes)
 
 
 def _joined(first: t.Optional[Outcome], second: t.Optional[Outcome], back: t.Mapping[int, Outcome]) -> Outcome:
-    """One outcome of both stages."""
-    if second is None:  # it ended with its mode; and every plan has at least one of the two
+    """The combined outcome of both stages."""
+    if second is None:  # only the mode was changed; every plan has at least one of the two
         return t.cast(Outcome, first)
     if first is None:
         return second

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Recognise a GPU that already has its target, so that a run with nothing to do neither loads nor runs the planner."""
+"""Detect a GPU that already matches its target, so that a run without changes does not load the planner."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def unchanged(gpu: Gpu, target: Target) -> t.Optional[Plan]:
     """The plan that keeps everything, equal to what ``plan`` returns; None if anything differs from the target."""
     if bool(gpu.mode_current) != target.enabled or gpu.mode_current != gpu.mode_pending:
         return None
-    missing = sorted(target.instances, key=lambda wanted: wanted.start is None)  # pinned before free
+    missing = sorted(target.instances, key=lambda wanted: wanted.start is None)  # pinned before unpinned
     kept: t.List[Kept] = []
     for instance in sorted(gpu.instances, key=lambda gi: gi.placement):
         match = next((wanted for wanted in missing if _matches(instance, wanted)), None)

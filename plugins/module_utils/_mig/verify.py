@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Whether a GPU has become what was planned."""
+"""Verify that a GPU matches its plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .operations import Plan
 
 
 def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
-    """In words, how the GPU differs from what the plan leads to; None if it does not."""
+    """A description of how the GPU differs from its planned state; None if it does not."""
     if plan.target is not None and plan.target.enabled != bool(gpu.mode_current):
         return "MIG mode is %s" % ("on" if gpu.mode_current else "off")
     if gpu.mode_current != gpu.mode_pending:
@@ -27,7 +27,7 @@ def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
     for key in sorted(set(wanted) - set(present)):
         return "%s is missing" % words.place(wanted[key].profile.name, key[1])
     for key in sorted(set(present) - set(wanted)):
-        return "%s is there" % words.gpu_instance(gpu, present[key])
+        return "%s is unexpected" % words.gpu_instance(gpu, present[key])
     for key, gi in present.items():
         one = wanted[key]
         if sorted((ci.slices, ci.reduced) for ci in gi.compute_instances) != sorted(

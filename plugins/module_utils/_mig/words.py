@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Instances and processes as messages name them."""
+"""Descriptions of instances, processes and operations for messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .keys import listed
 from .model import ComputeInstance, Gpu, GpuInstance, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
 
-# What keeps a GPU from changing its mode without being listed as a process.
+# Clients that can block a mode change without being listed as processes.
 USUAL_HOLDERS = (
     "nvidia-persistenced, DCGM, a monitoring agent, a device plugin or a display server may hold the GPU "
     "without being listed"
@@ -45,18 +45,18 @@ def gpu_instance(gpu: Gpu, instance: GpuInstance) -> str:
 
 
 def compute_instance(ci: ComputeInstance, profile: str) -> str:
-    """``1c``; where that may be taken for the whole GPU instance, ``1c.1g.20gb``."""
+    """``1c``; if that is ambiguous with the whole GPU instance, ``1c.1g.20gb``."""
     return "%dc.%s" % (ci.slices, profile) if ci.reduced else "%dc" % ci.slices
 
 
 def processes(found: t.Iterable[Process]) -> str:
-    """Each process once, even if it is listed for several instances; of many, the first ones."""
+    """The processes without duplicates, which are listed for several instances; of many, only the first ones."""
     known = sorted({(process.pid, process.name or "unknown") for process in found})
     return listed(["PID %d (%s)" % user for user in known], ", ", 16)
 
 
 def doing(operation: Operation) -> str:
-    """What was going on when something failed: ``creating 3g.40gb at 4:4``."""
+    """The operation in progress: ``creating 3g.40gb at 4:4``."""
     if operation.kind == SET_MODE:
         return "switching MIG mode %s" % ("on" if operation.enabled else "off")
     if operation.kind == RESET:
@@ -77,7 +77,7 @@ def doing(operation: Operation) -> str:
 
 
 def shape(gpu: Gpu) -> t.Counter[t.Tuple[int, Placement, t.Tuple[t.Any, ...]]]:
-    """The instances without their ids, for comparing two moments: profile, placement, and what is inside."""
+    """The instances without their ids, for comparison: profile, placement and compute instances."""
     return Counter(
         (
             gi.profile_id,

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module nvidia_mig_boot: the files with which a node restores its MIG layout at boot, without Ansible."""
+"""The module nvidia_mig_boot: installs the files that restore the MIG layout of a node at boot, without Ansible."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     },
     "required_if": [("state", "present", ("layout",))],
 }
-# Of the options, what the command reads at boot; the others are systemd's.
+# The options that the command reads at boot; the others are for systemd.
 _SETTINGS = tuple(name for name in ARGUMENTS["argument_spec"] if name not in ("state", "after", "before"))
 
 _HEADER = """\
@@ -55,7 +55,7 @@ _HEADER = """\
 _COMMAND_TEXT = """\
 #!%(python)s -I
 %(header)s
-# Brings the GPUs of this node to the layout in %(settings)s. Runs at boot, and by hand as root.
+# Restores the MIG layout in %(settings)s. Runs at boot, or manually as root.
 
 import sys
 
@@ -68,7 +68,7 @@ sys.exit(main())
 _UNIT_TEXT = """\
 %(header)s
 # MIG instances do not survive a reboot, and on Hopper and later GPUs MIG mode does not either.
-# Ordering only: no unit here is started, stopped or needed, and none is held back if this one fails.
+# Ordering only: other units are neither started, stopped nor required, and start even if this one fails.
 
 [Unit]
 Description=Restore the MIG layout of the GPUs
@@ -79,7 +79,7 @@ Before=%(before)s
 Type=oneshot
 RemainAfterExit=yes
 ExecStart=%(command)s
-# The command ends by itself after %(time_limit)d s; this is for the case that it cannot.
+# The command exits by itself after %(time_limit)d s; this applies if it cannot.
 TimeoutStartSec=%(timeout)d
 ProtectSystem=full
 ProtectHome=yes
@@ -91,7 +91,7 @@ WantedBy=multi-user.target
 
 
 class File(t.NamedTuple):
-    """A file of root's."""
+    """A file owned by root."""
 
     content: bytes
     mode: int
@@ -99,20 +99,21 @@ class File(t.NamedTuple):
 
 def run(module: AnsibleModule) -> None:
     params = module.params
-    os.umask(0o022)  # everybody may read the files
+    os.umask(0o022)  # all users may read the files
     try:
         files = {} if params["state"] == "absent" else desired(params, sys.executable)
     except (ValueError, LayoutError) as error:
-        module.fail_json(msg="The settings for the boot are refused: %s" % error, changed=False)
+        module.fail_json(msg="The settings of the boot restore are invalid: %s" % error, changed=False)
     try:
         changes, diff = apply(files, "/", module.check_mode)
     except OSError as error:
-        module.fail_json(msg="The files for the boot cannot be installed: %s. Run as root (become: true)" % error, changed=False)
+        text = "The files of the boot restore cannot be installed: %s. Run as root (become: true)"
+        module.fail_json(msg=text % error, changed=False)
     module.exit_json(changed=bool(changes), files=changes, python=sys.executable, diff=diff)
 
 
 def desired(params: t.Mapping[str, t.Any], python: str) -> t.Dict[str, File]:
-    """The files by their paths. Raises ValueError or LayoutError for what the command would refuse at boot."""
+    """The files by path. Raises ValueError or LayoutError for settings that the command would reject at boot."""
     data = {"version": settings.VERSION, **{name: params[name] for name in _SETTINGS}}
     text = json.dumps(data, indent=4, sort_keys=True) + "\n"
     settings.parse(json.loads(text))
@@ -131,7 +132,7 @@ def unit_text(params: t.Mapping[str, t.Any]) -> str:
     return _UNIT_TEXT % {
         "header": _HEADER,
         "after": " ".join(params["after"]),
-        # systemd orders units by name; a pattern names none.
+        # systemd orders units by name and does not expand patterns.
         "before": " ".join(dict.fromkeys(unit for unit in params["before"] if not set("*?[") & set(unit))),
         "command": COMMAND,
         "time_limit": params["time_limit"],
@@ -140,7 +141,7 @@ def unit_text(params: t.Mapping[str, t.Any]) -> str:
 
 
 def apply(files: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t.List[str], t.List[t.Dict[str, str]]]:
-    """Install these files and the engine, or with none remove all; returns the paths that change, and their diffs."""
+    """Install these files and the engine, or without files remove all; returns the changed paths and their diffs."""
     changes, diff = [], []
     for path in (settings.DEFAULT_PATH, COMMAND, UNIT):
         file, found = files.get(path), _read(_below(root, path))
@@ -176,7 +177,7 @@ def _below(root: str, path: str) -> str:
 
 
 def _read(path: str) -> t.Optional[File]:
-    """The file there, None where there is none. Anything but a plain file of this user has no valid mode."""
+    """The file at the path, None if it is missing. Anything but a regular file of this user has no valid mode."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Reads a configuration file on the node. The engine checks its content."""
+"""Read a configuration file on the node. The engine validates its content."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import typing as t
 
 from .._mig.errors import LayoutError
 
-# Far more than any real file has, and little enough to be read in seconds.
+# Far more than any real file needs, and few enough to be read in seconds.
 _MOST_BYTES = 1024 * 1024
-_MOST_VALUES = 50000  # a value that an alias repeats counts each time
+_MOST_VALUES = 50000  # values repeated by an alias count each time
 _LONGEST_INTEGER = 100
 _LONGEST_REASON = 200
 
 _FROM_CONTROLLER = "\"{{ (lookup('ansible.builtin.file', PATH) | from_yaml)['mig-configs'][NAME] }}\""
 
-# What PyYAML raises beside YAMLError, for example for !!int abc and for the date 2026-02-30.
+# Exceptions of PyYAML other than YAMLError, for example for !!int abc and for the date 2026-02-30.
 _INVALID = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class _Refused(Exception):
-    """Why the file is refused, and the remedy: the rest of a sentence that begins with its name."""
+    """Why the file is invalid, and the remedy, as the rest of a sentence that begins with its name."""
 
 
 def read(path: str) -> t.Any:
@@ -45,7 +45,7 @@ def read(path: str) -> t.Any:
 
 def _text(path: str) -> str:
     try:
-        # Without O_NONBLOCK, opening a FIFO waits for a writer.
+        # Without O_NONBLOCK, opening a FIFO would block.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as handle:
             if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
                 raise _Refused("is not a regular file: give the path of a file")
@@ -61,7 +61,7 @@ def _text(path: str) -> str:
 
 
 def _unique(pairs: t.Iterable[t.Tuple[str, t.Any]]) -> t.Dict[str, t.Any]:
-    """The standard library would keep the last of equal keys."""
+    """The mapping, without duplicate keys, of which the standard library would keep the last."""
     found: t.Dict[str, t.Any] = {}
     for key, value in pairs:
         if key in found:
@@ -95,12 +95,12 @@ def _yaml(text: str, not_json: Exception) -> t.Any:
         ) from None
 
     class Loader(yaml.SafeLoader):
-        """Refuses equal keys, aliases that expand to too many values, and values that PyYAML fails to construct."""
+        """Rejects duplicate keys, aliases that expand to too many values, and values that PyYAML fails to construct."""
 
         def __init__(self, stream: str) -> None:
             super().__init__(stream)
             self.values = 0
-            self.sizes: t.Dict[int, int] = {}  # by id() of a complete node: how many values it has
+            self.sizes: t.Dict[int, int] = {}  # number of values of a complete node, by its id()
 
         def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
             event = self.peek_event()  # type: ignore[no-untyped-call]
@@ -135,7 +135,7 @@ def _yaml(text: str, not_json: Exception) -> t.Any:
             )
 
     def _check_keys(node: t.Any) -> None:
-        """PyYAML would keep the last of equal keys. A merged key may be overridden: it is not in the mapping yet."""
+        """Reject duplicate keys, of which PyYAML would keep the last. Overriding merged keys is allowed."""
         seen: t.Set[str] = set()
         for key, _value in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
@@ -157,7 +157,7 @@ def _yaml(text: str, not_json: Exception) -> t.Any:
 
 
 def _problem(error: t.Any) -> str:
-    """What PyYAML found, and where."""
+    """PyYAML's error and its position."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
         return _cut(str(error))
@@ -169,6 +169,6 @@ def _place(mark: t.Any) -> str:
 
 
 def _cut(text: str) -> str:
-    """Text on one line, short enough for a message."""
+    """Text on one line, cut for a message."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."

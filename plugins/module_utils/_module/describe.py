@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The engine's types as plain data, in the one shape that results and facts share."""
+"""Convert the engine's types to plain data, in the format that results and facts share."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def identity(gpu: Gpu) -> Data:
 
 
 def instances(gpu: Gpu) -> t.List[Data]:
-    """The GPU instances that are on the GPU, in order of placement."""
+    """The existing GPU instances, in order of placement."""
     return [_existing(gpu, instance) for instance in sorted(gpu.instances, key=lambda item: item.placement)]
 
 
 def gpu_instance(name: str, placement: Placement, gi_id: t.Optional[int], compute_instances: t.List[Data]) -> Data:
-    """Without id, one that does not exist yet."""
+    """A GPU instance; without id, it does not exist yet."""
     return {
         "id": gi_id,
         "profile": name,
@@ -40,12 +40,12 @@ def gpu_instance(name: str, placement: Placement, gi_id: t.Optional[int], comput
 
 
 def compute_instance(name: str, slices: int, ci_id: t.Optional[int] = None, uuid: t.Optional[str] = None) -> Data:
-    """Without id and UUID, one that does not exist yet."""
+    """A compute instance; without id and UUID, it does not exist yet."""
     return {"id": ci_id, "profile": name, "slices": slices, "uuid": uuid}
 
 
 def mig_devices(gpu_instances: t.Iterable[Data]) -> t.List[Data]:
-    """The compute instances of GPU instances, as the flat list of MIG devices that they are to a workload."""
+    """The compute instances of GPU instances, as a flat list of MIG devices."""
     return [
         {"uuid": ci["uuid"], "gi_id": instance["id"], "ci_id": ci["id"], "profile": ci["profile"]}
         for instance in gpu_instances
@@ -54,7 +54,7 @@ def mig_devices(gpu_instances: t.Iterable[Data]) -> t.List[Data]:
 
 
 def operation(gpu: Gpu, done: Operation) -> Data:
-    """One write, planned or made. Ids are left out: a plan does not know those of new instances."""
+    """One write, planned or made. Without ids, because a plan does not know those of new instances."""
     name = None
     if done.profile is not None:
         name = done.profile.name

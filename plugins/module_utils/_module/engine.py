@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The engine that the modules themselves run with, as plain files on a node.
+"""Install the engine of the modules as plain files on a node.
 
-Ansible has packed it into the module. What is unpacked is therefore what was tested with the
-module, and costs no task of its own for each file.
+The files are taken from the module's own payload. They are therefore the tested versions, and no
+separate tasks are needed to copy them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .._boot import restore
 
 PACKAGE = "gpufleet_mig"
 PARTS = ("_mig", "_backend", "_boot")
-_ROOT = restore.__name__.rsplit(".", 2)[0]  # the package that holds the parts, whatever it is called here
+_ROOT = restore.__name__.rsplit(".", 2)[0]  # the parent package, whose name depends on the environment
 
 Files = t.Dict[str, bytes]
 
 
 def sources() -> Files:
-    """The engine's files by their paths below the package, loaded or not: some are imported only where they are used."""
+    """The engine's files by path below the package, including modules that are not loaded yet."""
     files = {}
     for part in PARTS:
         package = "%s.%s" % (_ROOT, part)
@@ -45,7 +45,7 @@ def sources() -> Files:
 
 
 def read(path: str) -> Files:
-    """What lies below the path, without what Python has compiled of it."""
+    """The files below the path, without Python's bytecode."""
     files = {}
     for directory, names, leaves in os.walk(path):
         names[:] = [name for name in names if name != "__pycache__"]
@@ -57,10 +57,10 @@ def read(path: str) -> Files:
 
 
 def replace(path: str, files: Files) -> None:
-    """Put the files in the place of all that is there. What an interrupted run leaves does no harm to the next."""
+    """Replace everything at the path with the files. Leftovers of an interrupted run are harmless."""
     parent = os.path.dirname(path)
     os.makedirs(parent, mode=0o755, exist_ok=True)
-    # In the same directory, so that moving it is one step, and no reader ever sees half of an engine.
+    # In the same directory, so that the rename is atomic, and readers never see a partial engine.
     fresh = tempfile.mkdtemp(prefix=".%s-" % PACKAGE, dir=parent)
     try:
         for name, content in files.items():
@@ -83,7 +83,7 @@ def _write(path: str, content: bytes) -> None:
 
 
 def names(here: Files, there: Files) -> str:
-    """The files that differ, one a line."""
+    """The files that differ, one per line."""
     return "".join(
         "%s (%d bytes)\n" % (name, len(content)) for name, content in sorted(here.items()) if there.get(name) != content
     )

@@ -4,9 +4,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The facts of a node: from the driver where it works, and from what lies around it where it does not.
+"""Gather the facts of a node, from the driver if it works, otherwise from kernel, PCI bus and packages.
 
-What cannot be read is None, never empty, zero or False.
+Values that cannot be read are None, never empty, zero or False.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def run(module: AnsibleModule) -> None:
 
 
 def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
-    """Everything that can be known."""
-    source, versions, gpus, problem = _ask(open_backend)
+    """All available facts."""
+    source, versions, gpus, problem = _query(open_backend)
     kernel = node.kernel_module()
     version = versions.driver
     if version is None and kernel.loaded is not None:
@@ -66,7 +66,7 @@ def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
     }
 
 
-def _ask(
+def _query(
     open_backend: t.Callable[[], Backend],
 ) -> t.Tuple[t.Optional[str], Versions, t.Optional[t.List[Data]], t.Optional[str]]:
     """The backend's name, its versions and its GPUs, or why it cannot be queried."""
@@ -79,17 +79,17 @@ def _ask(
 
 
 def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]]) -> t.Optional[t.List[Data]]:
-    """The driver's GPUs, then those that only the PCI bus shows; None where neither can be read.
+    """The driver's GPUs, then those that are only on the PCI bus; None if neither can be read.
 
-    Of a lost GPU the driver reports nothing but its index. It lists GPUs in order of bus id,
-    so that those which remain on both sides are the same ones if their numbers are equal.
+    For a lost GPU the driver reports only its index. It lists GPUs in order of bus id, so the
+    unmatched GPUs on both sides are the same ones if their numbers are equal.
     """
     if listed is None or bus is None:
         return listed if bus is None else [_on_the_bus(gpu) for gpu in bus]
     claimed = {gpu["pci_bus_id"] for gpu in listed}
     others = [gpu for gpu in bus if gpu.pci_bus_id not in claimed]
     silent = [gpu for gpu in listed if gpu["pci_bus_id"] is None]
-    # A GPU that was given to a virtual machine is not the kernel module's.
+    # A GPU that is passed through to a virtual machine does not belong to the kernel module.
     candidates = ([gpu for gpu in others if gpu.name is not None] or others) if silent else []
     if len(candidates) == len(silent):
         for gpu, found in zip(silent, candidates):
@@ -101,7 +101,7 @@ def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]
 
 
 def _read(backend: Backend, index: int) -> Data:
-    """One GPU; of one that cannot be read, as by a user who is not root, what is known without its instances."""
+    """One GPU. If it cannot be read, for example without root privileges, what is known without its instances."""
     try:
         gpu = backend.read(index)
         return _known(gpu, describe.instances(gpu))
@@ -147,7 +147,7 @@ def _identity_on_the_bus(gpu: PciGpu) -> Data:
 
 
 def _gpu(**known: t.Any) -> Data:
-    """Every GPU has every key, so that queries need no tests for missing ones."""
+    """A GPU with all keys, so that queries need no checks for missing ones."""
     unknown: Data = dict.fromkeys(
         (
             "index",

@@ -4,9 +4,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module nvidia_mig: from its options to its result.
+"""The module nvidia_mig.
 
-Everything is read and planned before the first write; check mode ends there.
+Everything is read and planned before the first write; check mode stops there.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a node shows of its GPUs and its driver without the driver: kernel files, PCI bus, packages, units.
+"""GPUs and driver of a node without using the driver: kernel files, PCI bus, packages, units.
 
-Everything here works on a node where no NVIDIA library can be loaded, and reads only. None
-stands for what could not be read; empty and False say that it was read and is not there.
+Read-only, and works on a node where no NVIDIA library can be loaded. None means that a value
+could not be read; empty and False mean that it was read and is absent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import re
 import typing as t
 
-# Runs a command and returns its exit status and standard output, or None where there is no such command.
+# Runs a command and returns its exit status and standard output, or None if the command is missing.
 Run = t.Callable[[t.List[str]], t.Optional[t.Tuple[int, str]]]
 
 _VERSION = re.compile(r"(?<![\d.])(\d{3}\.\d{2,3}(?:\.\d{2,3})?)(?![\d.])")
@@ -24,14 +24,14 @@ _NVIDIA = "0x10de"
 _GPU_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 _SWITCH_CLASSES = ("0x0680",)  # other bridge: an NVSwitch
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-# Debian's packages name the module after the driver series that an alternative selects.
+# In Debian's packages the module name contains the driver series, which an alternative selects.
 _MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
 _KERNEL_PACKAGE = re.compile(r"kmod|kmp|dkms|kernel-source|kernel-open")
 _LIBRARY_PACKAGE = re.compile(r"^(libnvidia-(ml|compute)|nvidia-(driver|utils|smi|headless|open|compute))")
 
 
 class PciGpu(t.NamedTuple):
-    """An NVIDIA GPU as the PCI bus and, where it is loaded, the kernel module's files show it."""
+    """An NVIDIA GPU, from the PCI bus and, if it is loaded, the kernel module's files."""
 
     pci_bus_id: str  # as NVML prints it
     pci_device_id: t.Optional[int]  # 0x<device><vendor>
@@ -40,7 +40,7 @@ class PciGpu(t.NamedTuple):
 
 
 class PciSwitch(t.NamedTuple):
-    """An NVSwitch as the PCI bus shows it. Those of fifth-generation NVLink are not on the PCI bus."""
+    """An NVSwitch on the PCI bus. Fifth-generation NVLink switches are not on the PCI bus."""
 
     pci_bus_id: str  # as NVML prints it
     pci_device_id: t.Optional[int]  # 0x<device><vendor>
@@ -60,23 +60,23 @@ class FabricManager(t.NamedTuple):
 
 class Package(t.NamedTuple):
     name: str
-    version: str  # the driver's version inside the package's: "550.163.01" of "550.163.01-2"
+    version: str  # the driver version within the package version: "550.163.01" of "550.163.01-2"
 
     @property
     def is_kernel_module(self) -> bool:
-        # The "common" packages hold firmware and configuration of the module, not the module.
+        # The "common" packages contain firmware and configuration of the module, not the module.
         return _KERNEL_PACKAGE.search(self.name) is not None and "common" not in self.name
 
 
 class Node:
-    """Reads one node. ``root`` is where its file system starts."""
+    """Reads one node. ``root`` is the root of its file system."""
 
     def __init__(self, run: Run, root: str = "/") -> None:
         self._run = run
         self._root = root
 
     def gpus(self) -> t.Optional[t.Tuple[PciGpu, ...]]:
-        """NVIDIA GPUs on the PCI bus, in order of bus id, whether or not a driver has them."""
+        """NVIDIA GPUs on the PCI bus, in order of bus id, with or without a driver."""
         devices = self._on_the_bus(_GPU_CLASSES)
         if devices is None:
             return None
@@ -121,9 +121,9 @@ class Node:
         return KernelModule(flavour, loaded, installed)
 
     def packages(self) -> t.Optional[t.Tuple[Package, ...]]:
-        """Installed packages of the driver: those of the kernel module first, then its libraries."""
+        """Installed packages of the driver: the kernel module first, then its libraries."""
         listed = self._dpkg()
-        if not listed:  # a node of one package manager may have the other's command
+        if not listed:  # a node may have the commands of both package managers
             rpm = self._rpm()
             listed = listed if rpm is None else rpm
         if listed is None:
@@ -135,7 +135,7 @@ class Node:
     def secure_boot(self) -> t.Optional[str]:
         """``enabled``, ``disabled`` or ``unsupported`` (no UEFI)."""
         firmware = self._list("sys/firmware")
-        if not firmware:  # container runtimes hide it behind an empty directory
+        if not firmware:  # container runtimes mask it with an empty directory
             return None
         if "efi" not in firmware:
             return "unsupported"
@@ -175,7 +175,7 @@ class Node:
         return found
 
     def _modinfo(self) -> t.Tuple[bool, t.Optional[str], t.Optional[str]]:
-        """Whether there is an answer, and version and licence of the module that would be loaded."""
+        """Whether modinfo works, and version and licence of the module that would be loaded."""
         for name in _MODULE_NAMES:
             answer = self._run(["modinfo", name])
             if answer is None:
@@ -189,7 +189,7 @@ class Node:
         answer = self._run(
             ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Package} ${Version}\\n", "*nvidia*"]
         )
-        if answer is None or answer[0] not in (0, 1):  # 1 says that the pattern matches nothing
+        if answer is None or answer[0] not in (0, 1):  # 1 means that the pattern matches nothing
             return None
         rows = [line.split() for line in answer[1].splitlines()]
         return _packages((row[1], row[2]) for row in rows if len(row) == 3 and row[0][1:2] == "i")
@@ -233,7 +233,7 @@ def _version_in(text: str) -> t.Optional[str]:
 
 
 def _fields(text: str) -> t.Dict[str, str]:
-    """``Key: value`` lines; of a key that comes again, the first."""
+    """``Key: value`` lines; for duplicate keys, the first."""
     found: t.Dict[str, str] = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")

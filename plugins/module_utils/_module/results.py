@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the module returns: of a plan in check mode, of an outcome otherwise, in one shape."""
+"""Return values of the module, in the same format for plans (check mode) and outcomes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Data = t.Dict[str, t.Any]
 
 
 class Result(t.NamedTuple):
-    """One GPU's part of what the module returns."""
+    """The return values for one GPU."""
 
     gpu: Data
     operations: t.List[Data]
     before: Row
     after: Row
-    notice: t.Optional[str] = None  # why the GPU is not as wanted, where that is no failure
+    notice: t.Optional[str] = None  # why the GPU does not match the layout, if that is not a failure
     error: t.Optional[str] = None
 
 
 def of_plan(plan: Plan) -> Result:
-    """What carrying out the plan gives. Clients of a GPU that the driver does not list show only then."""
+    """The expected result of the plan. Clients that the driver does not list are only detected when it is applied."""
     gpu, blocked = plan.gpu, plan.blocked
     operations = [describe.operation(gpu, operation) for operation in plan.operations]
     created = [
@@ -77,7 +77,7 @@ def _notice(gpu: Gpu, blocked: Blocked) -> str:
 
 
 def of_outcome(outcome: Outcome) -> Result:
-    """What became of the GPU, whatever was planned."""
+    """The actual result for the GPU."""
     before, after = describe.instances(outcome.before), describe.instances(outcome.after)
     had, has = set(map(_key, before)), set(map(_key, after))
     return Result(
@@ -85,7 +85,7 @@ def of_outcome(outcome: Outcome) -> Result:
             outcome.plan,
             outcome.before,
             outcome.after,
-            # What could not be restored, or not even be read, is not what it was.
+            # Failed to restore, or to read: the GPU counts as changed.
             outcome.changed or outcome.restored is False,
             kept=[item for item in after if _key(item) in had],
             created=[item for item in after if _key(item) not in had],

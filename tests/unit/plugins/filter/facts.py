@@ -68,11 +68,11 @@ NOT_ROOT = unknown(1, "nvmlDeviceGetGpuInstances: NO_PERMISSION. Run as root", c
 OFF = unknown(1, "nvmlDeviceGetGpuInstances: NO_PERMISSION. Run as root", capable=True, current=False, pending=False)
 # With what the refusals say of them.
 UNKNOWN = (
-    (LOST, "GPU 1 .GPU-0001.*, 00000000:48:00.0, NVIDIA A100 80GB PCIe.* is not known: .*GPU_IS_LOST.*Reboot the node"),
-    (NOT_ROOT, "GPU 1 .GPU-0001.* is not known: .*NO_PERMISSION.*Run as root"),
-    (OFF, "GPU 1 .GPU-0001.* is not known: .*NO_PERMISSION.*Run as root"),
-    (unknown(1, None, capable=True, current=True), "GPU 1 .GPU-0001.* is not known: the facts have no instances"),
-    (unknown(1, None, capable=True), "GPU 1 .GPU-0001.* is not known: the facts have no MIG mode"),
-    (unknown(1, None), "GPU 1 .GPU-0001.* is not known: the facts do not say whether it has MIG"),
-    (unknown(None, None), "GPU 00000000:47:00.0 .NVIDIA A100 80GB PCIe. has no index: .* leave it out"),
+    (LOST, "GPU 1 .GPU-0001.*, 00000000:48:00.0, NVIDIA A100 80GB PCIe.* is unknown: .*GPU_IS_LOST.*Reboot the node"),
+    (NOT_ROOT, "GPU 1 .GPU-0001.* is unknown: .*NO_PERMISSION.*Run as root"),
+    (OFF, "GPU 1 .GPU-0001.* is unknown: .*NO_PERMISSION.*Run as root"),
+    (unknown(1, None, capable=True, current=True), "GPU 1 .GPU-0001.* is unknown: the facts have no instances"),
+    (unknown(1, None, capable=True), "GPU 1 .GPU-0001.* is unknown: the facts have no MIG mode"),
+    (unknown(1, None), "GPU 1 .GPU-0001.* is unknown: the facts do not say whether it has MIG"),
+    (unknown(None, None), "GPU 00000000:47:00.0 .NVIDIA A100 80GB PCIe. has no index: .* exclude it"),
 )

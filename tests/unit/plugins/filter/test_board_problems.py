@@ -54,4 +54,4 @@ def test_a_lost_gpu_counts_as_what_the_bus_shows_of_it() -> None:
 def test_a_name_that_is_no_board() -> None:
     found = board_problems([gpu(0), gpu(1)], ["A1000", "A1000"])
     assert len(found) == 1
-    assert "no board is called 'A1000'" in found[0]
+    assert "unknown board 'A1000'" in found[0]

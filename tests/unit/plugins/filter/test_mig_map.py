@@ -62,7 +62,7 @@ def test_a_gpu_that_could_not_be_read_is_drawn_as_unknown(fact: t.Any, line: str
 def test_a_board_that_is_not_known_can_be_named() -> None:
     odd = gpu(0, held(2, "3g.40gb", 0, 4), pci_device_id="0x12345678")
     assert "|3g.40gb" in mig_map([odd], board="A100-80GB")
-    with pytest.raises(AnsibleFilterError, match="name the nearest one with board"):
+    with pytest.raises(AnsibleFilterError, match="set board to the closest match"):
         mig_map([odd])
 
 
@@ -85,8 +85,8 @@ def test_a_set_of_instances_on_a_board(held_: t.Any, line: str) -> None:
 @pytest.mark.parametrize(
     "value, board, message",
     [
-        ({"3g.40gb": 1}, None, "name the board of mig_devices"),
-        ([], None, "name the board of mig_devices"),
+        ({"3g.40gb": 1}, None, "for mig_devices, set board"),
+        ([], None, "for mig_devices, set board"),
         ({"3g.40gb": 3}, "A100-80GB", "does not fit"),
         ("3g.40gb", "A100-80GB", "write a mapping of profiles to counts"),
         ([gpu(0), 7], "A100-80GB", "item 1 of mig_devices"),

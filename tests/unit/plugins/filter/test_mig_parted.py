@@ -73,7 +73,7 @@ def test_a_layout_for_any_node() -> None:
 @pytest.mark.parametrize(
     "value, options, message",
     [
-        (LAYOUT, {}, "entry 2 .*cannot name GPUs by product name: give the GPUs of the node"),
+        (LAYOUT, {}, "entry 2 .*cannot name GPUs by product name: pass the GPUs of the node"),
         (LAYOUT, {"gpus": ["A100-40GB"]}, "entry 3 .*index 2 matches no GPU"),
         (LAYOUT[:1], {"gpus": ["A100-40GB"]}, "entry 1 .*has no profile 3g.40gb"),
         ([], {}, "the layout is empty"),

@@ -85,13 +85,13 @@ def test_a_gpu_with_mig_off_is_turned_on() -> None:
     [
         ([], {"3g.40gb": 3}, "A100-80GB", "^A100-80GB: 3g.40gb: 3 does not fit"),
         ([], {"1g.5gb": 3}, "A100-80GB", "A100-80GB has no profile 1g.5gb: use one of 1g.10gb"),
-        ([], {"3g.40gb": 1}, None, "name it with board"),
+        ([], {"3g.40gb": 1}, None, "set board, for example"),
         ("A100-80GB", {}, "A100-80GB", "give a list, as in the facts' mig.instances"),
         ([{"profile": "1g.10gb"}], {}, "A100-80GB", "instance 1 needs profile and start"),
         ([7], {}, "A100-80GB", "instance 1 needs profile and start"),
         ([{"profile": "1g.5gb", "start": 0}], {}, "A100-80GB", "instance 1: A100-80GB has no profile 1g.5gb; it has"),
         ([{"profile": "3g.40gb", "start": 1}], {}, "A100-80GB", "its placements are 0:4, 4:4"),
-        ([{"profile": "3g.40gb", "start": 0, "size": 2}], {}, "A100-80GB", "cannot lie at 0:2"),
+        ([{"profile": "3g.40gb", "start": 0, "size": 2}], {}, "A100-80GB", "cannot be placed at 0:2"),
         (
             [{"profile": "3g.40gb", "start": 0}, {"profile": "1g.10gb", "start": 3}],
             {},
@@ -108,11 +108,11 @@ def test_a_gpu_with_mig_off_is_turned_on() -> None:
             gpu(0, pci_device_id="0x12345678"),
             {},
             None,
-            "GPU 0 .NVIDIA A100 80GB PCIe.: no board is called .*with board",
+            "GPU 0 .NVIDIA A100 80GB PCIe.: unknown board .*set board to",
         ),
-        (gpu(0, pci_device_id=None), {}, None, "has no pci_device_id: name its board with board"),
-        (dict(gpu(0), index=None), {}, "A100-80GB", "has no index: the driver does not know it"),
-        (gpu(0, current=None), {}, "A100-80GB", "Tesla T4. has no MIG"),
+        (gpu(0, pci_device_id=None), {}, None, "has no pci_device_id: set board to its board"),
+        (dict(gpu(0), index=None), {}, "A100-80GB", "has no index: the driver does not list it"),
+        (gpu(0, current=None), {}, "A100-80GB", "Tesla T4. does not support MIG"),
     ],
 )
 def test_refusals(current: t.Any, wanted: t.Any, board: t.Optional[str], message: str) -> None:

@@ -60,7 +60,7 @@ def test_a_gpu_that_the_node_does_not_have() -> None:
 
 def test_a_board_that_nobody_knows() -> None:
     [found] = mig_problems([entry("all", _1g_10gb=1)], ["A100-80G"])
-    assert "no board is called 'A100-80G'" in found
+    assert "unknown board 'A100-80G'" in found
 
 
 def test_gpus_named_by_what_a_board_does_not_tell_need_only_fit_somewhere() -> None:
@@ -105,7 +105,7 @@ def test_a_layout_for_every_board_is_accepted_on_a_mixed_node() -> None:
 @pytest.mark.parametrize("board", ["B300", "GB300"])
 def test_boards_that_a_layout_does_not_mention(board: str) -> None:
     [found] = mig_problems(BALANCED, [board])
-    assert "no entry of the layout is about a GPU of this node" in found
+    assert "no entry of the layout selects a GPU of this node" in found
     assert "GPU 0 (%s), 0x" % board in found
 
 
@@ -114,7 +114,7 @@ def test_a_filter_that_names_one_of_the_products() -> None:
     assert mig_problems(pcie, BOARDS) == []
     assert mig_problems(pcie, ["0x20b510de"]) == []
     [found] = mig_problems(pcie, ["0x20B210DE"])
-    assert "no entry of the layout is about a GPU of this node" in found
+    assert "no entry of the layout selects a GPU of this node" in found
     too_many = [dict(entry("all", _1g_10gb=8), device_filter="0x20B510DE")]
     [found] = mig_problems(too_many, ["0x20B510DE"])
     assert "GPU 0 (A100-80GB): 1g.10gb: 8 does not fit" in found
@@ -125,7 +125,7 @@ def test_a_filter_with_a_subsystem_may_mean_any_board_with_the_device_id() -> No
     assert mig_problems(layout, BOARDS) == []
     assert mig_problems(layout, [gpu(0)]) == []
     [found] = mig_problems(layout, ["H100-80GB"])
-    assert "no entry of the layout is about a GPU of this node" in found
+    assert "no entry of the layout selects a GPU of this node" in found
 
 
 @pytest.mark.parametrize("name", ["A100*", "a100-sxm4-80gb", "NVIDIA A100 80GB PCIe", "*80GB*"])
@@ -157,7 +157,7 @@ def test_a_gpu_named_by_uuid_may_be_the_one_that_another_entry_does_not_fit() ->
 
 def test_a_filter_leaves_no_board_to_a_uuid() -> None:
     [found] = mig_problems([dict(entry(UUID, _1g_10gb=7), device_filter="0x233010DE")], BOARDS)
-    assert "no entry of the layout is about a GPU of this node" in found
+    assert "no entry of the layout selects a GPU of this node" in found
 
 
 def test_a_board_of_which_no_placements_are_known_is_left_to_the_module() -> None:
@@ -192,7 +192,7 @@ def test_the_driver_is_late_enough_for_the_board(driver: t.Union[str, int], good
     found = mig_problems([entry("all", _1g_18gb=7)], ["H200-141GB"], driver)
     assert (found == []) == good
     if not good:
-        assert "MIG on H200-141GB needs driver 550.90.07 or later, and %s is asked for" % driver in found[0]
+        assert "MIG on H200-141GB needs driver 550.90.07 or later, but %s is requested" % driver in found[0]
 
 
 @pytest.mark.parametrize("layout", [None, [], {}, "all", 7])

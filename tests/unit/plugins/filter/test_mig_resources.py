@@ -65,7 +65,7 @@ def test_the_single_strategy(gpus: t.List[t.Any], resources: t.Dict[str, int]) -
 @pytest.mark.parametrize(
     "gpus, message",
     [
-        ([gpu(0, *SEVEN), gpu(1, current=False)], "it is on on GPU 0 .* and off on GPU 1 .* strategy mixed"),
+        ([gpu(0, *SEVEN), gpu(1, current=False)], "it is on for GPU 0 .* and off for GPU 1 .* strategy mixed"),
         ([gpu(0, *SEVEN), gpu(1)], "GPU 1 .* has none: make all GPUs alike"),
         ([gpu(0, *SEVEN), gpu(1, held(1, "3g.40gb", 0, 4))], "1g.10gb on GPU 0 .* and 3g.40gb on GPU 1"),
         ([gpu(0, held(1, "3g.40gb", 0, 4, 2, 1))], "2c.3g.40gb on GPU 0 .* and 1c.3g.40gb on GPU 0"),
@@ -79,7 +79,7 @@ def test_what_the_single_strategy_gives_up_on(gpus: t.List[t.Any], message: str)
 
 @pytest.mark.parametrize("slices", [(1, 1, 1), (2, 1), (1,)])
 def test_under_mixed_the_device_plugin_exits_where_compute_instances_are_split(slices: t.Tuple[int, ...]) -> None:
-    message = "device plugin exits .* the node offers nothing: there is %dc.3g.40gb on GPU 1 .GPU-0001" % slices[0]
+    message = "device plugin exits .* the node offers no resources: %dc.3g.40gb on GPU 1 .GPU-0001" % slices[0]
     with pytest.raises(AnsibleFilterError, match=message):
         mig_resources([gpu(0, *SEVEN), gpu(1, held(1, "3g.40gb", 0, 4, *slices))], "mixed")
     parts = ["%dc.3g.40gb" % count for count in slices]
@@ -149,13 +149,13 @@ def test_filters_and_names_mean_the_product_of_a_board() -> None:
 @pytest.mark.parametrize(
     "value, strategy, options, message",
     [
-        (MIXED, "many", {}, "no MIG strategy 'many': use one of none, single, mixed"),
-        (layout(), "mixed", {}, "give them with gpus"),
-        ("x", "mixed", {}, "give them with gpus"),
+        (MIXED, "many", {}, "unknown MIG strategy 'many': use one of none, single, mixed"),
+        (layout(), "mixed", {}, "pass them in gpus"),
+        ("x", "mixed", {}, "pass them in gpus"),
         (layout(), "mixed", {"gpus": []}, "give ansible_facts.nvidia.gpus, or a list of board names"),
         (layout(), "mixed", {"gpus": "A100-80GB"}, "give ansible_facts.nvidia.gpus, or a list of board names"),
         (layout(), "mixed", {"gpus": [7]}, "item 1 of gpus is neither"),
-        (layout(), "mixed", {"gpus": ["A1000"]}, "the boards known are"),
+        (layout(), "mixed", {"gpus": ["A1000"]}, "unknown board .A1000.: use one of A"),
         (layout(**{"3g.40gb": 3}), "mixed", {"gpus": ["A100-80GB"]}, "GPU 0 .*does not fit"),
         (layout(**{"3g.41gb": 0, "1g.5gb": 1}), "mixed", {"gpus": MIXED}, "entry 1 .*, GPU 0 .*has no profile 1g.5gb"),
         (layout(**{"3g.40gb": -1}), "mixed", {"gpus": MIXED}, "entry 1 .*between 0 and 64"),

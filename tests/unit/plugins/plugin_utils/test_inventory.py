@@ -40,7 +40,7 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
         "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi, got: dcgm",
         "missing required arguments: names found in gpu_node_hosts_entries",
         "nvidia_mig_access_group cannot be read: 'team' is undefined",
-        "nvidia_mig_layuot is no variable of this collection: did you mean nvidia_mig_layout?",
+        "nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?",
         "nvidia_mig_lock_path is 'lock': give an absolute path",
         "1g.10gb: 8 does not fit",
     ):

@@ -49,8 +49,8 @@ def test_what_fits_and_what_does_not(held: t.Any, board: str, feasible: bool) ->
         ({"3g.40gb": -1}, "A100-80GB", "between 0 and 64"),
         ("3g.40gb", "A100-80GB", "write a mapping of profiles to counts"),
         ([{"profil": "3g.40gb"}], "A100-80GB", "did you mean profile"),
-        ({}, "A1000", "the boards known are"),
-        ({}, "Thor-iGPU-GB10B", "the placements of Thor-iGPU-GB10B are not known"),
+        ({}, "A1000", "unknown board .A1000.: use one of A"),
+        ({}, "Thor-iGPU-GB10B", "the placements of Thor-iGPU-GB10B are unknown"),
     ],
 )
 def test_what_cannot_be_answered_is_an_error(held: t.Any, board: str, message: str) -> None:

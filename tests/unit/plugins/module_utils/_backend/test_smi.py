@@ -363,7 +363,7 @@ def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
     assert given_up.waited
     assert given_up.code == codes.TIMEOUT
     assert "no answer after 0.05 seconds" in str(given_up)
-    assert "Xid in dmesg" in str(given_up)
+    assert "dmesg for NVRM and Xid" in str(given_up)
 
 
 def test_what_changes_a_gpu_is_not_cut_short(monkeypatch, tmp_path):

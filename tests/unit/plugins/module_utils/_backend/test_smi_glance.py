@@ -112,7 +112,7 @@ def test_is_forgotten_with_the_first_change(node):
     "line, answer",
     [
         ("-q -x", Result(255, "Unable to determine the device handle for GPU0001:00:00.0: Unknown Error\n", "")),
-        ("-q -x", "no XML"),
+        ("-q -x", "invalid XML"),
         ("-q -x", Node.log(GPU)),  # one is missing
         ("mig -lgi " + BOTH, Result(6, "No GPU instances found: Not Found\n", "")),
         ("mig -lgi " + BOTH, "not a table"),

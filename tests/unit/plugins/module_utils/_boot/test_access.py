@@ -68,7 +68,7 @@ def test_without_that_tool_the_device_stays_missing(root):
     def run(argv):
         raise missing(argv[0])
 
-    with pytest.raises(access.AccessError, match="nvidia-cap1 is missing, and nvidia-modprobe did not make it"):
+    with pytest.raises(access.AccessError, match="nvidia-cap1 is missing, and nvidia-modprobe did not create it"):
         access.grant(GROUP, ["config"], str(root), run)
 
 
@@ -78,18 +78,18 @@ def test_a_link_in_the_device_s_place_is_not_followed(root, tmp_path):
     device = root / access.DEVICES / "nvidia-cap1"
     device.unlink()
     device.symlink_to(target)
-    with pytest.raises(access.AccessError, match="is a link"):
+    with pytest.raises(access.AccessError, match="is a symbolic link"):
         access.grant(GROUP, ["config"], str(root))
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
 def test_a_group_that_is_not_there_is_named(root):
-    with pytest.raises(access.AccessError, match="no group gpufleet-none"):
+    with pytest.raises(access.AccessError, match="The group gpufleet-none does not exist"):
         access.grant("gpufleet-none", ["config"], str(root))
 
 
 def test_a_driver_that_is_not_loaded_is_named(tmp_path):
-    with pytest.raises(access.AccessError, match="The driver is not loaded, or knows no MIG"):
+    with pytest.raises(access.AccessError, match="The driver is not loaded or lacks MIG"):
         access.grant(GROUP, ["config"], str(tmp_path))
 
 

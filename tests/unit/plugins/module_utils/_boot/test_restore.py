@@ -73,19 +73,19 @@ def test_what_is_there_is_left_untouched(boot):
     driver.calls.clear()
     status, said = boot(driver)
     assert (status, driver.writes) == (0, [])
-    assert said.endswith("  as wanted already\n")
+    assert said.endswith("  already matches the layout\n")
 
 
 def test_check_changes_nothing_and_tells_by_its_status(boot, tmp_path):
     driver = FakeBackend(FakeGpu())
     status, said = boot(driver, "--check")
     assert (status, driver.writes) == (1, [])
-    assert "would become GPU 0 " in said
+    assert "would change to GPU 0 " in said
     assert not (tmp_path / "lock").exists()
     boot(driver)
     status, said = boot(driver, "--check")
     assert status == 0
-    assert said.endswith("|  as wanted\n")
+    assert said.endswith("|  matches the layout\n")
 
 
 def test_gpus_that_the_layout_does_not_name_are_left_alone(boot):
@@ -93,7 +93,7 @@ def test_gpus_that_the_layout_does_not_name_are_left_alone(boot):
     status, said = boot(FakeBackend(*gpus), layout=[dict(LAYOUT[0], devices=[1])])
     assert status == 0
     assert [held(gpu) for gpu in gpus] == [[], HELD]
-    assert said.splitlines()[0].endswith("not in the layout, left alone")
+    assert said.splitlines()[0].endswith("not in the layout, unchanged")
 
 
 def test_a_gpu_in_use_keeps_what_it_has_and_the_others_get_theirs(boot):
@@ -125,7 +125,7 @@ def test_a_failure_is_put_back_and_said(boot):
     assert status == 1
     assert held(gpu) == ["2g.10gb"]
     assert "FAILED: " in said
-    assert "It is as it was before" in said
+    assert "Its previous state was restored" in said
 
 
 @pytest.mark.parametrize("reset", [False, True])
@@ -135,7 +135,7 @@ def test_a_gpu_is_reset_only_where_that_was_allowed(boot, reset):
     status, said = boot(driver, reset=reset)
     assert ("reset" in driver.writes) == reset
     assert (status, held(gpu)) == ((0, HELD) if reset else (1, []))
-    assert ("not as wanted yet" in said) != reset
+    assert ("does not match the layout yet" in said) != reset
 
 
 def test_hopper_with_a_client_is_left_alone(boot):
@@ -176,7 +176,7 @@ def test_what_waiting_does_not_mend_is_not_waited_for(boot, code):
 def test_a_driver_without_gpus_is_not_up(boot):
     status, said = boot(FakeBackend())
     assert status == 3
-    assert "the driver knows no GPU" in said
+    assert "the driver lists no GPU" in said
 
 
 # --- the lock, the file, the limit

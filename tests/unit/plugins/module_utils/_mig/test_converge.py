@@ -154,7 +154,7 @@ def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code,
             assert "told to fail" in outcome.error
             assert layout(gpu) == before, outcome.error
             assert not outcome.changed and outcome.retries == ()
-            assert "as it was before" in outcome.error or "Nothing was changed" in outcome.error
+            assert "previous state was restored" in outcome.error or "Nothing was changed" in outcome.error
         assert run(FakeBackend(gpu), wanted).error is None
         assert layout(gpu) == layout(reference.gpus[0])
 
@@ -275,7 +275,8 @@ def test_a_process_that_comes_during_the_run_is_named_and_everything_is_put_back
     outcome = run(driver, target(A100, "7g.40gb"))
     assert outcome.restored is True
     assert [client.pid for client in outcome.clients] == [99]
-    assert "IN_USE" in outcome.error and "PID 99 (train)" in outcome.error and "as it was before" in outcome.error
+    assert "IN_USE" in outcome.error and "PID 99 (train)" in outcome.error
+    assert "previous state was restored" in outcome.error
     a100.processes.clear()
     assert a100.snapshot() == before
 
@@ -287,7 +288,7 @@ def test_a_gpu_changed_by_somebody_else_is_left_alone(a100):
     a100.add("1g.5gb", 2)
     driver = FakeBackend(a100)
     (outcome,) = converge(driver, [first])
-    assert "changed by somebody else" in outcome.error and "Run again" in outcome.error
+    assert "another program changed it after the plan was made" in outcome.error and "Run again" in outcome.error
     assert driver.writes == []
 
 
@@ -301,7 +302,7 @@ def test_read_back_must_match(a100):
 
     driver.before = steal
     outcome = run(driver, target(A100, "3g.20gb"))
-    assert re.search("not what was planned: 3g.20gb at .:4 without compute instance", outcome.error)
+    assert re.search("does not match its plan after the writes: 3g.20gb at .:4 without compute instance", outcome.error)
     assert layout(a100) == []
     assert outcome.restored is True
 

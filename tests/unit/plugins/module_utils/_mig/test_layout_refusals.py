@@ -136,8 +136,12 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (holds("3g.40gb"), 'entry 2 (devices: "all")', "write a mapping of profiles to counts"),
     (holds(7), 'entry 2 (devices: "all")', "write a mapping of profiles to counts"),
     (holds(True), 'entry 2 (devices: "all")', "write a mapping of profiles to counts"),
-    (entry(mig_enabled=False), 'entry 2 (devices: "all")', "take one of the two back"),
-    (entry(mig_enabled=False, mig_devices=[{"profile": "3g.40gb"}]), "entry 2", "take one of the two back"),
+    (entry(mig_enabled=False), 'entry 2 (devices: "all")', "mig_devices lists instances: change one of them"),
+    (
+        entry(mig_enabled=False, mig_devices=[{"profile": "3g.40gb"}]),
+        "entry 2",
+        "mig_devices lists instances: change one of them",
+    ),
     # the mapping form
     (holds({"3g.40gb": "2"}), 'entry 2 (devices: "all")', "write a whole number, without quotes"),
     (holds({"3g.40gb": 2.0}), 'entry 2 (devices: "all")', "write a whole number, without quotes or fraction"),
@@ -175,7 +179,7 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (line(count="1"), "count in item 1 of mig_devices", "write a whole number"),
     (line(count=-1), "count in item 1 of mig_devices", "between 0 and 64"),
     (line(count=None), "count in item 1 of mig_devices", "write a whole number"),
-    (line(start=0, count=2), "item 1 of mig_devices", "write one line for each start"),
+    (line(start=0, count=2), "item 1 of mig_devices", "write one item for each start"),
     (
         holds([{"profile": "3g.40gb", "start": 4}, {"profile": "1g.10gb", "start": 4}]),
         "item 1 of mig_devices and item 2 of mig_devices both start at 4",
@@ -183,7 +187,7 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     ),
     (line(compute_instances="1c.3g.40gb"), "item 1 of mig_devices", "write a list of names"),
     (line(compute_instances=None), "item 1 of mig_devices", "write a list of names"),
-    (line(compute_instances=[]), "item 1 of mig_devices", "leave it out for one over the whole"),
+    (line(compute_instances=[]), "item 1 of mig_devices", "omit it for a single one with all slices"),
     (line(compute_instances=[1, 2]), "item 1 of mig_devices", "write it as a string"),
     (line(compute_instances=["1c"]), "item 1 of mig_devices", "'1c.3g.40gb'"),
     (line(compute_instances=["1c.3g.40gb"] * 4), "item 1 of mig_devices", "name fewer or smaller ones"),
@@ -217,8 +221,11 @@ MISPLACED_ENTRIES: t.List[t.Tuple[t.Any, str]] = [
     (devices(["0000:47:00.0", "GPU-00000000-1111-2222-3333-444444444444"]), "name each GPU once"),
     (devices(2), "set mig_enabled: false for it"),
     (devices("Tesla*"), "set mig_enabled: false for it"),
-    (devices([0, 1, 2]), "GPU 2 (GPU-00000002-1111-2222-3333-444444444444, 00000000:49:00.0, Tesla T4) has no MIG"),
-    (entry(device_filter="0x1EB810DE"), "none of the GPUs it is about has MIG: take the entry out"),
+    (
+        devices([0, 1, 2]),
+        "GPU 2 (GPU-00000002-1111-2222-3333-444444444444, 00000000:49:00.0, Tesla T4) does not support MIG",
+    ),
+    (entry(device_filter="0x1EB810DE"), "none of the selected GPUs supports MIG: remove the entry"),
 ]
 
 # (mig_devices that the GPU shows to be wrong, what the message tells)
@@ -339,7 +346,7 @@ def test_many_gpus_are_compared_in_reasonable_time() -> None:
 
 
 def test_a_node_without_gpus_is_told_so() -> None:
-    with pytest.raises(LayoutError, match="entry 1 .*no GPU that the driver shows; check the driver"):
+    with pytest.raises(LayoutError, match="entry 1 .*the driver lists no GPU on this node; check it"):
         layout.parse([GOOD]).resolve([])
 
 
@@ -347,7 +354,7 @@ def test_a_layout_for_other_boards_only_is_refused_with_the_ids_that_there_are()
     entries = [entry(device_filter="0x233010DE"), entry(device_filter=["0x290110DE"])]
     with pytest.raises(LayoutError) as refused:
         layout.parse(entries).resolve(node())
-    assert "no entry of the layout is about a GPU of this node" in str(refused.value)
+    assert "no entry of the layout selects a GPU of this node" in str(refused.value)
     assert "Tesla T4), 0x1EB810DE" in str(refused.value)
 
 

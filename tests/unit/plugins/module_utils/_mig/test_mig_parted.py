@@ -145,8 +145,8 @@ def test_the_only_configuration_needs_no_name() -> None:
         ("version: v1", None, "write version: v1 and mig-configs at its top"),
         ({}, None, "add version: v1"),
         ({"mig-configs": {"x": []}}, None, "add version: v1"),
-        ({"version": "v2", "mig-configs": {"x": []}}, None, "only version: v1 is known"),
-        ({"version": 1, "mig-configs": {"x": []}}, None, "only version: v1 is known"),
+        ({"version": "v2", "mig-configs": {"x": []}}, None, "only version: v1 is supported"),
+        ({"version": 1, "mig-configs": {"x": []}}, None, "only version: v1 is supported"),
         ({"version": "v1"}, None, "add at least one under mig-configs"),
         ({"version": "v1", "mig-configs": {}}, None, "add at least one under mig-configs"),
         ({"version": "v1", "mig-configs": []}, None, "add at least one under mig-configs"),
@@ -213,7 +213,7 @@ def test_what_a_document_cannot_say_is_refused() -> None:
     one = Held("3g.20gb", 3, (1,))
     with pytest.raises(LayoutError, match="GPU 5: .* would pack them into the fewest: use instances that are full"):
         mig_parted.from_gpus({5: [one, one]})
-    with pytest.raises(LayoutError, match="GPU 5: .* no compute instance: bring the GPU to a layout first"):
+    with pytest.raises(LayoutError, match="GPU 5: .* no compute instance: apply a layout to the GPU first"):
         mig_parted.from_gpus({5: [one._replace(compute_instances=())]})
 
 
@@ -249,7 +249,7 @@ def test_a_layout_for_any_node() -> None:
 
 @pytest.mark.parametrize("devices", ["A100*", "00000000:47:00.0", "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"])
 def test_a_document_for_any_node_names_gpus_by_index_only(devices: str) -> None:
-    with pytest.raises(LayoutError, match="entry 1 .*give the GPUs of the node"):
+    with pytest.raises(LayoutError, match="entry 1 .*pass the GPUs of the node"):
         written([{"devices": devices, "mig_enabled": False}])
 
 

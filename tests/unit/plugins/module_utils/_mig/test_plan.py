@@ -351,7 +351,7 @@ def test_gpu_without_mig():
     state = gpu(A100, mig_capable=False, mode_current=None, mode_pending=None)
     assert not plan(state, Target(False)).changes
     for refused in (lambda: plan(state, want(A100, "1g.10gb")), lambda: deferred_plan(state)):
-        with pytest.raises(LayoutError, match="GPU 0 .* has no MIG"):
+        with pytest.raises(LayoutError, match="GPU 0 .* does not support MIG"):
             refused()
 
 
