@@ -269,8 +269,8 @@ def test_verify_tells_host_gpu_and_remedy(fleet: Fleet) -> None:
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
     assert run.count("whole", "failed") == 0
     assert run.count("reset", "failed") == 1
-    assert "reset is not as it should be:" in run.output
-    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. See what differs with --check --diff" in run.output
+    assert "reset does not match the inventory:" in run.output
+    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences with site.yml --tags mig" in run.output
     assert fleet.held("reset") == [[], HELD]
 
 
@@ -324,7 +324,7 @@ def test_undo_wants_a_clear_yes(fleet: Fleet) -> None:
     run = fleet.play(PLAYBOOKS / "undo.yml", fails=True)
     assert "installed on first, second" in run.output
     assert "-e gpu_node_undo_confirmed=true" in run.output
-    assert "Take back" not in run.output
+    assert "Remove" not in run.output
 
 
 def test_the_example_inventory_passes_the_checks(tmp_path: Path) -> None:
