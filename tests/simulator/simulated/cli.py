@@ -342,15 +342,15 @@ def show_counts(calls: t.Sequence[t.Dict[str, t.Any]], as_json: bool) -> None:
         return
     for function, entry in sorted(counts.items(), key=lambda item: (-item[1]["calls"], item[0])):
         failed = ", ".join("%s: %d" % item for item in sorted(entry["results"].items()) if item[0] != "0")
-        stub = "" if entry["implemented"] else "  not modelled"
+        stub = "" if entry["implemented"] else "  not modeled"
         print("%6d  %s%s%s" % (entry["calls"], function, "  (%s)" % failed if failed else "", stub))
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    if arguments[:1] == ["gpu-reset"]:  # what bin/nvidia-smi calls
+    if arguments[:1] == ["gpu-reset"]:  # called by bin/nvidia-smi
         return gpu_reset(arguments[1:])
     program: t.Sequence[str] = []
-    if arguments[:1] == ["run"] and "--" in arguments:  # what follows is not ours to parse
+    if arguments[:1] == ["run"] and "--" in arguments:  # the rest is the program's command line
         end = arguments.index("--")
         arguments, program = arguments[:end], arguments[end + 1 :]
     options = parser().parse_args(arguments)
@@ -358,8 +358,8 @@ def main(arguments: t.Sequence[str]) -> int:
         options.program = program
     try:
         return t.cast(int, options.run(options))
-    except BrokenPipeError:  # who read our output has seen enough
-        sys.stderr.close()  # or Python would report the same again at exit
+    except BrokenPipeError:  # the reader has closed the pipe
+        sys.stderr.close()  # otherwise Python reports the error again at exit
         return 1
     except (NodeError, OSError) as problem:
         print("nvsim: %s" % problem, file=sys.stderr)
