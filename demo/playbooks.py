@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 class Follower:
-    """Reads events as they come, and tells how far the playbook is."""
+    """Reads events while the playbook runs, and shows its progress."""
 
     def __init__(self, path: Path, part: Part, wait: telling.Waiting) -> None:
         path.touch()

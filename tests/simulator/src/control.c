@@ -26,7 +26,7 @@ static nvmlReturn_t refuse(nvmlReturn_t result, const char *text)
 static nvmlReturn_t refuse_errno(const char *path)
 {
     snprintf(problem, sizeof(problem), "%.200s: %s", path,
-             errno == EPROTO ? "not a simulated node of this build; create it anew" : strerror(errno));
+             errno == EPROTO ? "not a simulated node of this build; recreate it" : strerror(errno));
     return errno == ENOENT ? NVML_ERROR_NOT_FOUND : NVML_ERROR_UNKNOWN;
 }
 
