@@ -2,17 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Everything is made in .cache/; `make clean` leaves nothing behind.
+# All generated files are in .cache/; `make clean` removes them.
 
 .PHONY: help demo test test-fast lint bench clean
 
 help:
 	@echo 'make demo       partition a simulated eight-GPU node through the real module, pynvml and nvidia-smi'
 	@echo 'make test       every test and linter'
-	@echo 'make test-fast  what fails most often, in a few minutes'
-	@echo 'make lint       the linters alone'
-	@echo 'make bench      measure our planner and modules against the alternatives'
-	@echo 'make clean      remove everything that was made'
+	@echo 'make test-fast  the tests that fail most often, in a few minutes'
+	@echo 'make lint       only the linters'
+	@echo 'make bench      benchmarks of the planner and the modules'
+	@echo 'make clean      remove all generated files'
 
 demo:
 	@demo/run

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several simulated nodes at once, for site_runs.py: machines of the test lab, or folders where that cannot be."""
+"""Fleets of simulated nodes for site_runs.py: machines of the test lab, or directories without root or podman."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRAMS = ("podman", "apt-get")
 
 
 class Fleet(NamedTuple):
-    """Hosts with their variables, variables of all, and the options with which site.yml runs on them."""
+    """Hosts with their variables, common variables, and the options of ansible-playbook for site.yml."""
 
     what: str
     hosts: dict[str, dict[str, Any]]
@@ -40,7 +40,7 @@ class Fleet(NamedTuple):
 
 @contextmanager
 def of(count: int) -> Iterator[Fleet]:
-    """So many nodes, gone afterwards."""
+    """Yield a fleet of ``count`` nodes, and remove it afterwards."""
     lab = os.geteuid() == 0 and all(map(shutil.which, PROGRAMS))
     with (of_machines if lab else of_folders)(count) as fleet:
         yield fleet
@@ -48,7 +48,7 @@ def of(count: int) -> Iterator[Fleet]:
 
 @contextmanager
 def of_folders(count: int) -> Iterator[Fleet]:
-    """All of them are this machine, so that only that is run which changes no machine."""
+    """Yield nodes that share the local machine. Only parts of site.yml that do not change the machine run on them."""
     with ExitStack() as stack:
         paths = [stack.enter_context(nodes.node("--gpus", "8", "--board", BOARDS[0])) for _number in range(count)]
         hosts = {
@@ -66,7 +66,7 @@ def of_folders(count: int) -> Iterator[Fleet]:
 
 @contextmanager
 def of_machines(count: int) -> Iterator[Fleet]:
-    """Machines with systemd, ssh and packages, on which all of site.yml runs."""
+    """Yield machines with systemd, ssh and packages, for the whole of site.yml."""
     used = serving() or there()
     names = ["gpufleet-bench-%d" % number for number in range(1, count + 1)]
     try:
@@ -80,7 +80,7 @@ def of_machines(count: int) -> Iterator[Fleet]:
             "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
             "ansible_python_interpreter": "/usr/bin/python3",
             "nvidia_driver_repository_url": url + "/cuda/debian12/x86_64",
-            "nvidia_driver_repository_key_fingerprint": key,  # as the vendor's keys are known
+            "nvidia_driver_repository_key_fingerprint": key,  # as for the vendor's keys
             "nvidia_container_toolkit_repository_url": url + "/toolkit/stable",
             "nvidia_container_toolkit_repository_key": url + "/toolkit/gpgkey",
             "nvidia_container_toolkit_repository_key_fingerprint": key,
@@ -94,7 +94,7 @@ def of_machines(count: int) -> Iterator[Fleet]:
 
 
 def lab(*words: str) -> str:
-    """The lab says on stderr what it builds."""
+    """Run a command of the lab and return its output. Progress goes to stderr."""
     done = subprocess.run([LAB, *words], stdout=subprocess.PIPE, stderr=sys.stderr, text=True, check=True)
     return done.stdout
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the measurements, prints their tables and writes them to .cache/benchmarks.md."""
+"""Runs the benchmarks, prints their tables and writes them to .cache/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def main() -> int:
     parts = parser.parse_args().parts or list(PARTS)
     unknown = sorted(set(parts) - set(PARTS))
     if unknown:
-        parser.error("there is no part %s; there are %s" % (", ".join(unknown), ", ".join(PARTS)))
+        parser.error("unknown part: %s. Choose from %s" % (", ".join(unknown), ", ".join(PARTS)))
     where = (os.cpu_count() or 0, platform.python_version(), platform.release().split("-")[0])
     texts = [
-        "Measured %s on %d cores, Python %s, Linux %s. Only ratios within one table mean anything: machines differ."
+        "Measured %s on %d cores, Python %s, Linux %s. Compare only figures within one table, because machines differ."
         % (time.strftime("%Y-%m-%d"), *where)
     ]
     print(texts[0], flush=True)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The processor time of a nvidia_mig run that changes nothing, compared to ansible.builtin.ping.
+"""The CPU time of a nvidia_mig run without changes, compared with ansible.builtin.ping.
 
-Both run as Ansible runs them on a node: the self-contained file that it would copy there.
+Both run from the self-contained file that Ansible copies to a node.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def measure() -> str:
     note = "" if shutil.which("nvidia-mig-parted") else "nvidia-mig-parted is not on PATH, so it was not measured."
     return tables.table(
         "No change on GPUs with seven instances each (median of %d runs)" % RUNS,
-        ["what", "GPUs", "processor seconds", "relative", "peak MiB"], rows, note,
+        ["program", "GPUs", "CPU seconds", "relative", "peak MiB"], rows, note,
     )
 
 
@@ -52,9 +52,9 @@ def measured(gpus: int) -> list[list[str]]:
 
 
 def packed(node: Path, work: Path, module: str, arguments: dict) -> Path:
-    """The file that Ansible makes of a module and its arguments. The module runs once for that."""
+    """Return the file that Ansible builds from a module and its arguments. To get it, run the module once."""
     kept = work / module
-    (work / "ansible.cfg").touch()  # Ansible's defaults, whatever is configured elsewhere
+    (work / "ansible.cfg").touch()  # Ansible's defaults, independent of the user's configuration
     environment = {
         **os.environ,
         "ANSIBLE_COLLECTIONS_PATH": str(nodes.TOP / ".cache/collections"),
@@ -79,7 +79,7 @@ def packed(node: Path, work: Path, module: str, arguments: dict) -> Path:
 
 
 def run(command: list[str]) -> tuple[float, int]:
-    """Processor seconds and peak resident memory in KiB of one run."""
+    """Return CPU seconds and peak resident memory in KiB of one run."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = process.stdout.read() if process.stdout else b""
     _pid, status, usage = os.wait4(process.pid, 0)
@@ -90,7 +90,7 @@ def run(command: list[str]) -> tuple[float, int]:
 
 
 def repeated(commands: dict[str, list[str]]) -> dict[str, dict[str, float]]:
-    """Taken in turns, so that a noisy moment hits all alike."""
+    """Run the commands alternately, so that noise affects all of them equally."""
     taken: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
     for _round in range(RUNS):
         for name, command in commands.items():
@@ -105,7 +105,7 @@ def repeated(commands: dict[str, list[str]]) -> dict[str, dict[str, float]]:
 
 
 def mig_parted(work: Path) -> dict[str, list[str]]:
-    """The peer with the same layout, where it is installed."""
+    """Return the mig-parted command for the same layout, if it is installed."""
     program = shutil.which("nvidia-mig-parted")
     if program is None:
         return {}

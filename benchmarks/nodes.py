@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Simulated nodes for measurements."""
+"""Simulated nodes for benchmarks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nvsim(verb: str, node: Path, *arguments: str) -> str:
 
 @contextmanager
 def node(*arguments: str) -> Iterator[Path]:
-    """A fresh node, gone afterwards."""
+    """Yield a new node, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder:
         path = Path(folder) / "node"
         nvsim("create", path, "--driver", "550.163.01", *arguments)
@@ -36,7 +36,10 @@ def node(*arguments: str) -> Iterator[Path]:
 
 
 def on_node(path: Path, script: str, arguments: Sequence[str] = ()) -> str:
-    """What a Python script of this folder prints on the node: the library is found only by a process started there."""
+    """Run a Python script of this directory on the node and return its output.
+
+    A separate process is necessary, because the library is found through the environment.
+    """
     done = subprocess.run(
         [sys.executable, NVSIM, "run", path, "--", sys.executable, TOP / "benchmarks" / script, *arguments],
         stdout=subprocess.PIPE,
@@ -48,7 +51,7 @@ def on_node(path: Path, script: str, arguments: Sequence[str] = ()) -> str:
 
 
 def interpreter(path: Path) -> Path:
-    """A Python interpreter that runs on the node, for Ansible, which can reach several nodes at once with it."""
+    """Return a Python interpreter that runs on the node. With it, Ansible can use several nodes in parallel."""
     found = path / "python"
     if not found.exists():
         command = [sys.executable, NVSIM, "run", path, "--"]

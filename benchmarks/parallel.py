@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Wall time of a whole node: eight GPUs, seven instances each, every write 100 ms slow, side by side and one by one."""
+"""Wall time for eight GPUs with seven instances each and 100 ms per write, in parallel and sequentially."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def measure() -> str:
             nodes.nvsim("latency", path, "--write", "--ms", "100")
             seconds[way] = json.loads(nodes.on_node(path, "parallel.py", [way]))
     return tables.table(
-        "Eight GPUs, seven instances each, 100 ms a write",
-        ["way", "seconds", "speed"],
+        "Eight GPUs, seven instances each, 100 ms per write",
+        ["method", "seconds", "speed"],
         [[way, "%.2f" % took, "%.1fx" % (seconds["sequential"] / took)] for way, took in seconds.items()],
         "112 writes: seven GPU instances and seven compute instances on each GPU.",
     )
 
 
 def on_node(way: str) -> float:
-    """Runs on the node; the seconds that converging took."""
+    """Run on the node; return the duration of the convergence in seconds."""
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted

@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long planning takes: every transition between the layouts of every board known, and refusals.
+"""Planning time: every transition between the layouts of every known board, and rejected layouts.
 
-Not a test: it measures and prints. The aim is a median under 5 ms and at worst 100 ms
-for a GPU, and 50 ms for eight.
+Targets: a median below 5 ms and a maximum of 100 ms for one GPU, and 50 ms for eight GPUs.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
 
 
 def layouts(board: Board) -> t.Tuple[t.List[Target], t.List[Target]]:
-    """All layouts that fit, and all that would with one instance less."""
+    """Return all layouts that fit, and all layouts that exceed the board by one instance."""
     fitting: t.List[t.Tuple[Wanted, ...]] = []
     beyond: t.List[t.Tuple[Wanted, ...]] = []
 
@@ -50,13 +49,13 @@ def layouts(board: Board) -> t.Tuple[t.List[Target], t.List[Target]]:
 
 
 def geometries(names: t.Iterable[str]) -> t.List[t.List[Board]]:
-    """The boards, those together that a planner cannot tell apart."""
+    """Group the boards by geometry."""
     found: t.Dict[t.Any, t.List[Board]] = {}
     for name in names:
         try:
             board = _boards.load(name)
         except _boards.BoardError:
-            continue  # its geometry is unknown
+            continue  # unknown geometry
         key = tuple((p.constant, p.slices, p.placements, p.max_instances) for p in board.profiles)
         found.setdefault(key, []).append(board)
     return list(found.values())
@@ -81,7 +80,7 @@ def gpu(board: Board, instances: t.Tuple[GpuInstance, ...] = ()) -> Gpu:
 
 
 def holding(board: Board, target: Target, split: bool) -> Gpu:
-    """A GPU with a layout, each instance with one compute instance or with one for each slice."""
+    """Return a GPU with a layout. Each instance has one compute instance, or with ``split`` one per slice."""
     instances = []
     for number, new in enumerate(plan(gpu(board), target).created):
         slices = new.wanted.profile.slices
@@ -98,7 +97,7 @@ def holding(board: Board, target: Target, split: bool) -> Gpu:
 
 
 def timed(state: Gpu, target: Target) -> float:
-    """Milliseconds of processor time for one plan, or for its refusal."""
+    """Return the CPU time in ms of one plan or rejection."""
     started = time.process_time()
     try:
         plan(state, target)
@@ -112,7 +111,7 @@ def measure(names: t.Sequence[str] = ()) -> str:
     everything: t.List[float] = []
     for alike in geometries(names or _boards.names()):
         board = alike[0]
-        name = board.model if len(alike) == 1 else "%s (and %d alike)" % (board.model, len(alike) - 1)
+        name = board.model if len(alike) == 1 else "%s (and %d equal boards)" % (board.model, len(alike) - 1)
         fitting, beyond = layouts(board)
         states = [holding(board, target, split) for target in fitting for split in (False, True)]
         plans = [timed(state, target) for state in states for target in fitting]
@@ -120,12 +119,12 @@ def measure(names: t.Sequence[str] = ()) -> str:
         rows.append([name, *_summary(plans), *_summary(refusals)])
         everything += plans
     eights = [sum(everything[n : n + 8]) for n in range(0, len(everything) - 7, 8)]
-    rows.append(["eight GPUs, one after the other", *_summary(eights), "", "", ""])
+    rows.append(["eight GPUs, sequentially", *_summary(eights), "", "", ""])
     return tables.table(
-        "Planning one GPU, in ms of processor time",
-        ["board", "plans", "median", "worst", "refusals", "median", "worst"],
+        "Planning one GPU, in ms of CPU time",
+        ["board", "plans", "median", "maximum", "rejections", "median", "maximum"],
         rows,
-        "Every layout of a board to every other, with whole and with split compute instances.",
+        "All transitions between the layouts of a board, with whole and with split compute instances.",
     )
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run of site.yml costs where there is nothing to do, beside as many tasks that do nothing."""
+"""The duration of a site.yml run without changes, compared with the same number of ping tasks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ import tables
 
 COUNTS = (1, 4, 16)
 FORKS = 16
-MOST = 40  # tasks that run on a node with nothing to do
-REPEATS, MANY = 3, 16  # many nodes are an average of their own
+MOST = 40  # maximum number of tasks on a node without changes
+REPEATS, MANY = 3, 16  # with many nodes, one run is an average
 PLAYBOOK = nodes.TOP / "playbooks" / "site.yml"
-# Actions that run on the controller alone.
+# Actions that run only on the controller.
 CONTROLLER = (
     *("assert", "debug", "fail", "import_role", "include_role", "include_tasks", "include_vars", "meta", "set_fact"),
     "validate_argument_spec",
 )
 FACTS = ("service_facts", "setup", "gpufleet.node.nvidia_driver_facts")
-# Files of tasks about packages, their sources and their keys, by the beginnings of their names.
+# Name prefixes of task files for packages, their sources and their keys.
 PACKAGES = ("apt", "before", "bring", "install", "key", "list", "note", "offers", "packages", "record", "repository", "sources")
 KINDS = ("facts", "packages", "nvidia_mig", "other modules", "controller")
 
@@ -48,18 +48,18 @@ def measure() -> str:
                 print("... " + " ".join(rows[-1]), flush=True)
     return tables.table(
         "A second run of site.yml: nodes with eight GPUs, forks %d" % FORKS,
-        ["nodes", "pipelining", "seconds", "a node", "tasks", "on the node", "as many pings", "relative", *KINDS],
+        ["nodes", "pipelining", "seconds", "per node", "tasks", "on the node", "pings", "relative", *KINDS],
         rows,
-        "Nodes: %s; they and Ansible share %d cores, software alone. Tasks: those of one node that were not skipped; those "
-        "with a module run on the node. Pings: as many tasks of ansible.builtin.ping as run on the node. Below %d nodes "
-        "it is the fastest of %d runs. Then shares of the time; packages: with their sources and keys; controller: with "
+        "Nodes: %s; they share %d cores with Ansible. Tasks: not skipped, per node; on the node: tasks that run a module "
+        "there. Pings: the duration of the same number of ansible.builtin.ping tasks. Below %d nodes, the fastest of %d "
+        "runs counts. The other columns are shares of the time. Packages include sources and keys; controller includes "
         "skipped tasks."
         % (fleet.what, os.cpu_count() or 0, MANY, REPEATS),
     )
 
 
 def row(work: Path, fleet: fleets.Fleet, count: int, pipelining: bool) -> list[str]:
-    """The fastest of some runs, as whatever else the machine does only makes one slower; as many pings between them."""
+    """Measure runs and pings alternately. The fastest run counts, because other load only makes a run slower."""
     runs, pings = [], []
     for _number in range(REPEATS if count < MANY else 1):
         runs.append(play(work, fleet, count, pipelining, PLAYBOOK, *fleet.options))
@@ -76,17 +76,17 @@ def row(work: Path, fleet: fleets.Fleet, count: int, pipelining: bool) -> list[s
 
 
 def on_the_node(tasks: list[dict[str, Any]]) -> int:
-    """How many of the tasks ran a module there, none of which had anything to change."""
+    """Return the number of tasks that ran a module on the node. Fail if one of them changed something."""
     if any(task["changed"] for task in tasks):
         raise RuntimeError("the second run changed something: %s" % [task for task in tasks if task["changed"]])
     there = sum(1 for task in tasks if task["hosts"] and kind(task) != "controller")
     if there > MOST:
-        raise RuntimeError("the second run takes %d tasks on a node, and %d are the most it may" % (there, MOST))
+        raise RuntimeError("the second run takes %d tasks on a node; the maximum is %d" % (there, MOST))
     return there
 
 
 def kind(task: dict[str, Any]) -> str:
-    """Where the time of a task goes."""
+    """Return the category of a task."""
     action = task["action"].removeprefix("ansible.builtin.")
     if action in CONTROLLER or not task["hosts"]:
         return "controller"
@@ -98,7 +98,7 @@ def kind(task: dict[str, Any]) -> str:
 
 
 def ping(work: Path, count: int) -> Path:
-    """A playbook of so many pings."""
+    """Write a playbook with ``count`` ping tasks."""
     path = work / "ping.json"
     tasks = [{"name": "Ping %d" % number, "ansible.builtin.ping": {}} for number in range(count)]
     play = {"name": "Ping", "hosts": "gpu_nodes", "gather_facts": False, "become": True, "tasks": tasks}
@@ -109,10 +109,10 @@ def ping(work: Path, count: int) -> Path:
 def play(
     work: Path, fleet: fleets.Fleet, count: int, pipelining: bool, playbook: Path, *arguments: str
 ) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds of a run, and its tasks as callback/task_times.py saw them."""
+    """Return the duration of a run in seconds, and its tasks from callback/task_times.py."""
     inventory = work / "inventory.json"
     inventory.write_text(json.dumps(fleet.inventory(count)))
-    (work / "ansible.cfg").touch()  # Ansible's defaults, whatever is configured elsewhere
+    (work / "ansible.cfg").touch()  # Ansible's defaults, independent of the user's configuration
     environment = {
         **os.environ,
         "ANSIBLE_CALLBACKS_ENABLED": "task_times",

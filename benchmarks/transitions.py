@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What it costs to get from every layout of an A100-40GB to every other, three ways, on the same simulator.
+"""The cost of every transition between the layouts of an A100-40GB, with three methods on the same simulator.
 
 * planned: this collection.
-* destroy everything: for any difference all instances go, and the new ones are created at placements known to fit.
-* try orders: for any difference all instances go, and the new ones are created without placements, large before
-  small; if the driver refuses one, all go again and the next order is tried.
+* destroy everything: destroy all instances, and create the new ones at placements that are known to fit.
+* try orders: destroy all instances, and create the new ones without placements, large before small. If the driver
+  rejects one, destroy all and try the next order.
 
-All three do nothing where nothing differs, so only pairs of different layouts count.
+No method changes a GPU that already matches, so only pairs of different layouts count.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ def measure() -> str:
     return tables.table(
         "%s: all %d transitions between its %d layouts" % (BOARD, pairs, counted["layouts"]),
         [
-            *("way", "GPU instances destroyed", "a transition"),
-            *("NVML writes", "a transition", "writes, relative", "not reached"),
+            *("method", "GPU instances destroyed", "per transition"),
+            *("NVML writes", "per transition", "writes, relative", "not reached"),
         ],
         rows,
-        "Writes are calls that create or destroy a GPU or compute instance, refused ones included.",
+        "Writes are calls that create or destroy a GPU or compute instance, including rejected calls.",
     )
 
 
 class Counted:
-    """The NVML driver, counting what is written."""
+    """The NVML backend with a counter of writes."""
 
     WRITES = ("create_gpu_instance", "destroy_gpu_instance", "create_compute_instance", "destroy_compute_instance")
 
@@ -72,11 +72,11 @@ class Counted:
 
 
 def on_node() -> dict:
-    """Runs on the node.
+    """Run on the node.
 
-    Clearing a GPU leaves it empty whatever was on it, so what the two other ways cost is what clearing the first layout
-    costs and what creating the second on an empty GPU costs: each is carried out once for every layout. Plans are made
-    for every pair; every SAMPLE-th is carried out too, and must cost what it says.
+    The other two methods always start with an empty GPU. Their cost is therefore the cost of clearing the first layout
+    plus the cost of creating the second, and each is measured once per layout. Plans are computed for every pair. Every
+    SAMPLE-th plan is also executed, and must have the planned cost.
     """
     import planner_speed
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
@@ -162,7 +162,7 @@ def on_node() -> dict:
             at_known_placements(targets[start])
             real = carry_out(plan(driver.read(0), targets[target]))
             if real != planned:
-                raise RuntimeError("a plan of %s was carried out with %s" % (planned, real))
+                raise RuntimeError("a plan with %s was executed with %s" % (planned, real))
         count("planned", planned)
         for way, costs in creating.items():
             created = costs[target]
@@ -173,7 +173,7 @@ def on_node() -> dict:
 
 
 def orders(ids: list[int]) -> Iterator[tuple[int, ...]]:
-    """Every order of the ids, each once."""
+    """Yield every distinct order of the ids."""
     seen = set()
     for order in itertools.permutations(ids):
         if order not in seen:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What becomes of a GPU when one write fails once: every write of some transitions, one after the other."""
+"""The state of a GPU after one failed write, for every write of some transitions."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def measure() -> str:
         for way, counts in results.items()
     ]  # fmt: skip
     note = "" if len(rows) > 2 else "nvidia-mig-parted is not on PATH, so it was not measured."
-    return tables.table("One write fails once (UNKNOWN)", ["way", REACHED, BEFORE, NEITHER], rows, note)
+    return tables.table("One write fails once (UNKNOWN)", ["method", REACHED, BEFORE, NEITHER], rows, note)
 
 
 def on_node() -> dict[str, Counter[str]]:
-    """Runs on the node; how often each way ended where."""
+    """Run on the node; return the number of results by method."""
     sys.path.insert(0, str(nodes.TOP / "tests/simulator"))
     from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
     from simulated.library import Node
@@ -93,7 +93,7 @@ def ours(layout: Layout) -> None:
 
 
 def apply_with(program: str, directory: Path, layout: Layout) -> None:
-    """The peer; that it may fail is what is counted."""
+    """Run mig-parted. It may fail; the resulting state is what counts."""
     config = directory / "config.json"
     entry = {"devices": "all", "mig-enabled": True, "mig-devices": layout}
     config.write_text(json.dumps({"version": "v1", "mig-configs": {"bench": [entry]}}))
@@ -102,7 +102,7 @@ def apply_with(program: str, directory: Path, layout: Layout) -> None:
 
 
 def held() -> Layout:
-    """The layout that the GPU holds. GPU instances without their whole compute instance count as none of it."""
+    """Return the layout of the GPU. GPU instances without a full-size compute instance count as incomplete."""
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 
     driver = NvmlBackend()

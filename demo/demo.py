@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tells one of the two stories, and leaves nothing but the log of it."""
+"""Runs one of the two demos, and removes everything but its log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STORIES = {"site": whole_machine, "engine": engine}
 
 
 def stop(number: int, _frame: object) -> None:
-    """A signal ends the demo as an error does: what it started and made goes."""
+    """End the demo on a signal with the same cleanup as on an error."""
     raise SystemExit(128 + number)
 
 
@@ -48,7 +48,7 @@ def main(story: str) -> int:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("error: another demo of this checkout is under way", file=sys.stderr)
+            print("error: another demo of this checkout is running", file=sys.stderr)
             return 1
         programs.LOG.write_text("")
         with tempfile.TemporaryDirectory(prefix="gpufleet-demo-") as folder:
@@ -63,15 +63,15 @@ def tell(story: str, folder: Path) -> int:
         print("\nThe demo failed: %s\nAll output is in %s" % (error, programs.LOG), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nInterrupted; what the demo made is gone.", file=sys.stderr)
+        print("\nInterrupted. Everything that the demo created has been removed.", file=sys.stderr)
         return 130
     say(
-        """That is the whole idea: say what a node should look like, see what that would do, and get it with the
-        least possible disturbance, or a clear no. The commands are shown as you would type them with the collection
-        installed and your own inventory: README.md says how. To play on a simulated node: tests/simulator/README.md,
-        and on whole machines: tests/lab/README.md. `make test` proves the rest."""
+        """In summary: declare the desired layout, preview the change, and apply it with minimal disruption; an
+        impossible layout is rejected before any change. README.md describes how to run these commands with the
+        collection installed and your own inventory. To experiment with a simulated node, see
+        tests/simulator/README.md; with whole machines, see tests/lab/README.md. `make test` runs all tests."""
     )
-    print("%.0f seconds. All that was printed: %s" % (time.monotonic() - started, programs.LOG))
+    print("%.0f seconds. Full output: %s" % (time.monotonic() - started, programs.LOG))
     return 0
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What every story needs of a node."""
+"""The interface to a simulated node that both demos use."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Node(ABC):
 
     @abstractmethod
     def here(self, command: Sequence[str]) -> Sequence[str | Path]:
-        """The command that runs a command on the node."""
+        """Return the command line that runs a command on the node."""
 
     @abstractmethod
     def nvsim(self, verb: str, *arguments: str) -> str:
-        """What the simulator's own command says."""
+        """Run the simulator's command and return its output."""
 
     @abstractmethod
     def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
@@ -38,10 +38,10 @@ class Node(ABC):
 
     @abstractmethod
     def job(self) -> AbstractContextManager[int]:
-        """Something that runs on the node, to stand for work on a GPU; its process id there."""
+        """Run a process on the node that represents a GPU workload, and yield its process id."""
 
     def run(self, command: Sequence[str], shown: str = "") -> str:
-        """What a program prints on the node; it is shown if there is something to show it as."""
+        """Run a program on the node and return its output. Print both if ``shown`` is given."""
         said = programs.checked(self.here(command))
         if shown:
             telling.command(shown)
@@ -53,7 +53,7 @@ class Node(ABC):
         return self.play(["ansible-playbook", *shlex.split(words)], expect, part)
 
     def nvidia_smi(self, gpus: Sequence[int]) -> None:
-        """The real nvidia-smi's listing of some GPUs, if the program could be fetched."""
+        """Print the real nvidia-smi's list of some GPUs, if the program could be downloaded."""
         if not self.has_nvidia_smi:
             return
         blocks = re.split(r"^(?=GPU )", self.run(["nvidia-smi", "-L"]), flags=re.MULTILINE)[1:]
@@ -63,11 +63,11 @@ class Node(ABC):
         telling.output("\n".join(line.rstrip() for line in lines))
 
     def gpus(self) -> list[dict[str, Any]]:
-        """The GPUs as they are, from the simulator itself."""
+        """Return the state of the GPUs from the simulator."""
         found: list[dict[str, Any]] = json.loads(self.nvsim("show", "--json"))["gpus"]
         return found
 
     def uuids(self, gpu: int) -> dict[int, str]:
-        """MIG UUIDs of a GPU, by GPU instance id."""
+        """Return the MIG UUIDs of a GPU by GPU instance id."""
         instances = self.gpus()[gpu]["gpu_instances"]
         return {instance["id"]: instance["compute_instances"][0]["uuid"] for instance in instances}

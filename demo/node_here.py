@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A simulated node that is this machine with a folder of its own: needs no root."""
+"""A simulated node on the local machine, with its state in a directory. Needs no root privileges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NVSIM = programs.TOP / "tests/simulator/nvsim"
 
 
 class NodeHere(Node):
-    """The folder holds a state file, and programs that run on the node find the simulated driver's library."""
+    """Programs that run on the node load the simulated driver library."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A whole machine of the test lab: systemd, ssh, packages, and GPUs on its bus. Needs root and podman."""
+"""A machine of the test lab with systemd, ssh, packages and simulated GPUs. Needs root and podman."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NAME = "gpufleet-demo"
 LAB = programs.TOP / "tests/lab/lab"
 LABNS = programs.TOP / "tests/lab/labns"
 STATE = programs.CACHE / "lab"
-OURS = programs.LOG.with_name("lab-is-ours")  # there while the lab runs for nobody but the demo
+OURS = programs.LOG.with_name("lab-is-ours")  # exists while the demo is the only user of the lab
 HARDWARE = ("--board", "A100-80GB:8", "--simulator=--activation", "--simulator=reset")
 NVSIM = "/opt/gpufleet-lab/bin/nvsim"
-# A node is a container itself, and two things are in the way of containers on it. What becomes one is a program that
-# the node has, with its libraries.
+# The node is itself a container, so containers on it need a wrapper for runc and a CDI setting. The root filesystem of
+# the demo's container is one program of the node with its libraries.
 RUNC = programs.TOP / "extensions/molecule/nvidia_container_toolkit/files/runc"
 CONTAINERS = """
 mkdir -p /etc/nvidia-container-toolkit /srv/container/etc /srv/container/proc
@@ -61,7 +61,7 @@ class NodeOfLab(Node):
             words = ["ansible", "gpu_nodes", "-m", "ansible.builtin.reboot", "-a", "reboot_timeout=120"]
             programs.checked(words, {**self._environment, "DEMO_EVENTS": os.devnull}, lambda: wait.at("rebooting"))
             programs.call(self.here(["systemctl", "is-system-running", "--wait"]), idle=lambda: wait.at("starting"))
-            wait.done("it is up again")
+            wait.done("the node has rebooted")
 
     @contextmanager
     def job(self) -> Iterator[int]:
@@ -79,7 +79,7 @@ class NodeOfLab(Node):
 
 @contextmanager
 def fresh(folder: Path) -> Iterator[NodeOfLab]:
-    """A node that was never touched; it goes in any case, and the lab with it, if nobody else is there."""
+    """Yield a fresh node, and remove it afterwards. Stop the lab too if it has no other user."""
     try:
         with telling.waiting() as wait:
             call_lab(wait, "prepare")
@@ -96,7 +96,7 @@ def fresh(folder: Path) -> Iterator[NodeOfLab]:
 
 
 def call_lab(wait: telling.Waiting, *words: str) -> None:
-    """The lab says what it builds; that is shown as it comes."""
+    """Run a command of the lab and show its progress."""
     start = programs.LOG.stat().st_size
     told: set[str] = set()
 
@@ -114,7 +114,7 @@ def call_lab(wait: telling.Waiting, *words: str) -> None:
 
 
 def others() -> bool:
-    """Whether somebody else uses the lab: there are nodes, or its web server runs, that a demo did not begin with."""
+    """Return whether the lab has other users: other nodes, or a web server that the demo did not start."""
     nodes = {path.name for path in (STATE / "nodes").glob("*")} - {NAME}
     return bool(nodes) or (not OURS.exists() and serving())
 
@@ -128,10 +128,10 @@ def serving() -> bool:
 
 
 def clear(folder: Path) -> None:
-    """Nothing stops this, or there would be something left."""
+    """Remove the node. Ignore signals, so that an interrupt leaves nothing behind."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    for path in (folder / "ssh").glob("*"):  # connections that ssh keeps for a while
+    for path in (folder / "ssh").glob("*"):  # persistent ssh connections
         subprocess.run(["ssh", "-O", "exit", "-o", "ControlPath=%s" % path, "-"], capture_output=True, check=False)
     if not shutil.which("podman"):
         return

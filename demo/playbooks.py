@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running playbooks: the whole output goes to the log, and of each run it is kept what a story may show."""
+"""Runs playbooks: the full output goes to the log, and selected events are kept for display."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ import telling
 from telling import DemoError
 
 Event = dict[str, Any]
-# The name of the part of a playbook that an event belongs to; none where it belongs to the one before it.
+# Returns the name of the playbook part that an event belongs to; None for the same part as the previous event.
 Part = Callable[[Event], str | None]
 
 
 class Run(NamedTuple):
-    """A playbook's run. Events are those of callback/demo_events.py."""
+    """The result of a playbook run. callback/demo_events.py writes the events."""
 
     changes: Sequence[Event]
     failure: str
     recap: dict[str, dict[str, int]]
 
     def maps(self) -> str:
-        """The slice maps that were drawn, before and after."""
+        """Return the slice maps before and after the change."""
         drawn = [event["diff"] for event in self.changes if "\n+GPU " in event["diff"]]
         return "\n".join(line for line in "".join(drawn).splitlines() if line[:4] in ("-GPU", "+GPU", " GPU"))
 
     def told(self) -> str:
-        """The recap, as Ansible prints it."""
+        """Return the recap in Ansible's format."""
         text = "%s : ok=%d  changed=%d  unreachable=%d  failed=%d  skipped=%d"
         keys = ("ok", "changed", "unreachable", "failures", "skipped")
         return "\n".join(text % (host, *(numbers[key] for key in keys)) for host, numbers in self.recap.items())
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 class Follower:
-    """Reads events as they come, and tells how far the playbook is."""
+    """Reads events while the playbook runs, and shows its progress."""
 
     def __init__(self, path: Path, part: Part, wait: telling.Waiting) -> None:
         path.touch()
@@ -74,11 +74,11 @@ class Follower:
     def _end_part(self) -> None:
         if self._name:
             told = {0: "nothing changed", 1: "1 change"}.get(self._changes, "%d changes" % self._changes)
-            self._wait.done("%s: %s" % (self._name, told if self._ran else "left out"))
+            self._wait.done("%s: %s" % (self._name, told if self._ran else "skipped"))
 
 
 def environment(folder: Path, inventory: Path) -> dict[str, str]:
-    """Ansible as it comes, whatever the reader has configured, with all its files in one folder."""
+    """Return an environment with Ansible's defaults, independent of the user's configuration."""
     (folder / "ansible.cfg").touch()
     return {
         **os.environ,
@@ -103,7 +103,7 @@ def environment(folder: Path, inventory: Path) -> dict[str, str]:
 def run(
     words: Sequence[str], variables: dict[str, str], *, part: Part, expect: int = 0, before: Sequence[str | Path] = ()
 ) -> Run:
-    """Run ansible-playbook; before holds the words that start it on a node."""
+    """Run ansible-playbook; ``before`` is the command prefix that starts it on a node."""
     events = Path(variables["ANSIBLE_HOME"]).parent / "events"
     events.unlink(missing_ok=True)
     with telling.waiting() as wait:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running programs so that nothing of them outlives the demo, with all that they print in its log."""
+"""Runs programs with their output in the demo's log, and ends them with the demo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from telling import DemoError
 TOP = Path(__file__).resolve().parent.parent
 CACHE = TOP / ".cache"
 LOG = CACHE / "demo" / "demo.log"
-GRACE = 20  # seconds for a program that was interrupted to clear up
+GRACE = 20  # seconds for an interrupted program to clean up
 END_SHOWN = 40  # lines
 
 Idle = Callable[[], None]
@@ -31,12 +31,12 @@ def log(text: str) -> None:
 def call(
     command: Sequence[str | Path], environment: Mapping[str, str] | None = None, idle: Idle = lambda: None
 ) -> tuple[int, str]:
-    """Status and output of a program. Meanwhile, idle is called a few times a second."""
+    """Return status and output of a program. While it runs, ``idle`` is called several times per second."""
     words = [str(part) for part in command]
     log("\n$ " + " ".join(words))
     with LOG.open("ab") as out:
         start = out.tell()
-        # In a process group of its own: what it started goes with it.
+        # A separate process group, so that its child processes are ended with it.
         process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, cwd=TOP, process_group=0
         )
@@ -57,7 +57,7 @@ def call(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Lets a program clear up after itself, and then makes an end."""
+    """Interrupt a program, and kill it after a grace period."""
     for number in (signal.SIGINT, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
@@ -69,7 +69,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def checked(
     command: Sequence[str | Path], environment: Mapping[str, str] | None = None, idle: Idle = lambda: None
 ) -> str:
-    """Output of a program that has to succeed."""
+    """Return the output of a program; raise an error if it fails."""
     status, output = call(command, environment, idle)
     if status:
         raise failure(" ".join(map(str, command)), status, output)
@@ -78,4 +78,4 @@ def checked(
 
 def failure(command: str, status: int, output: str) -> DemoError:
     end_of_it = "\n".join(output.rstrip().splitlines()[-END_SHOWN:])
-    return DemoError("%s ended with status %d. The end of what it said:\n\n%s\n" % (command, status, end_of_it))
+    return DemoError("%s exited with status %d. The last lines of its output:\n\n%s\n" % (command, status, end_of_it))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The end of both stories: a node's layout is changed under way, and one that cannot exist is refused."""
+"""The last chapters of both demos: change a layout under load, and reject an impossible layout."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ MIG = "playbooks/mig.yml -e @demo/layouts/%s.yml"
 
 
 def tell(node: Node, chapters: Chapters) -> None:
-    chapters.begin("Change the layout while somebody works")
+    chapters.begin("Change the layout under a running job")
     with node.job() as pid:
         change(node, pid)
 
-    chapters.begin("A layout that cannot exist")
+    chapters.begin("Reject an impossible layout")
     say(
-        """Four times 1g.10gb beside a 4g.40gb looks harmless. It is refused before anything is touched, with the
-        reason and the nearest layout that fits."""
+        """A 4g.40gb and four 1g.10gb do not fit on one GPU. The layout is rejected before any change, with the reason
+        and the nearest layout that fits."""
     )
     before = node.gpus()
     refused = node.playbook(MIG % "impossible", expect=2)
     telling.output("FAILED: " + telling.wrapped(refused.failure))
     telling.output(refused.told())
     if node.gpus() != before:
-        raise DemoError("the refused layout changed a GPU")
+        raise DemoError("the rejected layout changed a GPU")
 
 
 def change(node: Node, pid: int) -> None:
-    """The layout changes while an instance is in use."""
+    """Change the layout while an instance is in use."""
     before = node.uuids(0)
-    busy = max(before)  # the id of a GPU instance names its place; the highest is the last 1g.10gb of the map
+    busy = max(before)  # the highest GPU instance id is the last 1g.10gb of the map
     node.nvsim("attach", "--gpu", "0", "--gi", str(busy), "--pid", str(pid), "--name", "training")
     say(
-        """A training job runs on a small instance of GPU 0, the second 1g.10gb of its map (GPU instance %d). In the
-        evening GPU 0 should trade its 2g.20gb for two more small ones, and GPU 4 two small ones for a 2g.20gb. The
-        usual tools would destroy every instance on both GPUs for that, or fail because of the job. Here the plan
-        keeps whatever already matches, and an instance in use always."""
+        """A training job uses the second 1g.10gb of GPU 0 (GPU instance %d). The new layout replaces the 2g.20gb of
+        GPU 0 with two more 1g.10gb, and two 1g.10gb of GPU 4 with a 2g.20gb. Other tools would destroy every instance
+        on both GPUs, or fail because of the job. This plan keeps every instance that already matches, and never
+        destroys an instance in use."""
         % busy
     )
     run = node.playbook(MIG % "evening" + " --diff")
@@ -53,7 +53,7 @@ def change(node: Node, pid: int) -> None:
     if pid not in [process["pid"] for process in node.gpus()[0]["processes"]]:
         raise DemoError("the job lost its instance")
     say(
-        """GPU 0 kept %d of its %d instances, the one in use among them. Its UUID was and is %s: the job did not
-        notice."""
+        """GPU 0 kept %d of its %d instances, including the one in use. Its UUID is still %s, and the job was not
+        interrupted."""
         % (len(stayed), len(before), before[busy])
     )

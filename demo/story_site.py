@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The story with root and podman: site.yml takes a bare machine to partitioned GPUs, and through a reboot."""
+"""The demo with root and podman: site.yml provisions a bare machine, and the layout survives a reboot."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ INSTANCES = 4 * 4 + 2 * 7 + 1
 PARTS = {
     "nvidia_driver": "driver",
     "nvidia_container_toolkit": "container toolkit and containerd",
-    "nvidia_mig": "MIG layout and its restoration at boot",
+    "nvidia_mig": "MIG layout and boot restore",
 }
 
 
 def introduce(chapters: Chapters) -> None:
-    chapters.begin("A machine with eight GPUs, and nothing on it")
+    chapters.begin("A bare machine with eight GPUs")
     say(
-        """First a machine is made: Debian 12 with systemd and ssh in a container, with eight A100 80GB on its PCI
-        bus. They are simulated, down to the driver library, modprobe, resets and reboots. Package repositories that
-        stand in for NVIDIA's are built and served, too. The first time all this takes 2 to 4 minutes, and it is
-        kept: from then on it takes seconds."""
+        """The demo first creates a machine: Debian 12 with systemd and ssh in a container, with eight A100 80GB on its
+        PCI bus. The GPUs are simulated, including the driver library, modprobe, resets and reboots. Local package
+        repositories replace NVIDIA's. The first run takes 2 to 4 minutes to build all this. Later runs reuse it and
+        take seconds."""
     )
 
 
 def tell(node: NodeOfLab, chapters: Chapters) -> None:
     bare(node)
 
-    chapters.begin("Look before you leap: check mode")
+    chapters.begin("Preview in check mode")
     say(
-        """site.yml first checks every node, and would tell all problems at once before it touches any. With --check
-        --diff it tells what it would do then; the MIG layout has to wait for a driver. Of what Ansible prints, this
-        shows what would change; the whole is in %s."""
+        """site.yml first checks every node, and reports all problems before it changes any. With --check --diff, it
+        shows the changes that it would make. The MIG layout cannot be planned yet, because there is no driver. Only the
+        changes are shown here; the full output of Ansible is in %s."""
         % programs.LOG.relative_to(programs.TOP)
     )
     before = packages(node)
@@ -58,9 +58,9 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
 
     chapters.begin("From a bare machine to partitioned GPUs")
     say(
-        """The same for real: the driver from a signed repository at one version, pinned and held; NVIDIA's container
-        toolkit, with containerd knowing the nvidia runtime; the MIG layout, for which idle GPUs are reset, and a
-        unit that makes it again at boot. At the end the node is verified."""
+        """The same without --check. It installs the driver from a signed repository, pins and holds its version,
+        installs NVIDIA's container toolkit, and configures the nvidia runtime in containerd. Then it resets idle GPUs,
+        applies the MIG layout, and installs a unit that restores it at boot. At the end it verifies the node."""
     )
     done = node.playbook(SITE + " --diff", part=part)
     telling.output(done.maps())
@@ -68,14 +68,14 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
     node.nvidia_smi([0, 6, 7])
     complete(node, "after site.yml")
 
-    chapters.begin("And again: nothing to do")
-    say("""A second run looks at everything and changes nothing.""")
+    chapters.begin("Second run: no change")
+    say("""A second run checks everything and changes nothing.""")
     again = node.playbook(SITE, part=part)
     telling.output(again.told())
     if again.changed():
         raise DemoError("the second run changed something")
 
-    chapters.begin("A container gets one slice")
+    chapters.begin("Give a container one MIG device")
     container(node)
 
     chapters.begin("Reboot")
@@ -85,9 +85,9 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
 
 
 def part(event: Event) -> str | None:
-    """The part of site.yml that a task belongs to."""
+    """Return the part of site.yml that a task belongs to."""
     if event["play"].startswith("Check every node"):
-        return "checks of every node, before any is touched"
+        return "preflight checks of all nodes"
     if event["task"].startswith(("verify |", "Validating arguments against arg spec 'verify'")):
         return "verification" if event["role"] == "gpu_node" else None
     return PARTS.get(event["role"])
@@ -101,8 +101,8 @@ def bare(node: NodeOfLab) -> None:
     status, output = programs.call(node.here(["sh", "-c", "nvidia-smi"]))
     telling.output(output)
     if status != 127 or found.count("NVIDIA") != 8:
-        raise DemoError("the fresh node is not as it should be")
-    say("""This is all that the inventory says about it (demo/inventory/fresh/lab.yml adds where the lab is):""")
+        raise DemoError("the fresh node has a driver, or does not have eight GPUs")
+    say("""This is the complete inventory of the node (demo/inventory/fresh/lab.yml adds the addresses of the lab):""")
     lines = INVENTORY.read_text().splitlines()
     telling.output("\n".join(lines[lines.index("gpu_nodes:") :]))
 
@@ -112,7 +112,7 @@ def packages(node: NodeOfLab) -> str:
 
 
 def told(run: playbooks.Run) -> None:
-    """The changes, a line each, with what is said about them; of diffs only whence packages come."""
+    """Print one line per change, with its message; of diffs, print only the package sources."""
     for event in run.changes:
         telling.output("* %s: %s" % (event["role"], event["task"].rpartition(" | ")[2]))
         if event["action"] == "debug":
@@ -124,16 +124,16 @@ def told(run: playbooks.Run) -> None:
 
 
 def complete(node: NodeOfLab, when: str) -> None:
-    """The node's own word that all instances are there."""
+    """Check that all instances exist."""
     found = sum(len(gpu["gpu_instances"]) for gpu in node.gpus())
     if found != INSTANCES:
-        raise DemoError("%s there are %d GPU instances, and not %d" % (when, found, INSTANCES))
+        raise DemoError("%s there are %d GPU instances instead of %d" % (when, found, INSTANCES))
 
 
 def container(node: NodeOfLab) -> None:
     say(
-        """The CDI specification names every MIG device. A container that asks for %s, the third instance of GPU 4,
-        finds that GPU's device and the two capabilities that open this instance, and no other GPU or instance."""
+        """The CDI specification lists every MIG device. A container that requests %s, the third instance of GPU 4, gets
+        the device of that GPU and the two capability devices of this instance, and no other GPU or instance."""
         % DEVICE
     )
     words = ["ctr", "run", "--rm", "--runc-binary", "/usr/bin/nvidia-container-runtime"]
@@ -150,8 +150,8 @@ def container(node: NodeOfLab) -> None:
 
 def reboot(node: NodeOfLab) -> None:
     say(
-        """No MIG instance survives a reboot, by NVIDIA's design. The unit gpufleet-mig-restore makes them again from
-        the node's own copy of the layout, with no Ansible, before the services that use GPUs start."""
+        """MIG instances do not survive a reboot, by NVIDIA's design. The unit gpufleet-mig-restore recreates them from
+        a copy of the layout on the node, without Ansible, before the services that use GPUs start."""
     )
     node.reboot()
     said = node.run(["journalctl", "--unit", "gpufleet-mig-restore", "--output", "cat", "--no-pager"]).splitlines()

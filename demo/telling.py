@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the demo speaks."""
+"""The output of the demo."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from contextlib import contextmanager
 from typing import Iterator
 
 WIDTH = 100
-TICK = 15  # seconds between signs of life, where the output is no terminal
+TICK = 15  # seconds between progress lines, if the output is not a terminal
 
 
 class DemoError(Exception):
-    """The demo did not go as it is told."""
+    """A step of the demo did not have the expected result."""
 
 
 class Chapters:
-    """Numbers the chapters of whichever story is told."""
+    """Numbers the chapters of a demo."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -33,30 +33,30 @@ class Chapters:
 
 
 def say(text: str) -> None:
-    """A paragraph of the story."""
+    """Print a paragraph."""
     print()
     print(textwrap.fill(" ".join(text.split()), WIDTH))
     print(flush=True)
 
 
 def command(line: str) -> None:
-    """A command as a reader would type it."""
+    """Print a command line."""
     print("  $ " + line, flush=True)
 
 
 def output(text: str) -> None:
-    """What a command printed."""
+    """Print the output of a command."""
     if text.strip():
         print(textwrap.indent(text.rstrip(), "  "), flush=True)
 
 
 def wrapped(text: str) -> str:
-    """A long message, in lines."""
+    """Wrap a long message."""
     return "\n".join(textwrap.fill(line, WIDTH - 4, subsequent_indent="  ") for line in text.splitlines())
 
 
 class Waiting:
-    """Tells that something takes its time: how long so far and, in a terminal, what it is at."""
+    """Shows the progress of a long step: elapsed time and, on a terminal, the current activity."""
 
     def __init__(self) -> None:
         self._began = self._told = time.monotonic()
@@ -67,14 +67,14 @@ class Waiting:
         return time.monotonic() - self._began
 
     def at(self, what: str) -> None:
-        """Called often."""
+        """Show the current activity. Called often."""
         if self._terminal:
             print("\r\033[K  %4.0f s  %s ..." % (self.seconds, what[: WIDTH - 16]), end="", flush=True)
         elif time.monotonic() - self._told >= TICK:
             self.done(what[: WIDTH - 16] + " ...")
 
     def done(self, what: str) -> None:
-        """A part that is over."""
+        """Print a completed part."""
         self.clear()
         print("  %4.0f s  %s" % (self.seconds, what), flush=True)
         self._told = time.monotonic()

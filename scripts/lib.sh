@@ -3,17 +3,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# What every script here shares: where things lie, and how to speak. Sourced, never run.
+# Paths and messages for all scripts. To be sourced.
 
 set -euo pipefail
 
-# The physical path: tools that resolve symbolic links must arrive at the same place.
+# The physical path, so that tools that resolve symbolic links get the same path.
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 cache=$top/.cache
 venv=$cache/venv
 collections=$cache/collections
 
-# Variables of the caller's shell that would lead Python or Ansible elsewhere.
+# Variables of the caller's shell that would change the search paths of Python or Ansible.
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONSAFEPATH PYTHONPYCACHEPREFIX VIRTUAL_ENV
 unset ANSIBLE_CONFIG ANSIBLE_LIBRARY ANSIBLE_MODULE_UTILS ANSIBLE_ROLES_PATH ANSIBLE_INVENTORY
 unset ANSIBLE_COLLECTIONS_PATH ANSIBLE_COLLECTIONS_PATHS

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes down how long each task of a playbook took, and on how many hosts it ran, for site_runs.py."""
+"""Records the duration of each task of a playbook, and the number of hosts that it ran on, for site_runs.py."""
 
 from __future__ import annotations
 

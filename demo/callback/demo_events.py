@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What happens in a playbook, written down an event a line, for playbooks.py."""
+"""Writes the events of a playbook run, one JSON object per line, for playbooks.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 name: demo_events
 type: aggregate
 short_description: Writes events to the file that DEMO_EVENTS names
-description: For the demo, which shows what matters while the whole output goes to a file.
+description: For the demo, which shows a selection of events and writes the full output to a file.
 """
 
 import json

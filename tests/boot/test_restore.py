@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node runs at boot, on simulated nodes: the files that the role installs, started as its unit starts them."""
+"""The boot restore on simulated nodes, with the files that the role installs and the command of its unit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BACKENDS = ["nvml", "nvidia_smi"]
 
 
 class Node:
-    """A simulated node and the files of the role on it."""
+    """A simulated node with the role's files."""
 
     def __init__(self, work: Path, *arguments: str) -> None:
         self.path = work / "node"
@@ -58,7 +58,7 @@ class Node:
         return [ci["uuid"] for gpu in self.gpus() for gi in gpu["gpu_instances"] for ci in gi["compute_instances"]]
 
     def boot(self, *python: str, user: bool = False, **settings: t.Any) -> t.Tuple[int, str]:
-        """What the unit does: its exit status, and what it says. ``python`` are options of the interpreter."""
+        """Run the unit's command, and return status and output. ``python`` are options of the interpreter."""
         content = {"version": 1, "layout": LAYOUT, "driver_wait": 0, "lock_path": str(self.lock), "lock_wait": 0}
         self.settings.write_text(json.dumps(dict(content, **settings)))
         done = subprocess.run(
@@ -92,7 +92,7 @@ def need(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("board", "keeps_mode"), [("A100-80GB", True), ("H100-80GB", False)])
-def test_the_layout_comes_back_after_a_reboot(make_node, board, keeps_mode, backend):
+def test_restores_the_layout_after_a_reboot(make_node, board, keeps_mode, backend):
     need(backend)
     node = make_node("--board", board, "--gpus", "2")
     assert node.boot(backend=backend)[0] == 0
@@ -109,14 +109,14 @@ def test_the_layout_comes_back_after_a_reboot(make_node, board, keeps_mode, back
     assert (status, said.count("already matches the layout\n"), len(said.splitlines())) == (0, 2, 2)
 
 
-def test_without_pynvml_nvidia_smi_does_it(make_node):
+def test_uses_nvidia_smi_without_pynvml(make_node):
     need("nvidia_smi")
     node = make_node("--board", "H100-80GB", "--gpus", "2")
     assert node.boot("-S")[0] == 0  # no site-packages
     assert node.held() == HELD
 
 
-def test_a_node_killed_in_the_middle_comes_back(make_node):
+def test_restores_a_node_that_was_killed_during_a_change(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     node.nvsim("fault", "--write", "5", "--kill", "after")
     assert node.boot()[0] < 0 or node.held() != HELD
@@ -127,7 +127,7 @@ def test_a_node_killed_in_the_middle_comes_back(make_node):
     assert node.held() == HELD
 
 
-def test_without_the_kernel_module_the_node_is_left_as_it_is(make_node):
+def test_changes_nothing_without_the_kernel_module(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     for function in ("nvmlInit_v2", "nvmlInitWithFlags"):
         node.nvsim("fault", function, "--always", "--code", "DRIVER_NOT_LOADED")
@@ -138,7 +138,7 @@ def test_without_the_kernel_module_the_node_is_left_as_it_is(make_node):
     assert (node.held(), node.modes()) == ([[], []], [False, False])
 
 
-def test_a_kernel_module_that_is_loaded_late_is_waited_for(make_node):
+def test_waits_for_the_kernel_module(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     for number in ("1", "2"):
         node.nvsim("fault", "nvmlInitWithFlags", "--nth", number, "--code", "DRIVER_NOT_LOADED")
@@ -147,7 +147,7 @@ def test_a_kernel_module_that_is_loaded_late_is_waited_for(make_node):
     assert said.startswith("Waiting up to 300 seconds for the NVIDIA driver: ")
 
 
-def test_work_that_is_there_already_is_not_disturbed(make_node, workload):
+def test_does_not_disturb_running_processes(make_node, workload):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     node.boot(layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
     node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", workload, "--name", "training")
@@ -157,7 +157,7 @@ def test_work_that_is_there_already_is_not_disturbed(make_node, workload):
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_gpu_is_reset_only_where_that_was_allowed(make_node, reset):
+def test_resets_a_gpu_only_if_allowed(make_node, reset):
     need("nvidia_smi")
     node = make_node("--board", "A100-80GB", "--gpus", "2", "--activation", "reset")
     status, said = node.boot(reset=reset)
@@ -165,7 +165,7 @@ def test_a_gpu_is_reset_only_where_that_was_allowed(make_node, reset):
     assert ("does not match the layout yet: " in said) != reset
 
 
-def test_another_run_has_the_lock(make_node):
+def test_fails_while_another_run_holds_the_lock(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     with open(node.lock, "w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -174,7 +174,7 @@ def test_another_run_has_the_lock(make_node):
     assert "Another run is changing the MIG layout of this node" in said
 
 
-def test_a_driver_that_does_not_answer_does_not_hold_up_the_boot(make_node):
+def test_a_hanging_driver_does_not_block_the_boot(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     node.nvsim("latency", "--write", "--ms", "600000")
     status, said = node.boot(backend="nvml", time_limit=1)
@@ -186,7 +186,7 @@ def test_a_driver_that_does_not_answer_does_not_hold_up_the_boot(make_node):
 
 
 def test_a_node_that_lost_a_gpu_restores_the_others(tmp_path, make_node):
-    """Eight GPUs in the inventory, seven left: the others have new indices, and what was theirs."""
+    """Eight GPUs in the settings, seven left: the others have new indices, but keep their layouts."""
     node = make_node("--board", "A100-80GB:8")
     layout = [LAYOUT[0], {"devices": 7, "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
     assert node.boot(layout=layout)[0] == 0
@@ -200,7 +200,7 @@ def test_a_node_that_lost_a_gpu_restores_the_others(tmp_path, make_node):
     assert said.count("GPU 3 (%s) is not among the GPUs that can be read" % uuids[3]) == 1
 
 
-def test_a_lost_gpu_costs_only_itself(make_node):
+def test_a_lost_gpu_does_not_affect_the_others(make_node):
     node = make_node("--board", "A100-80GB:8")
     node.nvsim("fault", "nvmlDeviceGetHandleByIndex_v2", "--nth", "5", "--code", "GPU_IS_LOST")  # of one, once
     status, said = node.boot(backend="nvml", layout=LAYOUT[:1])
@@ -208,7 +208,7 @@ def test_a_lost_gpu_costs_only_itself(make_node):
     assert re.search(r"^GPU \d cannot be read, and is left as it is: .*GPU_IS_LOST.* \(GPU-", said, re.MULTILINE)
 
 
-def test_a_gpu_that_hangs_while_it_is_read_costs_only_itself(make_node):
+def test_a_gpu_that_hangs_while_read_does_not_affect_the_others(make_node):
     node = make_node("--board", "A100-80GB:3")
     assert node.boot(layout=[dict(LAYOUT[0], devices=0)])[0] == 0
     node.nvsim("latency", "nvmlGpuInstanceGetInfo", "--ms", "600000")  # only GPU 0 has an instance
@@ -220,7 +220,7 @@ def test_a_gpu_that_hangs_while_it_is_read_costs_only_itself(make_node):
     assert (said.count("|  restored\n"), len(said.splitlines())) == (2, 3)
 
 
-def test_a_gpu_that_hangs_while_it_is_converged_costs_only_itself(make_node):
+def test_a_gpu_that_hangs_while_converged_does_not_affect_the_others(make_node):
     node = make_node("--board", "A100-80GB:2")
     assert node.boot(layout=[{"devices": 1, "mig_enabled": True, "mig_devices": {}}])[0] == 0
     node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has its mode
@@ -230,7 +230,7 @@ def test_a_gpu_that_hangs_while_it_is_converged_costs_only_itself(make_node):
     assert said.count("|  restored\n") == 1
 
 
-def test_only_root_can(make_node):
+def test_requires_root(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     status, said = node.boot(user=True)
     assert status == 1

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the simulated nodes lie: in memory if the machine lets them, since each case writes one many times."""
+"""Directories of the simulated nodes: in memory if possible, because each case writes its node many times."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def _directory() -> t.Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def templates() -> t.Iterator[Path]:
-    """Nodes that cases are copied from."""
+    """Directory of the nodes that cases are copied from."""
     yield from _directory()
 
 
 @pytest.fixture
 def cases() -> t.Iterator[Path]:
-    """Nodes that a test may spoil."""
+    """Directory of the nodes that a test may change."""
     yield from _directory()
 
 
 @pytest.fixture(autouse=True)
 def fixture_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes are repeated as often as ever, at once."""
+    """Repeat writes without a pause."""
     monkeypatch.setattr(retry, "PAUSES", (0.0,) * len(retry.PAUSES))

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Simulated nodes for the engine's tests, made in an instant and used in this process.
+"""Simulated nodes for the engine's tests, used in the test process.
 
-A node is made once and copied for each case. NVML is the simulator's, loaded before pynvml
-looks for it by its name, so that no environment has to be set before Python starts.
+A node is created once and copied for each case. The simulated NVML is loaded before pynvml
+searches for the library, so that the environment need not be set before Python starts.
 nvidia-smi is the real one.
 """
 
@@ -43,7 +43,7 @@ Spec = t.Tuple[str, t.Optional[int], t.Optional[t.Tuple[int, ...]]]
 
 
 class Layout(t.NamedTuple):
-    """What a GPU holds or should hold. With ``mode`` False, nothing."""
+    """The current or desired layout of a GPU. With ``mode`` False, it is empty."""
 
     mode: bool
     instances: t.Tuple[Spec, ...] = ()
@@ -69,7 +69,7 @@ def need_simulator() -> None:
 
 
 def smi(version: str) -> str:
-    """The path of the real nvidia-smi of that version."""
+    """Return the path of the real nvidia-smi of a version."""
     path = TOP / ".cache" / "nvidia-smi" / version / "nvidia-smi"
     if not path.is_file():
         pytest.skip("nvidia-smi %s is not here: run scripts/fetch-nvidia-smi" % version)
@@ -77,12 +77,12 @@ def smi(version: str) -> str:
 
 
 class Simulated(Node):
-    """A node in a directory, and how the two drivers reach it."""
+    """A node in a directory, with the two backends."""
 
     def use(self, uid: int = 0) -> None:
-        """Make it the node that NVML in this process sees at its next initialisation.
+        """Select this node for the next initialization of NVML in this process.
 
-        NVML forgets a node at its last shutdown, and that call may have been made to fail.
+        NVML releases a node at its last shutdown, and a test may have made that call fail.
         """
         while library().nvmlShutdown() == 0:
             pass
@@ -97,7 +97,7 @@ class Simulated(Node):
         return other
 
     def nvml(self, uid: int = 0) -> NvmlBackend:
-        """NVML; a reset is done on the node and answered as nvidia-smi answers it."""
+        """The NVML backend. A reset changes the node directly, and returns the result that nvidia-smi would return."""
         self.use(uid)
         return NvmlBackend(self._reset)
 
@@ -116,7 +116,7 @@ class Simulated(Node):
         return run
 
     def _reset(self, argv: t.Sequence[str]) -> Result:
-        """The reset without the price of a process: nvidia-smi's words and codes for what the node answers."""
+        """Reset without a process: translate the node's result to nvidia-smi's messages and codes."""
         for gpu in self.show()["gpus"]:
             if gpu["uuid"] == argv[-1]:
                 try:
@@ -128,7 +128,7 @@ class Simulated(Node):
         return Result(6, "No devices were found\n", "")
 
     def read(self) -> t.List[Gpu]:
-        """The GPUs as a plain reader sees them, with no faults in the way."""
+        """Read the GPUs without faults."""
         driver = self.nvml()
         driver.open()
         try:
@@ -146,7 +146,7 @@ def template(
     activation: str = "auto",
     quirks: t.Tuple[str, ...] = (),
 ) -> Simulated:
-    """A node with these GPUs, which hold these layouts."""
+    """Create a node with these GPUs and layouts."""
     need_simulator()
     name = "-".join(str(part) for part in (driver, activation, abs(hash((products, layouts, quirks)))))
     node = Simulated(directory / "templates" / name)
@@ -180,7 +180,7 @@ def _build(nvml: NvmlBackend, index: int, layout: Layout) -> None:
 
 
 def target(gpu: Gpu, layout: Layout) -> Target:
-    """The layout, resolved to the GPU's own profiles."""
+    """Return the layout with the GPU's own profiles."""
     wanted = []
     for name, start, cis in layout.instances:
         profile = next((profile for profile in gpu.board.profiles if profile.name == name), None)
@@ -191,7 +191,7 @@ def target(gpu: Gpu, layout: Layout) -> Target:
 
 
 def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tuple[Outcome, ...]:
-    """As the module does it: open, read, plan everything, converge, close."""
+    """Run like the module: open, read, plan all GPUs, converge, close."""
 
     def first(gpu: Gpu, layout: Layout) -> t.Any:
         if layout.mode and not gpu.profiles_known:
@@ -211,12 +211,12 @@ def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tu
 
 
 def essence(gpu: Gpu) -> t.Tuple[t.Any, ...]:
-    """Everything of a GPU's state that a user could lose, UUIDs included."""
+    """Return all state of a GPU that a user could lose, including UUIDs."""
     return gpu.mode_current, gpu.mode_pending, gpu.instances
 
 
 def holds(gpu: Gpu, layout: Layout) -> bool:
-    """Whether the GPU is as wanted, checked without the engine's own comparison."""
+    """Return whether the GPU matches the layout, without the engine's own comparison."""
     if bool(gpu.mode_current) != layout.mode or gpu.mode_current != gpu.mode_pending:
         return False
     have = [

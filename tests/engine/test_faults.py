@@ -4,10 +4,10 @@
 
 """Every NVML call of a run fails, with every code that nvml.h allows for it.
 
-After a call that failed once in a way that can pass, the GPU is as desired; after any other
-failure it is as desired or as before. Where a function keeps failing, so that not everything
-can be restored, the error names exactly what differs. Writes also fail after they took
-effect. A plain second run reaches the target.
+After one transient failure, the GPU matches the layout. After any other failure, it matches
+the layout or its earlier state. If a function keeps failing, so that the rollback is
+incomplete, the error names exactly what differs. Writes also fail after they took effect.
+A second run without faults reaches the target.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Drivers = t.Callable[[Simulated], t.Any]
 
 
 def calls_of(node: Simulated, drivers: Drivers, transition: Transition) -> t.List[str]:
-    """The NVML functions that an undisturbed run calls, in order. It must reach the target."""
+    """Return the NVML functions that a run without faults calls, in order. The run must reach the target."""
     node.trace()
     outcomes = run(drivers(node), transition.wanted, transition.reset)
     node.trace(False)
@@ -67,7 +67,7 @@ def calls_of(node: Simulated, drivers: Drivers, transition: Transition) -> t.Lis
 
 
 def numbered(calls: t.Sequence[str]) -> t.List[t.Tuple[str, int]]:
-    """Each call as the function's first, second, third ..."""
+    """Return each call with its number among the calls of the same function."""
     seen: t.Counter[str] = Counter()
     out = []
     for function in calls:
@@ -88,7 +88,7 @@ def all_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
 def problems(
     case: Simulated, before: t.Sequence[Gpu], drivers: Drivers, transition: Transition, fault: Fault
 ) -> t.Iterator[str]:
-    """What is wrong after a run with this fault, and after the plain run that follows it."""
+    """Return the errors after a run with this fault, and after a second run without faults."""
     case.fault(fault.function, fault.nth, fault.code, fault.always, fault.action)
     said: t.List[t.Optional[str]]
     pending = False
@@ -132,7 +132,7 @@ def problems(
 
 
 def check(cases: Path, node: Simulated, drivers: Drivers, transition: Transition, faults: t.Iterable[Fault]) -> int:
-    """Run through all faults, on all cores; returns how many there were."""
+    """Run all faults on all cores, and return their number."""
     before = node.copy(cases / "before").read()
 
     def share(part: int) -> t.List[str]:
@@ -149,7 +149,7 @@ def check(cases: Path, node: Simulated, drivers: Drivers, transition: Transition
 
 
 def forked(work: t.Callable[[int], t.List[str]], parts: int) -> t.List[t.List[str]]:
-    """Each part's result, from a process of its own."""
+    """Run each part in a separate process, and yield the results."""
     context = multiprocessing.get_context("fork")
 
     def child(part: int, pipe: t.Any) -> None:
@@ -182,23 +182,23 @@ def test_every_call_fails_with_every_code(templates, cases, transition):
 
 
 def lasting_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
-    """A function that writes works no more, from some call on."""
+    """A write function fails permanently, starting with some call."""
     for function, nth in numbered(calls):
         if function in WRITES:
             yield Fault(function, nth, codes.UNKNOWN, "return", always=True)
 
 
 @pytest.mark.parametrize("transition", TRANSITIONS, ids=str)
-def test_what_cannot_be_put_back_is_named(templates, cases, transition):
+def test_an_incomplete_rollback_names_the_differences(templates, cases, transition):
     node = transition.node(templates)
     calls = calls_of(node.copy(cases / "plain"), Simulated.nvml, transition)
     assert check(cases, node, Simulated.nvml, transition, lasting_faults(calls)) > 0
 
 
 def representative_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
-    """All that can go wrong with writes, the end of nvidia-smi included; else the first, middle and last call.
+    """Return all faults of writes, including a kill of nvidia-smi, and of reads the first, middle and last call.
 
-    Of a read that failed, nvidia-smi may report something else, so that only writes have to be survived.
+    After a failed read, nvidia-smi may report different data, so the test requires recovery only from writes.
     """
     calls = [function for function in calls if function in ALLOWED]
     counts = Counter(calls)
@@ -212,7 +212,7 @@ def representative_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
             yield Fault(function, nth, codes.UNKNOWN, "return")
 
 
-# Each nvidia-smi with transitions that differ in what they do; every one takes a thousand processes and more.
+# Each version of nvidia-smi with different kinds of transitions. Each transition takes more than a thousand processes.
 SMI_CASES = [
     ("550.163.01", "create"),
     ("550.163.01", "compute instances"),
@@ -226,8 +226,8 @@ SMI_CASES = [
 
 
 @pytest.mark.parametrize(("version", "name"), SMI_CASES)
-def test_nvidia_smi_fails_anywhere(templates, cases, version, name):
-    """The same through the real nvidia-smi, whose every call of NVML is in the trace."""
+def test_every_call_of_nvidia_smi_fails(templates, cases, version, name):
+    """The same with the real nvidia-smi. The trace has all of its NVML calls."""
     transition = BY_NAME[name]._replace(driver=version)
     node = transition.node(templates)
 

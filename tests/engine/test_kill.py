@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""SIGKILL in the middle of a run, at every write: the next plain run reaches the target."""
+"""SIGKILL at every write of a run. The next run without a kill reaches the target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SMI_WRITES = {"-mig", "-cgi", "-dgi", "-cci", "-dci", "--gpu-reset"}
 
 
 def in_child(work: t.Callable[[], t.Any]) -> bool:
-    """Do the work in a process of its own; tells whether it was killed. Any other end but a good one fails."""
+    """Run the work in a separate process, and return whether it was killed. Fail on any other unsuccessful exit."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -37,13 +37,13 @@ def in_child(work: t.Callable[[], t.Any]) -> bool:
 def kill_everywhere(
     cases: t.Any, node: Simulated, transition: Transition, victim: t.Callable[[Simulated, int], t.Any], again: t.Any
 ) -> int:
-    """Kill at write 1, 2, 3 ... until a run gets through; returns how many were killed."""
+    """Kill at write 1, 2, 3 ... until a run completes, and return the number of kills."""
     nth = 1
     while True:
         case = node.copy(cases / "case")
         killed = in_child(lambda: victim(case, nth))
         case.clear_faults()
-        case.read()  # whatever happened, the node is in order
+        case.read()  # the node's state is valid after a kill
         for outcome in run(again(case), transition.wanted, transition.reset):
             assert outcome.error is None and not outcome.reset_required, (nth, outcome.error, outcome.notice)
         assert all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.wanted)), nth

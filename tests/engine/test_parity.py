@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Both drivers read the same GPU from the same node, and write to the same effect."""
+"""Both backends read the same GPU from the same node, and their writes have the same effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FULL = {
 
 
 def as_smi_tells(gpu):
-    """What nvidia-smi cannot tell: the numbers of constants; on old versions, profiles while the mode is off."""
+    """Data that nvidia-smi does not report: numbers of constants; in old versions, profiles while the mode is off."""
     profiles = tuple(profile._replace(constant=-1) for profile in gpu.board.profiles)
     return gpu._replace(board=gpu.board._replace(profiles=profiles))
 
@@ -39,7 +39,7 @@ def version(request):
 
 @pytest.fixture
 def both():
-    """Opens both drivers on a node, and closes them after the test."""
+    """Open both backends on a node, and close them after the test."""
     opened = []
 
     def open_both(node: Simulated, version: str, uid: int = 0):
@@ -54,7 +54,7 @@ def both():
 
 
 @pytest.mark.parametrize("product", FULL)
-def test_they_read_the_same(templates, cases, both, version, product):
+def test_both_backends_read_the_same_gpus(templates, cases, both, version, product):
     node = template(templates, (product, product), (FULL[product], EMPTY if FULL[product].mode else OFF), version)
     node = node.copy(cases / "node")
     if FULL[product].instances:
@@ -75,7 +75,7 @@ def test_they_read_the_same(templates, cases, both, version, product):
     assert nvml.versions()._replace(nvml=None) == smi.versions()
 
 
-def test_without_mig_mode_they_differ_in_profiles_alone(templates, cases, both, version):
+def test_without_mig_mode_only_profiles_differ(templates, cases, both, version):
     node = template(templates, ("A100-SXM4-40GB",), (OFF,), version).copy(cases / "node")
     nvml, smi = both(node, version)
     told, by_smi = as_smi_tells(nvml.read(0)), smi.read(0)
@@ -101,7 +101,7 @@ def refusal(work, *args):
     return error.value
 
 
-def test_they_refuse_with_the_same_codes(templates, cases, both, version):
+def test_both_backends_fail_with_the_same_codes(templates, cases, both, version):
     node = template(templates, ("A100-SXM4-40GB", "T4"), (FULL["A100-SXM4-40GB"], OFF), version).copy(cases / "node")
     nvml, smi = both(node, version)
     gpu = nvml.read(0)
@@ -125,7 +125,7 @@ def test_they_refuse_with_the_same_codes(templates, cases, both, version):
     assert refusal(smi.reset, 0).code == codes.IN_USE
 
 
-def test_without_root_both_say_how_to_get_it(templates, cases, both, version):
+def test_without_root_both_errors_name_the_remedy(templates, cases, both, version):
     node = template(templates, ("A100-SXM4-40GB",), (FULL["A100-SXM4-40GB"],), version).copy(cases / "node")
     for driver in both(node, version, uid=1000):
         error = refusal(driver.read, 0)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A 1g.20gb in which another client has created the compute instance with fewer multiprocessors."""
+"""A 1g.20gb whose compute instance has fewer multiprocessors, because another client created it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def version(request):
 
 @pytest.fixture
 def node(templates, cases, version):
-    """nvidia-smi creates the small one at 2, as a user does, beside a large one of ours at 4."""
+    """Create the small instance at 2 with nvidia-smi, next to a full-size one at 4."""
     found = template(templates, ("H100-SXM5-80GB",), (on(gi("1g.20gb", 2, ()), gi("1g.20gb", 4)),), version)
     found = found.copy(cases / "node")
     gi_id = found.read()[0].instances[0].id
@@ -46,7 +46,7 @@ def names(node):
     return [ci["profile"] for instance in describe.instances(node.read()[0]) for ci in instance["compute_instances"]]
 
 
-def test_it_is_named_as_nvidia_smi_names_it(node, version):
+def test_has_the_same_name_as_in_nvidia_smi(node, version):
     listed = node.runner(version)(["nvidia-smi", "mig", "-lci"]).out
     assert names(node) == ["1c.1g.20gb", "1g.20gb"]
     assert listed.count("1c.1g.20gb") == 1 and listed.count(" 1g.20gb") == 1
@@ -78,7 +78,7 @@ def test_a_busy_one_is_never_recreated(node, driver):
     assert essence(node.read()[0]) == essence(before)
 
 
-def test_it_can_be_desired(node, driver):
+def test_a_layout_can_request_it(node, driver):
     driver.open()
     try:
         gpu = driver.read(0)

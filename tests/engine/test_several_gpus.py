@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""GPUs converge side by side, each in its own thread, and do not disturb one another."""
+"""GPUs converge in parallel, one thread each, without affecting each other."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_eight_gpus_from_nothing_to_56_instances(templates, cases):
     assert [outcome.performed for outcome in run(node.nvml(), [SEVEN] * 8)] == [()] * 8
 
 
-def test_each_gpu_is_reset_alone_while_others_are_at_work(templates, cases):
-    """A reset needs NVML to let go of all GPUs for a moment: no other thread may be in a call then."""
+def test_a_reset_excludes_the_threads_of_other_gpus(templates, cases):
+    """During a reset, NVML must release all GPUs, so no other thread may be in a call."""
     node = template(templates, (A100,) * 4, (OFF,) * 4, activation="reset").copy(cases / "node")
     outcomes = run(node.nvml(), [SEVEN] * 4, reset=True)
     assert [outcome.error for outcome in outcomes] == [None] * 4
@@ -34,7 +34,7 @@ def test_each_gpu_is_reset_alone_while_others_are_at_work(templates, cases):
     assert not any(outcome.reset_required for outcome in outcomes)
 
 
-def test_a_gpu_with_a_client_waits_and_the_others_go_on(templates, cases):
+def test_a_gpu_with_a_client_does_not_block_the_others(templates, cases):
     node = template(templates, (A100,) * 3, (OFF,) * 3, activation="reset").copy(cases / "node")
     node.attach(os.getpid(), 1, memory_mib=64)
     outcomes = run(node.nvml(), [SEVEN] * 3, reset=True)
@@ -48,7 +48,7 @@ def test_a_gpu_with_a_client_waits_and_the_others_go_on(templates, cases):
     assert all(holds(gpu, SEVEN) for gpu in node.read())
 
 
-def test_where_only_a_reboot_helps_it_is_asked_for(templates, cases):
+def test_a_required_reboot_is_reported(templates, cases):
     node = template(templates, (A100,), (OFF,), activation="reboot").copy(cases / "node")
     (outcome,) = run(node.nvml(), [SEVEN], reset=True)
     assert outcome.reboot_required and not outcome.reset_required and outcome.error is None

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From one layout to another: what the fault and kill tests run through.
+"""The transitions between layouts that the fault and kill tests run.
 
-Together they create, destroy, keep, switch MIG mode on and off, with and without profiles
-known before, with a reset, and with several compute instances in a GPU instance.
+They cover creation, destruction and reuse of instances, changes of MIG mode with and without
+known profiles, resets, and several compute instances in one GPU instance.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ TRANSITIONS = (
     _one("mode off, Hopper", H100, on(gi("3g.40gb", 4), gi("2g.20gb", 0)), OFF),
 )
 
-# Two GPUs at once, for killing in the middle of both.
+# Two GPUs in parallel, for kills while both change.
 PAIR = Transition(
     "two GPUs",
     (A100, A100),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Simulated nodes, and Ansible on them."""
+"""Simulated nodes, and Ansible runs on them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import pytest
 TOP = Path(__file__).resolve().parents[2]
 NVSIM = TOP / "tests" / "simulator" / "nvsim"
 DRIVER_VERSION = "550.163.01"
-# What Ansible must not say: warnings are for users who did something odd, and these playbooks do not.
+# Output that fails a test: these playbooks must not cause warnings.
 UNWANTED = ("[DEPRECATION WARNING]", "[ERROR]: Task failed: Action failed: The conditional check")
 
 
 class Node:
-    """A simulated node, which is this machine with another driver."""
+    """A simulated node: the local machine with a simulated driver."""
 
     def __init__(self, path: Path, work: Path) -> None:
         self.path = path
@@ -31,7 +31,7 @@ class Node:
         self.python = sys.executable
 
     def nvsim(self, command: str, *arguments: str) -> str:
-        """Calls nvsim on the node and returns what it prints."""
+        """Run nvsim on the node and return its output."""
         done = subprocess.run(
             [NVSIM, command, self.path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
@@ -40,7 +40,7 @@ class Node:
         return done.stdout
 
     def held(self) -> t.List[t.List[str]]:
-        """Profile and start of the GPU instances of each GPU."""
+        """Return profile and start of the GPU instances of each GPU."""
         return [
             sorted("%s at %d" % (gi["profile"], gi["start"]) for gi in gpu["gpu_instances"])
             for gpu in json.loads(self.nvsim("show", "--json"))["gpus"]
@@ -49,7 +49,7 @@ class Node:
     def play(
         self, playbook: Path, variables: t.Dict[str, t.Any], *arguments: str, fails: bool = False, root: bool = True
     ) -> str:
-        """Runs a playbook on the node, which is the only host of group gpu_nodes, and returns what it prints."""
+        """Run a playbook on the node, the only host of the group gpu_nodes, and return its output."""
         inventory = self.work / "inventory.json"
         inventory.write_text(json.dumps({"gpu_nodes": {"hosts": {"node": self._host()}}}))
         extra = self.work / "variables.json"
@@ -73,9 +73,9 @@ class Node:
     def _host(self) -> t.Dict[str, t.Any]:
         return {
             "ansible_connection": "local",
-            "ansible_become": False,  # the simulated node's root is whoever runs the tests
+            "ansible_become": False,  # the user who runs the tests is the simulated node's root
             "ansible_python_interpreter": self.python,
-            # Only the GPUs are simulated. The rest of this machine is left alone.
+            # Only the GPUs are simulated, so the role must not change the rest of the machine.
             "nvidia_mig_boot": False,
             "nvidia_mig_cdi_refresh": False,
             "nvidia_mig_clients": [],
@@ -110,14 +110,14 @@ def fixture_make_node(tmp_path: Path) -> t.Callable[..., Node]:
 
 @pytest.fixture(name="workload")
 def fixture_workload() -> t.Iterator[int]:
-    """The id of a process that does nothing and ends with the test."""
+    """Yield the id of an idle process that ends with the test."""
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process.pid
         process.kill()
 
 
 def fetched(script: str, *arguments: str) -> Path:
-    """A program or library of the vendor's that a script downloads; the test is skipped where it cannot."""
+    """Return a vendor's file that a script downloads. Skip the test if the download fails."""
     done = subprocess.run(
         [TOP / "scripts" / script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False
     )
@@ -128,7 +128,7 @@ def fetched(script: str, *arguments: str) -> Path:
 
 @pytest.fixture(name="nvidia_smi", scope="session")
 def fixture_nvidia_smi() -> Path:
-    """Debian's real nvidia-smi; nvsim finds it where it lies."""
+    """Debian's real nvidia-smi. nvsim finds it in .cache."""
     return fetched("fetch-nvidia-smi", DRIVER_VERSION)
 
 

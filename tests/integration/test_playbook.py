@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""playbooks/mig.yml and with it the role nvidia_mig, on simulated nodes."""
+"""playbooks/mig.yml and the role nvidia_mig on simulated nodes."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_check_apply_and_apply_again(make_node, play):
     assert node.held() == [HELD, HELD]
 
 
-def test_nvidia_smi_serves_as_well(make_node, play, nvidia_smi):
+def test_nvidia_smi_backend(make_node, play, nvidia_smi):
     node = make_node("--board", "A100-80GB")
     assert recap(play(node, nvidia_mig_backend="nvidia_smi"))["failed"] == 0
     assert node.held() == [HELD]
 
 
-def test_a_gpu_that_waits_for_a_reset_is_a_failure_until_it_may_be_reset(make_node, play):
+def test_fails_if_a_gpu_needs_a_reset_that_is_not_allowed(make_node, play):
     node = make_node("--board", "A100-80GB", "--activation", "reset")
     failed = play(node, fails=True)
     assert "The MIG mode of some GPUs changes only with a reset: GPU-" in failed
@@ -63,7 +63,7 @@ def test_a_gpu_that_waits_for_a_reset_is_a_failure_until_it_may_be_reset(make_no
     assert node.held() == [HELD]
 
 
-def test_idle_instances_stay_where_they_must_not_be_disturbed(make_node, play):
+def test_keeps_idle_instances_if_disturb_is_false(make_node, play):
     node = make_node("--board", "A100-80GB")
     play(node)
     large = [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
@@ -89,7 +89,7 @@ def test_turning_mig_off(make_node, play):
         ({"nvidia_mig_backend": "dcgm"}, "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi"),
     ],
 )
-def test_wrong_inputs_are_refused_before_anything_is_done(make_node, play, variables, words):
+def test_rejects_invalid_variables_before_any_change(make_node, play, variables, words):
     node = make_node("--board", "A100-80GB")
     assert words in play(node, fails=True, **variables)
     assert node.held() == [[]]

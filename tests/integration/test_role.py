@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role nvidia_mig on simulated nodes, as far as it needs no services. The Molecule scenarios have the rest."""
+"""The role nvidia_mig on simulated nodes, without services. The Molecule scenarios cover the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAYBOOK = """
 SMALL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 2}}]
 LARGE = [{"devices": "all", "mig_enabled": True, "mig_devices": {"4g.40gb": 1, "1g.10gb": 1}}]
 OFF = [{"devices": "all", "mig_enabled": False}]
-# Ends a process when a trace shows the second initialisation of NVML.
+# Ends a process when the trace shows the second initialization of NVML.
 ENDER = """
 import os, signal, sys, time
 while not os.path.exists(sys.argv[1]) or open(sys.argv[1]).read().count('"nvmlInit') < 2:
@@ -36,7 +36,7 @@ os.kill(int(sys.argv[2]), signal.SIGKILL)
 
 @pytest.fixture(name="role")
 def fixture_role(tmp_path):
-    """Runs a part of the role on a node; returns the number of changed tasks, and what was printed."""
+    """Run an entry point of the role on a node, and return the number of changed tasks and the output."""
     playbook = tmp_path / "role.yml"
     playbook.write_text(PLAYBOOK)
 
@@ -51,7 +51,7 @@ def fixture_role(tmp_path):
 
 
 def test_twelve_steps(make_node, role):
-    """Make, change, take away; each told first, then done, then told and done once more without a change."""
+    """Create, change and remove instances. Run each step in check mode, for real, and both again without a change."""
     node = make_node("--board", "A100-80GB:1", "--board", "H100-80GB:1")
     before = [[], []]
     for layout, after in (
@@ -72,7 +72,7 @@ def test_twelve_steps(make_node, role):
         before = held
 
 
-def test_a_busy_instance_is_refused_without_stopping_anything(make_node, role, workload):
+def test_fails_on_a_busy_instance_without_stopping_clients(make_node, role, workload):
     node = make_node("--board", "A100-80GB")
     role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
     node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", str(workload), "--name", "training")
@@ -83,7 +83,7 @@ def test_a_busy_instance_is_refused_without_stopping_anything(make_node, role, w
     assert node.held() == [["7g.80gb at 0"]]
 
 
-def test_a_group_that_is_not_there_is_refused_before_anything_is_done(make_node, role):
+def test_fails_on_a_missing_group_before_any_change(make_node, role):
     node = make_node("--board", "A100-80GB")
     for arguments in ([], ["--check"]):
         _changed, output = role(node, SMALL, *arguments, fails=True, nvidia_mig_boot=True, nvidia_mig_access_group="nosuch")
@@ -91,12 +91,12 @@ def test_a_group_that_is_not_there_is_refused_before_anything_is_done(make_node,
     assert node.held() == [[]]
 
 
-def test_work_that_ends_is_waited_for(make_node, role):
+def test_waits_for_a_process_to_exit(make_node, role):
     node = make_node("--board", "A100-80GB")
     role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
     with subprocess.Popen(["sleep", "600"]) as brief:
         node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", str(brief.pid), "--name", "brief")
-        # It ends when the role has begun to wait for it: at the second plan.
+        # The process ends after the role starts to wait for it, at the second plan.
         ender = subprocess.Popen([sys.executable, "-c", ENDER, str(node.path / "state.trace"), str(brief.pid)])
         node.nvsim("trace", "--on")
         assert role(node, SMALL, nvidia_mig_busy_wait=600)[0] == 1
@@ -104,7 +104,7 @@ def test_work_that_ends_is_waited_for(make_node, role):
     assert node.held() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
 
 
-def test_an_exported_layout_is_the_one_that_is_there(make_node, role, tmp_path):
+def test_export_writes_the_current_layout(make_node, role, tmp_path):
     node = make_node("--board", "A100-80GB:1", "--board", "H100-80GB:2", "--board", "T4:1")
     placed = [
         {"devices": 0, "mig_enabled": True, "mig_devices": [{"profile": "1g.10gb", "start": 5}]},
@@ -131,7 +131,7 @@ def test_an_exported_layout_is_the_one_that_is_there(make_node, role, tmp_path):
     ]
 
 
-def test_a_node_without_mig_has_no_layout_to_export(make_node, role, tmp_path):
+def test_export_fails_without_mig_gpus(make_node, role, tmp_path):
     node = make_node("--board", "T4")
     _changed, output = role(node, part="export", nvidia_mig_export_path=str(tmp_path / "x.yml"), fails=True)
     assert "node has no layout to export: none of its GPUs knows MIG" in output
@@ -141,7 +141,7 @@ def test_a_node_without_mig_has_no_layout_to_export(make_node, role, tmp_path):
     "call, code, remedy",
     [("nvmlDeviceGetUUID", "gpu_is_lost", "reboot the node"), ("nvmlDeviceGetGpuInstances", "unknown", "")],
 )
-def test_a_gpu_that_cannot_be_read_is_not_exported_as_empty(make_node, role, tmp_path, call, code, remedy):
+def test_export_fails_on_an_unreadable_gpu(make_node, role, tmp_path, call, code, remedy):
     node = make_node("--board", "A100-80GB")
     role(node, SMALL)
     node.nvsim("fault", call, "--code", code, "--always")
@@ -161,7 +161,7 @@ def test_a_gpu_that_cannot_be_read_is_not_exported_as_empty(make_node, role, tmp
         ({"2c.3g.40gb": 1}, "kubelet-helper", None),
     ],
 )
-def test_split_compute_instances_on_a_cluster_node_are_warned_of(
+def test_warns_about_split_compute_instances_on_a_cluster_node(
     make_node, role, tmp_path, monkeypatch, mig_devices, unit, named
 ):
     services = tmp_path / "bin" / "service"

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The targets: the modules through AnsiballZ, pynvml or the real nvidia-smi, on simulated nodes.
+"""The integration targets: the modules through AnsiballZ, with pynvml or the real nvidia-smi, on simulated nodes.
 
-What is asserted stands in the target's tasks; here are the nodes that they need.
+The tasks of the targets have the assertions. This file creates the nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ A100 = ("--board", "A100-80GB")
 
 @pytest.fixture(name="run")
 def fixture_run(make_node, tmp_path, workload):
-    """Runs a scenario of a target on a new node."""
+    """Run a scenario of a target on a new node."""
 
     def run(target, scenario, *arguments, backend="nvml", environment=None, root=True, python=None):
         node = make_node(*arguments)
@@ -45,7 +45,7 @@ def fixture_run(make_node, tmp_path, workload):
 
 @pytest.fixture(name="without_pynvml")
 def fixture_without_pynvml(tmp_path):
-    """The environment of a node whose Python has no pynvml."""
+    """Return the environment of a node whose Python has no pynvml."""
     (tmp_path / "python").mkdir()
     (tmp_path / "python" / "pynvml.py").write_text('raise ImportError("no pynvml on this node")\n')
     return {"PYTHONPATH": str(tmp_path / "python")}
@@ -82,8 +82,8 @@ def test_nvidia_mig_with_nvml(run, scenario, node):
     run("nvidia_mig", scenario, *node)
 
 
-def test_nvidia_mig_on_the_oldest_python_here(run, nvidia_smi):
-    """As on an old node: without pynvml."""
+def test_nvidia_mig_on_the_oldest_python(run, nvidia_smi):
+    """Without pynvml, as on an old node."""
     listed = subprocess.run([HERE.parents[1] / "scripts" / "interpreters"], stdout=subprocess.PIPE, text=True, check=True)
     oldest = listed.stdout.split()[1]
     run("nvidia_mig", "busy", *A100, backend="nvidia_smi", python=oldest)

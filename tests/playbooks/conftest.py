@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet on this machine: several simulated nodes, and Ansible that reaches them all at once."""
+"""A fleet on the local machine: several simulated nodes that Ansible uses in parallel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOP = Path(__file__).resolve().parents[2]
 NVSIM = TOP / "tests" / "simulator" / "nvsim"
 PLAYBOOKS = TOP / "playbooks"
 
-# A host's Python interpreter: what it starts runs on the host's own simulated node.
+# A host's Python interpreter, which runs everything on the host's simulated node.
 INTERPRETER = """#!/bin/sh
 %s
 exec "%s" "$@"
@@ -28,7 +28,7 @@ exec "%s" "$@"
 
 
 class Run(t.NamedTuple):
-    """What a run of a playbook printed and counted."""
+    """Status and output of a playbook run."""
 
     status: int
     output: str
@@ -42,16 +42,16 @@ class Run(t.NamedTuple):
 
 
 class Fleet:
-    """Hosts of the group gpu_nodes. Those with a board are simulated nodes, others have no driver at all."""
+    """Hosts of the group gpu_nodes: simulated nodes, and hosts without a driver."""
 
     def __init__(self, work: Path) -> None:
         self.work = work
         self.hosts: t.Dict[str, t.Dict[str, t.Any]] = {}
         self.variables: t.Dict[str, t.Any] = {
             "ansible_connection": "local",
-            "ansible_become": False,  # a simulated node's root is whoever runs the tests
+            "ansible_become": False,  # the user who runs the tests is the simulated node's root
             "ansible_python_interpreter": sys.executable,
-            # This machine's systemd and containers are not the node's.
+            # The local machine's systemd and containers are not simulated.
             "nvidia_mig_boot": False,
             "nvidia_container_toolkit_runtimes": [],
             "gpu_node_roles": ["gpu_node", "nvidia_container_toolkit", "nvidia_mig"],  # a simulated driver has no packages
@@ -59,7 +59,7 @@ class Fleet:
         }
 
     def node(self, name: str, *arguments: str, **variables: t.Any) -> None:
-        """Adds a simulated node; the arguments are those of nvsim create."""
+        """Add a simulated node. The arguments are those of nvsim create."""
         self.nvsim("create", name, "--driver", "550.163.01", *arguments)
         exports = subprocess.run(
             [NVSIM, "run", self.work / name, "--", "sh", "-c", "export -p | grep -E ' (NVSIM_|LD_LIBRARY_PATH|PATH)'"],
@@ -77,7 +77,7 @@ class Fleet:
         }
 
     def host(self, name: str, **variables: t.Any) -> None:
-        """Adds a host without a driver."""
+        """Add a host without a driver."""
         self.hosts[name] = variables
 
     def nvsim(self, command: str, name: str, *arguments: str) -> str:
@@ -93,14 +93,14 @@ class Fleet:
         return done.stdout
 
     def held(self, name: str) -> t.List[t.List[str]]:
-        """Profile and start of the GPU instances of each GPU of a node."""
+        """Return profile and start of the GPU instances of each GPU of a node."""
         return [
             sorted("%s at %d" % (gi["profile"], gi["start"]) for gi in gpu["gpu_instances"])
             for gpu in json.loads(self.nvsim("show", name, "--json"))["gpus"]
         ]
 
     def play(self, playbook: t.Union[str, Path], *arguments: str, fails: bool = False, **variables: t.Any) -> Run:
-        """Runs a playbook by path or by its name in the collection. The variables are those of all hosts."""
+        """Run a playbook by path or by its name in the collection. The variables apply to all hosts."""
         inventory = self.work / "inventory.json"
         inventory.write_text(
             json.dumps({"gpu_nodes": {"hosts": self.hosts, "vars": {**self.variables, **variables}}})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What all playbooks share: the names of their variables."""
+"""All playbooks use the same variables for hosts, batches and environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS
 
 
 @pytest.mark.parametrize("playbook", sorted(PLAYBOOKS.glob("*.yml")), ids=lambda path: path.name)
-def test_hosts_batches_and_environment_have_the_same_names_everywhere(playbook: Path) -> None:
+def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -> None:
     for play in yaml.safe_load(playbook.read_text()):
         assert play["hosts"] == "{{ gpu_node_target | default('gpu_nodes') }}"
         assert play["environment"] == "{{ gpu_node_environment | default({}) }}"

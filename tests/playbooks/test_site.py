@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""playbooks/site.yml, verify.yml and undo.yml: what can be seen without a machine that they may change."""
+"""playbooks/site.yml, verify.yml and undo.yml, as far as they do not change the local machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_syntax(fleet: Fleet, playbook: Path) -> None:
     fleet.play(playbook, "--syntax-check")
 
 
-def test_the_same_by_name_and_from_the_top(fleet: Fleet) -> None:
+def test_syntax_by_name_and_from_the_checkout(fleet: Fleet) -> None:
     fleet.host("nowhere")
     lists = {
         fleet.play(playbook, "--list-tasks").output.partition("play #1")[2]
@@ -37,10 +37,10 @@ def test_the_same_by_name_and_from_the_top(fleet: Fleet) -> None:
     assert len(lists) == 1
 
 
-# --- Every node is checked before any is touched ----------------------------------------------------------------------
+# --- Preflight --------------------------------------------------------------------------------------------------------
 
 
-def test_problems_of_several_hosts_are_told_at_once_and_nothing_is_touched(fleet: Fleet) -> None:
+def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: Fleet) -> None:
     fleet.node("good", "--board", "A100-80GB")
     fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
     fleet.host("misspelt", nvidia_mig_layuot=[], nvidia_mig_reset="perhaps")
@@ -84,7 +84,7 @@ WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
 )
 
 
-def test_what_is_refused_is_told_of_each_host(fleet: Fleet) -> None:
+def test_preflight_reports_each_problem_with_its_host(fleet: Fleet) -> None:
     for number, (variables, _words) in enumerate(WRONG):
         fleet.host("host%d" % number, **{"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], **variables})
     run = fleet.play(SITE, "--tags", "mig", fails=True)
@@ -111,7 +111,7 @@ def test_a_host_may_have_any_name(fleet: Fleet) -> None:
     assert r"- gpu-1.(x|y)\1+: argument 'nvidia_mig_reset' is of type str" in run.output
 
 
-def test_a_runtime_that_is_not_there_is_refused_before_any_node_is_touched(fleet: Fleet) -> None:
+def test_preflight_reports_a_missing_runtime(fleet: Fleet) -> None:
     fleet.host("here", nvidia_container_toolkit_runtimes=["crio"])
     for arguments in ([], ["--check"]):
         run = fleet.play(SITE, "--tags", "toolkit", *arguments, fails=True)
@@ -120,7 +120,7 @@ def test_a_runtime_that_is_not_there_is_refused_before_any_node_is_touched(fleet
         assert "Provision the nodes" not in run.output
 
 
-def test_what_a_role_wants_is_asked_for_where_the_role_runs(fleet: Fleet) -> None:
+def test_variables_are_required_only_for_selected_roles(fleet: Fleet) -> None:
     fleet.host("here", gpu_node_hosts_path=str(fleet.work / "hosts"))
     fleet.play(SITE, "--tags", "name")
     run = fleet.play(SITE, "--tags", "always", fails=True)
@@ -136,7 +136,7 @@ def test_mig_checks_all_nodes_first(fleet: Fleet) -> None:
     assert fleet.held("first") == [[]]
 
 
-def test_nothing_is_built_on_a_driver_that_waits_for_a_reboot(fleet: Fleet) -> None:
+def test_stops_before_mig_if_the_driver_needs_a_reboot(fleet: Fleet) -> None:
     fleet.node("here", "--board", "A100-80GB", nvidia_driver_reboot_required=True)
     run = fleet.play(SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT)
     assert "here runs another driver than the one that is installed" in run.output
@@ -144,7 +144,7 @@ def test_nothing_is_built_on_a_driver_that_waits_for_a_reboot(fleet: Fleet) -> N
     assert fleet.held("here") == [[]]
 
 
-def test_what_a_role_refuses_of_one_host_is_told_of_that_host_alone(fleet: Fleet) -> None:
+def test_an_error_of_a_roles_preflight_is_reported_only_for_its_host(fleet: Fleet) -> None:
     fleet.node("good", "--board", "A100-80GB")
     fleet.node("old", "--board", "A100-80GB", nvidia_container_toolkit_version="latest")
     fleet.node("older", "--board", "A100-80GB", nvidia_container_toolkit_version="newest")
@@ -155,14 +155,14 @@ def test_what_a_role_refuses_of_one_host_is_told_of_that_host_alone(fleet: Fleet
     assert "Provision the nodes" not in run.output
 
 
-def test_without_boards_the_gpus_are_asked(fleet: Fleet) -> None:
+def test_without_boards_the_layout_is_checked_against_the_gpus(fleet: Fleet) -> None:
     fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
     run = fleet.play(SITE, "--tags", "mig", fails=True)
     assert "8 compute slices are needed" in run.output
     assert "Provision the nodes" not in run.output
 
 
-# --- Tags that work alone ---------------------------------------------------------------------------------------------
+# --- Tags -------------------------------------------------------------------------------------------------------------
 
 
 def test_mig_and_verify_twice(fleet: Fleet) -> None:
@@ -211,7 +211,7 @@ def test_names(fleet: Fleet) -> None:
 # --- Batches ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_canary_that_fails_is_the_last(fleet: Fleet) -> None:
+def test_stops_after_a_failed_canary(fleet: Fleet) -> None:
     fleet.node("canary", "--board", "A100-80GB", "--activation", "reset")
     fleet.node("other", "--board", "A100-80GB")
     run = fleet.play(SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT)
@@ -220,7 +220,7 @@ def test_a_canary_that_fails_is_the_last(fleet: Fleet) -> None:
     assert fleet.held("other") == [[]]
 
 
-def test_batches_are_a_variable(fleet: Fleet) -> None:
+def test_batches_can_be_set(fleet: Fleet) -> None:
     fleet.node("first", "--board", "A100-80GB")
     fleet.node("second", "--board", "A100-80GB")
     run = fleet.play(
@@ -244,8 +244,8 @@ LOST = """
 """
 
 
-def test_a_node_lost_in_mid_batch_stops_the_batches_after_it(fleet: Fleet) -> None:
-    """Ansible alone would go on, because to it a batch is lost only if each of its nodes is."""
+def test_an_unreachable_node_stops_later_batches(fleet: Fleet) -> None:
+    """Without the role, Ansible continues unless all nodes of a batch fail."""
     for name in "abc":
         fleet.host(name)
     playbook = fleet.work / "lost.yml"
@@ -259,7 +259,7 @@ def test_a_node_lost_in_mid_batch_stops_the_batches_after_it(fleet: Fleet) -> No
 # --- verify.yml -------------------------------------------------------------------------------------------------------
 
 
-def test_verify_tells_host_gpu_and_remedy(fleet: Fleet) -> None:
+def test_verify_reports_host_gpu_and_remedy(fleet: Fleet) -> None:
     fleet.node("whole", "--board", "A100-80GB")
     fleet.node("reset", "--board", "A100-80GB", "--gpus", "2", "--uuid", "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60")
     fleet.play(SITE, "--tags", "mig", nvidia_mig_layout=LAYOUT)
@@ -269,8 +269,8 @@ def test_verify_tells_host_gpu_and_remedy(fleet: Fleet) -> None:
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
     assert run.count("whole", "failed") == 0
     assert run.count("reset", "failed") == 1
-    assert "reset is not as it should be:" in run.output
-    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. See what differs with --check --diff" in run.output
+    assert "reset does not match the inventory:" in run.output
+    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences with site.yml --tags mig" in run.output
     assert fleet.held("reset") == [[], HELD]
 
 
@@ -292,14 +292,14 @@ def test_verify_names_the_gpus_that_cannot_be_read(fleet: Fleet) -> None:
     assert re.search(r"- GPU 0 00000000:[0-9A-F:.]+: nvmlDeviceGetGpuInstancePossiblePlacements: UNKNOWN", run.output)
 
 
-def test_verify_tells_that_no_driver_answers(fleet: Fleet) -> None:
+def test_verify_reports_a_missing_driver(fleet: Fleet) -> None:
     fleet.host("bare")
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
     assert "no driver answers" in run.output
     assert "modprobe nvidia" in run.output or "Install it with site.yml --tags driver" in run.output
 
 
-def test_verify_tells_that_no_package_made_the_driver(fleet: Fleet) -> None:
+def test_verify_reports_a_driver_without_packages(fleet: Fleet) -> None:
     roles = ["nvidia_driver", "nvidia_mig"]
     fleet.node("here", "--board", "A100-80GB", gpu_node_roles=roles, nvidia_mig_layuot=[])
     run = fleet.play(VERIFY, "--tags", "driver", fails=True, nvidia_mig_layout=LAYOUT)
@@ -308,7 +308,7 @@ def test_verify_tells_that_no_package_made_the_driver(fleet: Fleet) -> None:
     assert "- nvidia_mig_layuot is not a variable of this collection" in run.output
 
 
-def test_verify_tells_that_a_runtime_does_not_run(fleet: Fleet) -> None:
+def test_verify_reports_a_stopped_runtime(fleet: Fleet) -> None:
     fleet.node("here", "--board", "A100-80GB")
     run = fleet.play(VERIFY, "--tags", "toolkit", fails=True, nvidia_container_toolkit_runtimes=["crio"])
     assert "- here: crio does not run" in run.output
@@ -318,13 +318,13 @@ def test_verify_tells_that_a_runtime_does_not_run(fleet: Fleet) -> None:
 # --- undo.yml, inventory ----------------------------------------------------------------------------------------------
 
 
-def test_undo_wants_a_clear_yes(fleet: Fleet) -> None:
+def test_undo_requires_a_confirmation(fleet: Fleet) -> None:
     fleet.host("first")
     fleet.host("second")
     run = fleet.play(PLAYBOOKS / "undo.yml", fails=True)
     assert "installed on first, second" in run.output
     assert "-e gpu_node_undo_confirmed=true" in run.output
-    assert "Take back" not in run.output
+    assert "Remove" not in run.output
 
 
 def test_the_example_inventory_passes_the_checks(tmp_path: Path) -> None:

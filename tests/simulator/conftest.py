@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes for the simulator's tests: made in an instant, used in this process through pynvml and raw NVML calls."""
+"""Nodes for the simulator's tests, used in the test process through pynvml and raw NVML calls."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from simulated.library import Node, library  # noqa: E402
 
 if "NVSIM_LIBRARY" not in os.environ:
     subprocess.run(["make", "-s", "-C", str(HERE)], check=True)
-library()  # from now on, libnvidia-ml.so.1 is ours for whoever loads it by name
+library()  # from now on, loading libnvidia-ml.so.1 by name gives the simulated library
 
 SANITIZED = "sanitized" in os.environ.get("NVSIM_LIBRARY", "")
 SIMULATED = sorted(board for board, known in description.load_boards().items() if description.simulable(known))
 
 
 class Session:
-    """A node with NVML initialised on it."""
+    """A node on which NVML is initialized."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -40,19 +40,19 @@ class Session:
         return nv.nvmlDeviceGetHandleByIndex(index)
 
     def become(self, uid: int) -> None:
-        """Another user, as far as the simulated driver is concerned."""
+        """Switch to another user for the simulated driver."""
         nv.nvmlShutdown()
         os.environ["NVSIM_UID"] = str(uid)
         nv.nvmlInit()
 
     def gpu(self, index: int = 0) -> t.Dict[str, t.Any]:
-        """What nvsim shows of a GPU."""
+        """Return the output of nvsim for a GPU."""
         return t.cast("t.Dict[str, t.Any]", self.node.show()["gpus"][index])
 
 
 @pytest.fixture
 def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[t.Callable[..., Session]]:
-    """Makes a node, points NVML at it, and ends both with the test."""
+    """Create a node, initialize NVML on it, and shut it down after the test."""
     initialised = []
 
     def make(*boards: str, mig: bool = True, **options: t.Any) -> Session:
@@ -77,7 +77,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[t.Ca
 
 @pytest.fixture
 def sleeper() -> t.Iterator[t.Callable[[], "subprocess.Popen[bytes]"]]:
-    """Processes to attach; none outlives the test."""
+    """Start processes to attach, and kill them after the test."""
     started: t.List["subprocess.Popen[bytes]"] = []
 
     def start() -> "subprocess.Popen[bytes]":
@@ -91,7 +91,7 @@ def sleeper() -> t.Iterator[t.Callable[[], "subprocess.Popen[bytes]"]]:
 
 
 def code_of(call: t.Callable[..., t.Any], *arguments: t.Any) -> int:
-    """The return code of a pynvml call: 0, or that of the exception it raises."""
+    """Return the code of a pynvml call: 0, or the code of its exception."""
     try:
         call(*arguments)
     except nv.NVMLError as error:
@@ -100,12 +100,12 @@ def code_of(call: t.Callable[..., t.Any], *arguments: t.Any) -> int:
 
 
 def address(handle: t.Any) -> t.Optional[int]:
-    """A handle as the number it is."""
+    """Return a handle as a number."""
     return ctypes.cast(handle, ctypes.c_void_p).value
 
 
 def profiles_of(device: t.Any) -> t.Dict[str, t.Any]:
-    """GPU instance profiles by name, as a client enumerates them."""
+    """Return GPU instance profiles by name, enumerated like a client."""
     found = {}
     for constant in range(nv.NVML_GPU_INSTANCE_PROFILE_COUNT):
         try:
@@ -133,7 +133,7 @@ def create_at(device: t.Any, profile_id: int, start: int, size: int) -> t.Any:
 
 
 def gpu_instances(device: t.Any) -> t.Dict[int, t.Any]:
-    """All GPU instances' handles by id."""
+    """Return the handles of all GPU instances by id."""
     found = {}
     for profile in profiles_of(device).values():
         count = ctypes.c_uint()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What fits on a board, against rules written down here a second time, from the board files alone."""
+"""The capacity of boards, checked against a second implementation of the rules that uses only the board files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Rules:
         self.profile_ids = sorted({place.profile_id for place in self.places})
 
     def allows(self, state: State) -> bool:
-        """Whether a set of GPU instances can exist on one GPU."""
+        """Return whether a set of GPU instances can exist on one GPU."""
         names = [place.name for place in state]
         units = [unit for place in state for unit in place.units()]
         return (
@@ -63,7 +63,7 @@ class Rules:
         )
 
     def capacity(self, state: State, profile_id: int) -> int:
-        """How many more of a profile fit at most, by trying all."""
+        """Return the maximum number of additional instances of a profile, by exhaustive search."""
         fitting = [p for p in self.places if p.profile_id == profile_id and self.allows(state | {p}) and p not in state]
         return self.deepest(state, fitting)
 
@@ -76,7 +76,7 @@ class Rules:
 
 
 class Walk:
-    """A GPU taken from state to state, checked at each."""
+    """A GPU that goes from state to state and is checked in each."""
 
     def __init__(self, session: t.Any, rules: Rules) -> None:
         self.device = session.handle()
@@ -97,7 +97,7 @@ class Walk:
         nv.nvmlGpuInstanceDestroy(self.handles.pop(place))
 
     def check(self) -> None:
-        """Every possible creation is accepted or refused as the rules say, and capacities are right."""
+        """Check that every creation is accepted or rejected according to the rules, and that capacities are correct."""
         state = self.state()
         if state in self.checked:
             return
@@ -118,7 +118,7 @@ class Walk:
         assert len(ids) == len(set(ids)), state
 
     def explore(self) -> None:
-        """Every state there is, depth first."""
+        """Visit every state, depth first."""
         self.check()
         for place in self.rules.places:
             state = self.state() | {place}
@@ -153,7 +153,7 @@ def test_random_states(simulate: Simulate, board: str) -> None:
 
 @pytest.mark.parametrize("board", SIMULATED)
 def test_default_placement_finds_a_place_if_there_is_one(simulate: Simulate, board: str) -> None:
-    """Creation without a placement fails only where no placement is left, and lands on an allowed one."""
+    """Creation without a placement uses an allowed placement, and fails only if none is left."""
     rules = Rules(description.load_boards()[board])
     session = simulate(board, driver="580.126.09")
     device = session.handle()
@@ -179,7 +179,7 @@ def test_default_placement_finds_a_place_if_there_is_one(simulate: Simulate, boa
         handles[taken] = gi
 
 
-def test_what_no_driver_accepts(simulate: Simulate) -> None:
+def test_invalid_creations_are_rejected(simulate: Simulate) -> None:
     device = simulate("A100-80GB").handle()
     for profile_id, start, size in ((19, 7, 1), (9, 0, 3), (9, 1, 4), (14, 6, 2), (5, 4, 4), (0, 0, 7), (99, 0, 1)):
         assert code_of(create_at, device, profile_id, start, size) == nv.NVML_ERROR_INVALID_ARGUMENT

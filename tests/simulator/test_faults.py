@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Disturbances: faults, delays, kills, and the trace that shows what a client did."""
+"""Faults, delays, kills, and the trace of calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CREATE = "nvmlDeviceCreateGpuInstanceWithPlacement"
 
 
 def in_child(session: t.Any, *lines: str) -> int:
-    """Exit status of a process that runs these lines with `device` at hand."""
+    """Return the exit status of a process that runs these lines with the variable `device`."""
     program = "\n".join(
         ["import pynvml as nv", "nv.nvmlInit()", "device = nv.nvmlDeviceGetHandleByIndex(0)", *lines, "print('alive')"]
     )
@@ -44,7 +44,7 @@ def test_nth_call_fails_once(simulate: Simulate) -> None:
 
 
 def test_always_and_after(simulate: Simulate) -> None:
-    """A call can be done and fail all the same, as when the answer is lost."""
+    """A call can take effect and still fail, as if the response was lost."""
     session = simulate("A100-80GB")
     session.node.fault(CREATE, nth=2, always=True, code=nv.NVML_ERROR_TIMEOUT, action="return-after")
     codes = [code_of(create_at, session.handle(), 19, start, 1) for start in (0, 1, 2)]
@@ -76,7 +76,7 @@ def test_calls_are_counted_across_processes(simulate: Simulate) -> None:
     assert code_of(nv.nvmlDeviceGetUUID, session.handle()) == nv.NVML_ERROR_UNKNOWN
 
 
-def test_failed_initialisation_leaves_nothing(simulate: Simulate) -> None:
+def test_failed_initialization_has_no_effect(simulate: Simulate) -> None:
     session = simulate("A100-80GB")
     nv.nvmlShutdown()
     session.node.fault("nvmlInitWithFlags", code=nv.NVML_ERROR_DRIVER_NOT_LOADED)
@@ -88,7 +88,7 @@ def test_failed_initialisation_leaves_nothing(simulate: Simulate) -> None:
 
 @pytest.mark.parametrize(("when", "made"), [("before", 0), ("during", 0), ("after", 1)])
 def test_kill_around_a_write(simulate: Simulate, when: str, made: int) -> None:
-    """Whenever a client is killed, the node is as before the write or as after it, and works on."""
+    """After a kill, the node has its state before or after the write, and still works."""
     session = simulate("A100-80GB")
     session.node.fault("write", nth=2, action="kill-" + when)
     status = in_child(session, *["nv.nvmlDeviceCreateGpuInstance(device, 19)"] * 3)
@@ -114,7 +114,7 @@ def test_reset_can_fail(simulate: Simulate) -> None:
 
 
 def test_latency_of_parallel_threads_overlaps(simulate: Simulate) -> None:
-    """Eight GPUs converge side by side: a delayed call holds no lock."""
+    """Eight GPUs converge in parallel: a delayed call holds no lock."""
     session = simulate(*["A100-80GB"] * 8)
     devices = [session.handle(index) for index in range(8)]
     session.node.latency("write", 100)
@@ -131,7 +131,7 @@ def test_latency_of_parallel_threads_overlaps(simulate: Simulate) -> None:
         thread.join()
     passed = time.monotonic() - started
     assert [len(gpu_instances(device)) for device in devices] == [3] * 8
-    # In turn they would take 2.4 s; no upper bound on a busy machine could be tighter.
+    # Sequential calls would take 2.4 s. A tighter bound would be unreliable on a busy machine.
     assert 0.3 <= passed < 2.4
 
     session.node.latency("write", 0)

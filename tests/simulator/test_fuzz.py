@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Random calls with right and wrong arguments, and random states: nothing crashes, hangs, or leaves a state that
-cannot be."""
+"""Random calls with valid and invalid arguments, and random states, cause no crash, hang or invalid state."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ from test_state import sound
 
 Simulate = t.Callable[..., t.Any]
 
-# The codes that the MIG functions may give; anything else is a defect.
+# Codes that MIG functions may return. Any other code is a defect.
 CODES = {0, 2, 3, 4, 6, 7, 13, 19, 23, 25}
 
 
 class Fuzz:
-    """Handles seen so far, wild ones, and a buffer large enough for any output."""
+    """Handles seen so far, random handles, and a buffer large enough for any output."""
 
     def __init__(self, session: t.Any, seed: int) -> None:
         self.choose = random.Random(seed)
@@ -186,7 +185,7 @@ def test_random_calls(simulate: Simulate, seed: int) -> None:
         if step % 400 == 399:
             session.node.reset(fuzz.choose.randrange(3))
     sound(session.node)
-    assert len(fuzz.handles["gi"]) > 5  # it did get somewhere
+    assert len(fuzz.handles["gi"]) > 5  # some calls must succeed
     assert len(fuzz.handles["ci"]) > 5
 
 
@@ -195,7 +194,7 @@ EXTREMES = (0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x10000, 256, 255, 65, 64, 33, 3
 
 
 def damaged(whole: bytes, choose: random.Random) -> bytes:
-    """A state of the right size in which some bytes, numbers or a whole stretch are anything."""
+    """Return a state of the correct size with random bytes, numbers or a random range."""
     state = bytearray(whole)
     for _each in range(choose.choice((1, 1, 2, 10, 200))):
         at = choose.randrange(HEADER, len(state) - 4)
@@ -212,7 +211,7 @@ def damaged(whole: bytes, choose: random.Random) -> bytes:
 
 
 def attempt(call: t.Callable[..., t.Any], *arguments: t.Any) -> None:
-    """It may refuse, and what it returns need be neither UTF-8 nor JSON any more."""
+    """Show the state. It may fail, and the result may be invalid UTF-8 or JSON."""
     try:
         call(*arguments)
     except (nv.NVMLError, NodeError, ValueError):
@@ -220,7 +219,7 @@ def attempt(call: t.Callable[..., t.Any], *arguments: t.Any) -> None:
 
 
 def visit(node: Node, states: t.Sequence[bytes]) -> None:
-    """Everything that reads a state, and what changes it."""
+    """Call all functions that read or change a state."""
     nv.nvmlShutdown()  # the parent's
     for state in states:
         node.state.write_bytes(state)
@@ -286,7 +285,7 @@ CALLS: t.Tuple[t.Callable[..., t.Any], ...] = (
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_states(simulate: Simulate, seed: int) -> None:
-    """In a child process, so that a crash is one failed test. A fault that is switched on by chance may kill it."""
+    """Run in a child process, so that a crash fails only one test. A random fault may kill the process."""
     session = simulate("A100-80GB", "GB200-186GB", "T4")
     nv.nvmlGpuInstanceCreateComputeInstance(create_at(session.handle(), 9, 4, 4), 0)
     session.node.attach(os.getpid(), gpu=0, gi=1)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every board through a whole life: mode, profiles, GPU instances, compute instances, MIG devices, and back."""
+"""The lifecycle of every board: mode, profiles, GPU instances, compute instances, MIG devices, and removal."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_profiles_are_the_board_files(simulate: Simulate, board: str) -> None:
 
 @pytest.mark.parametrize("board", SIMULATED)
 def test_derived_figures_are_plausible(simulate: Simulate, board: str) -> None:
-    """Larger placements have more memory, more slices more multiprocessors, and nothing exceeds the GPU."""
+    """Larger placements have more memory, more slices have more multiprocessors, and no figure exceeds the GPU's."""
     session = simulate(board)
     gpu = session.gpu()
     profiles = gpu["profiles"]
@@ -132,7 +132,7 @@ def test_life_of_every_placement(simulate: Simulate, board: str) -> None:
 
 
 def test_a_handle_does_not_outlive_its_instance(simulate: Simulate) -> None:
-    """An instance made again at the same place has the same id and UUID, but not the same handle."""
+    """An instance that is recreated at the same placement has the same id and UUID, but a different handle."""
     device = simulate("A100-80GB").handle()
     first = create_at(device, 9, 4, 4)
     nv.nvmlGpuInstanceDestroy(first)
@@ -167,7 +167,7 @@ def test_a_handle_does_not_outlive_its_instance(simulate: Simulate) -> None:
 def test_compute_instance_profiles(
     simulate: Simulate, board: str, profile: str, expected: t.Dict[str, t.Tuple[int, int, int, int]]
 ) -> None:
-    """Name: id, slices, multiprocessors, how many."""
+    """Return id, slices, multiprocessors and count by name."""
     device = simulate(board).handle()
     gi = nv.nvmlDeviceCreateGpuInstance(device, profiles_of(device)[profile].id)
     found = compute_profiles(gi)
@@ -179,7 +179,7 @@ def test_compute_instance_profiles(
 
 
 def test_several_compute_instances(simulate: Simulate) -> None:
-    """1c, 2c and 3c in one 7g are three MIG devices that share its memory; a fourth slice count no longer fits."""
+    """1c, 2c and 3c in one 7g are three MIG devices that share its memory. A fourth instance does not fit."""
     session = simulate("A100-80GB")
     device = session.handle()
     gi = nv.nvmlDeviceCreateGpuInstance(device, profiles_of(device)["7g.80gb"].id)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""MIG mode, resets and reboots; who may do what; and how processes stand in the way."""
+"""MIG mode, resets and reboots, privileges, and processes that block a change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def mode(session: t.Any) -> t.List[int]:
 
 
 def set_mode(session: t.Any, wanted: int) -> int:
-    """The activation status."""
+    """Return the activation status."""
     return t.cast(int, nv.nvmlDeviceSetMigMode(session.handle(), wanted))
 
 
@@ -48,7 +48,7 @@ def one_mig_device(device: t.Any) -> t.Any:
 
 
 @pytest.mark.parametrize("board", ["A100-80GB", "H100-80GB"])
-def test_idle_gpu_changes_at_once(simulate: Simulate, board: str) -> None:
+def test_idle_gpu_changes_immediately(simulate: Simulate, board: str) -> None:
     session = simulate(board, mig=False)
     assert mode(session) == [0, 0]
     assert set_mode(session, 1) == OK
@@ -72,7 +72,7 @@ def test_ampere_with_a_client_stays_pending(simulate: Simulate, sleeper: Sleeper
     assert mode(session) == [1, 1]
 
 
-def test_pending_mode_can_be_taken_back(simulate: Simulate, sleeper: Sleeper) -> None:
+def test_pending_mode_can_be_canceled(simulate: Simulate, sleeper: Sleeper) -> None:
     session = simulate("A100-80GB", mig=False)
     session.node.attach(sleeper().pid, 0, kind="client")
     assert set_mode(session, 1) == IN_USE
@@ -89,7 +89,7 @@ def test_hopper_with_a_client_does_not_change(simulate: Simulate, sleeper: Sleep
 
 @pytest.mark.parametrize("activation", ["auto", "reset"])
 @pytest.mark.parametrize("board", ["A100-80GB", "H100-80GB"])
-def test_instances_keep_the_mode_on(simulate: Simulate, board: str, activation: str) -> None:
+def test_mode_is_not_disabled_with_instances(simulate: Simulate, board: str, activation: str) -> None:
     session = simulate(board, activation=activation)
     session.node.reset(0)
     gi = create_at(session.handle(), 9, 4, 4)
@@ -123,7 +123,7 @@ def test_activation_by_reboot(simulate: Simulate) -> None:
 
 @pytest.mark.parametrize(("board", "after"), [("A100-80GB", [1, 1]), ("H100-80GB", [0, 0])])
 def test_reboot(simulate: Simulate, sleeper: Sleeper, board: str, after: t.List[int]) -> None:
-    """Ampere keeps the mode, Hopper does not; instances and processes are gone on both."""
+    """Ampere keeps the mode, Hopper does not. Both lose instances and processes."""
     session = simulate(board)
     one_mig_device(session.handle())
     session.node.attach(sleeper().pid, 0, kind="client")
@@ -135,7 +135,7 @@ def test_reboot(simulate: Simulate, sleeper: Sleeper, board: str, after: t.List[
 
 
 def test_field_values(simulate: Simulate) -> None:
-    """184: mode changes need no reset. 199: profiles can be asked for while the mode is off."""
+    """184: mode changes need no reset. 199: profiles can be queried while the mode is off."""
     session = simulate("A100-80GB", "H100-80GB", "T4")
     assert fields(session.handle(0), 184, 199) == [(0, 0), (0, 1)]
     assert fields(session.handle(1), 184, 199) == [(0, 1), (0, 1)]
@@ -176,7 +176,7 @@ def test_instances_need_the_mode(simulate: Simulate) -> None:
 
 
 def test_privileges(simulate: Simulate) -> None:
-    """Only root changes or manages instances; anybody may see MIG devices."""
+    """Only root can manage instances. All users can list MIG devices."""
     session = simulate("A100-80GB")
     gi = one_mig_device(session.handle())
     ci = nv.nvmlGpuInstanceGetComputeInstanceById(gi, 0)
@@ -269,18 +269,18 @@ def test_process_lists_of_every_version(simulate: Simulate, sleeper: Sleeper) ->
             assert {(entry.gi, entry.ci) for entry in found} == {(0xFFFFFFFF, 0xFFFFFFFF)}
 
 
-def test_a_zombie_holds_no_gpu(simulate: Simulate, sleeper: Sleeper) -> None:
+def test_a_zombie_does_not_use_a_gpu(simulate: Simulate, sleeper: Sleeper) -> None:
     session = simulate("A100-80GB", mig=False)
     worker = sleeper()
     session.node.attach(worker.pid, 0)
     worker.kill()
-    # Not waited for: the pid is still there when the signal has been handled.
+    # Without a wait, the pid still exists after the signal was handled.
     while session.gpu()["processes"]:
         pass
     assert set_mode(session, 1) == OK
 
 
-def test_what_cannot_be_attached(simulate: Simulate, sleeper: Sleeper) -> None:
+def test_invalid_attachments(simulate: Simulate, sleeper: Sleeper) -> None:
     session = simulate("A100-80GB", "A100-80GB")
     pid = sleeper().pid
     create_at(session.handle(), 9, 4, 4)

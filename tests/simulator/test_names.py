@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every function that a client may look up exists, and says so where it is not modelled."""
+"""Every function that a client may look up exists. Functions that are not modeled return NOT_SUPPORTED."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = [line for line in (HERE / "names.list").read_text().splitlines() if line
 
 
 def implemented() -> t.Set[str]:
-    """Names that a source file gives a body; macros make some of them."""
+    """Return the names that a source file defines, directly or through macros."""
     text = "".join(path.read_text() for path in (HERE / "src").glob("*.c") if path.name != "stubs.c")
     return set(re.findall(r"\b(nvml[A-Z]\w+)\b", text))
 
@@ -44,7 +44,7 @@ def test_all_names_exist(source: str) -> None:
 
 
 def test_nothing_else_is_exported() -> None:
-    """Internal functions must not be found by, or replace those of, the program that loads the library."""
+    """Internal functions must not be visible to the program that loads the library."""
     exported = set(re.findall(rb"\x00(sim_[a-z_]+)\x00", library_path().read_bytes()))
     assert not [name for name in exported if hasattr(library(), name.decode())]
 
@@ -53,8 +53,8 @@ def test_soname() -> None:
     assert ctypes.CDLL("libnvidia-ml.so.1").nvsim_show
 
 
-def test_stubs_answer_and_are_counted(simulate: Simulate) -> None:
-    """A name without an implementation is NOT_SUPPORTED to an initialised client, UNINITIALIZED before, and traced."""
+def test_stubs_return_a_code_and_are_traced(simulate: Simulate) -> None:
+    """A stub returns NOT_SUPPORTED after initialization and UNINITIALIZED before, and is traced."""
     stubs = sorted(set(NAMES) - implemented())
     assert len(stubs) > 100
     for name in stubs:
@@ -71,7 +71,7 @@ def test_stubs_answer_and_are_counted(simulate: Simulate) -> None:
 
 
 def test_error_texts() -> None:
-    """Each code has its own text, which nvidia-smi prints and clients look for."""
+    """Each code has its own text, which nvidia-smi prints and clients search for."""
     ask = library().nvmlErrorString
     texts = {code: ask(code).decode() for code in range(31)}
     assert len(set(texts.values())) == 31

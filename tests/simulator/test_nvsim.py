@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The nvsim command and the front for nvidia-smi, as a user runs them."""
+"""The nvsim command and the wrapper of nvidia-smi, run like a user runs them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def nvsim(tmp_path: Path) -> Shell:
 
 @pytest.fixture
 def echo_smi(tmp_path: Path, nvsim: Shell) -> Path:
-    """In place of the real nvidia-smi, a program that says how it was called."""
+    """A replacement of the real nvidia-smi that prints its arguments."""
     program = tmp_path / "real-nvidia-smi"
     program.write_text('#!/bin/sh\necho "real: $*"\n')
     program.chmod(0o755)
@@ -118,7 +118,7 @@ def test_create_is_reproducible_and_seeded(nvsim: Shell) -> None:
         (["--recorded", "/nowhere.yml"], "No such file"),
     ],
 )
-def test_create_refuses(nvsim: Shell, arguments: t.List[str], message: str) -> None:
+def test_create_rejects_invalid_arguments(nvsim: Shell, arguments: t.List[str], message: str) -> None:
     said = nvsim("create", *arguments, expect=1)
     assert said.startswith("nvsim: ")
     assert re.search(message, said)
@@ -180,7 +180,7 @@ def test_attach_detach(nvsim: Shell) -> None:
         (["latency", "--write", "--ms", "-5"], "a delay is between"),
     ],
 )
-def test_what_would_never_fire_is_refused(nvsim: Shell, arguments: t.List[str], words: str) -> None:
+def test_faults_that_cannot_occur_are_rejected(nvsim: Shell, arguments: t.List[str], words: str) -> None:
     nvsim("create")
     assert words in nvsim(*arguments, expect=1)
     assert nvsim("fault") == nvsim("latency") == ""
@@ -210,7 +210,7 @@ def test_fault_latency_trace(nvsim: Shell) -> None:
     nvsim("trace", "--off")
     counts = [line.strip() for line in nvsim("trace", "--counts").splitlines()]
     assert counts[0] == "2  nvmlDeviceGetUUID"
-    assert "1  nvmlDeviceGetBridgeChipInfo  (3: 1)  not modelled" in counts
+    assert "1  nvmlDeviceGetBridgeChipInfo  (3: 1)  not modeled" in counts
     assert json.loads(nvsim("trace", "--counts", "--json"))["nvmlDeviceGetUUID"]["calls"] == 2
     assert any("nvmlDeviceGetHandleByIndex_v2 index=0 -> 0" in line for line in nvsim("trace").splitlines())
     nvsim("trace", "--clear")
@@ -270,8 +270,8 @@ def test_front_reset_is_not_supported_in_passthrough(nvsim: Shell, echo_smi: Pat
     assert nvsim.show()["boots"] == 1
 
 
-def test_nothing_outlives_run(nvsim: Shell) -> None:
-    """`nvsim run` becomes the program, and starts nothing beside it."""
+def test_run_leaves_no_processes(nvsim: Shell) -> None:
+    """`nvsim run` replaces itself with the program, and starts no other process."""
     nvsim("create")
     said = nvsim("run", "--", "sh", "-c", "echo $$ $PPID; ls /proc/$PPID/task | wc -l")
     shell, parent = said.splitlines()[0].split()

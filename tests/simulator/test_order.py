@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Ids and default places: what transcripts of real GPUs show. Entries are profile id: GPU instance id, start."""
+"""Ids and default placements in transcripts of real GPUs. Entries are profile id: GPU instance id, start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRANSCRIPTS = [
 
 
 @pytest.mark.parametrize(("board", "created"), TRANSCRIPTS)
-def test_ids_and_default_places(simulate: Simulate, board: str, created: t.List[t.Tuple[int, int, int]]) -> None:
+def test_ids_and_default_placements(simulate: Simulate, board: str, created: t.List[t.Tuple[int, int, int]]) -> None:
     device = simulate(board).handle()
     for profile_id, gi_id, start in created:
         info = nv.nvmlGpuInstanceGetInfo(nv.nvmlDeviceCreateGpuInstance(device, profile_id))
@@ -37,7 +37,7 @@ def test_ids_and_default_places(simulate: Simulate, board: str, created: t.List[
 
 
 def test_seven_ids_of_gh200(simulate: Simulate) -> None:
-    """Seen as 7 to 13 at 0 to 6."""
+    """Recorded as 7 to 13 at 0 to 6."""
     device = simulate("GH200-96GB").handle()
     ids = {}
     for start in range(7):
@@ -68,7 +68,7 @@ def test_mig_devices_are_numbered_by_instance_id(simulate: Simulate) -> None:
 
 
 def test_recorded_uuids(simulate: Simulate) -> None:
-    """A node made from a recording has the UUIDs of the real GPU, in the order that its nvidia-smi -L printed."""
+    """A node from a recording has the UUIDs of the real GPU, in the order of its nvidia-smi -L."""
     path = Path(__file__).parent / "recorded" / "a100-80gb-pcie.yml"
     recorded = yaml.safe_load(path.read_text())
     [(uuid, known)] = recorded.items()
@@ -93,7 +93,7 @@ def test_recorded_uuids(simulate: Simulate) -> None:
 
 
 def test_older_driver(simulate: Simulate) -> None:
-    """Driver 515 has no 1g.20gb and prints more memory for 7g.80gb."""
+    """Driver 515 has no 1g.20gb, and reports more memory for 7g.80gb."""
     gpu = simulate("A100-80GB", driver="515.86.01").gpu()
     rows = {row["name"]: row for row in gpu["profiles"]}
     assert list(rows) == ["1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb", "1g.10gb+me"]
@@ -103,7 +103,7 @@ def test_older_driver(simulate: Simulate) -> None:
 
 @pytest.mark.parametrize("driver", ["515.86.01", "535.261.03", "550.163.01", "580.126.09"])
 def test_the_smallest_profile_of_an_a100_80gb_has_no_decoder(simulate: Simulate, driver: str) -> None:
-    """Five decoders are not enough for seven instances; the profiles with more memory or media have one."""
+    """Five decoders are not enough for seven instances. The profiles with more memory or media have one each."""
     rows = {row["name"]: row["decoders"] for row in simulate("A100-80GB", driver=driver).gpu()["profiles"]}
     assert (rows["1g.10gb"], rows["1g.10gb+me"], rows.get("1g.20gb", 1), rows["7g.80gb"]) == (0, 1, 1, 5)
 
@@ -123,7 +123,7 @@ NAMES = {  # by branch, in the order of NVML's constants
 @pytest.mark.parametrize("branch", [580, 590])
 @pytest.mark.parametrize("board", NAMES)
 def test_names_by_driver(simulate: Simulate, board: str, branch: int) -> None:
-    """GPU instances, compute instances and MIG devices go by the driver's names; ids and placements stay."""
+    """GPU instances, compute instances and MIG devices have the driver's names. Ids and placements do not change."""
     session = simulate(board, driver="%d.10.01" % branch)
     rows = session.gpu()["profiles"]
     assert [row["name"] for row in rows] == NAMES[board][branch]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What monitors query: versioned structures, the NVLink fabric, utilisation by process, fans."""
+"""Queries of monitors: versioned structures, the NVLink fabric, utilization by process, fans."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def memory_info(device: t.Any, version: int) -> int:
 
 
 def test_a_wrong_version_of_the_memory_structure(simulate: Simulate) -> None:
-    """Drivers answer as if the function did not exist; nvtop sends 2 where the size belongs too."""
+    """Drivers return the same code as for a missing function. nvtop sends 2 without the structure's size."""
     device = simulate("A100-80GB", mig=False).handle()
     assert memory_info(device, nv.nvmlMemory_v2) == nv.NVML_SUCCESS
     for version in (0, 2, nv.nvmlMemory_v2 + 1, 3 << 24 | 40):
@@ -55,7 +55,7 @@ FABRIC = {  # by version; 0: the function without versions
 
 @pytest.mark.parametrize("version", FABRIC)
 def test_fabric_of_one_node(simulate: Simulate, version: int) -> None:
-    """GPUs behind the NVSwitches of one board: registered, with no cluster."""
+    """GPUs behind the NVSwitches of one board are registered, without a cluster."""
     session = simulate("H100-80GB", "H200-141GB", "B200-180GB", "H20-96GB", "B300", mig=False)
     for index in range(5):
         code, info = fabric_info(session.handle(index), FABRIC[version], version)
@@ -70,7 +70,7 @@ def test_fabric_of_one_node(simulate: Simulate, version: int) -> None:
 
 @pytest.mark.parametrize("version", FABRIC)
 def test_fabric_of_several_nodes(simulate: Simulate, version: int) -> None:
-    """All GPUs of a rack are in one cluster and one clique, in good health."""
+    """All GPUs of a rack are in one cluster and one clique, and healthy."""
     session = simulate("GB200-186GB", "GB200-186GB", "GB300", mig=False)
     clusters = set()
     for index in range(3):
@@ -92,7 +92,7 @@ def test_fabric_of_several_nodes(simulate: Simulate, version: int) -> None:
 
 @pytest.mark.parametrize("version", FABRIC)
 def test_no_fabric(simulate: Simulate, version: int) -> None:
-    """Before Hopper the query is not supported; from Hopper on it says that the state is not."""
+    """Before Hopper, the query is not supported. From Hopper on, the query succeeds with the state "not supported"."""
     session = simulate("A100-80GB", "A100-PCIE-80GB", "T4", "H100-NVL", "RTX-PRO-6000", "GH200-96GB", mig=False)
     for index in range(3):
         code, info = fabric_info(session.handle(index), FABRIC[version], version)
@@ -113,12 +113,12 @@ def test_wrong_arguments_of_fabric_queries(simulate: Simulate) -> None:
         assert library()[function](None, ctypes.byref(info)) == nv.NVML_ERROR_INVALID_ARGUMENT
 
 
-# The two functions that sample processes, as pynvml wraps them: from the time in microseconds on.
+# pynvml's wrappers of the two functions that sample processes, with the start time in microseconds.
 SAMPLES = (nv.nvmlDeviceGetProcessUtilization, nv.nvmlDeviceGetProcessesUtilizationInfo)
 
 
 @pytest.mark.parametrize("samples", SAMPLES)
-def test_utilisation_by_process(simulate: Simulate, sleeper: Sleeper, samples: t.Callable[..., t.Any]) -> None:
+def test_utilization_by_process(simulate: Simulate, sleeper: Sleeper, samples: t.Callable[..., t.Any]) -> None:
     session = simulate("A100-80GB", "A100-80GB", mig=False)
     device = session.handle()
     assert code_of(samples, device, 0) == nv.NVML_ERROR_NOT_FOUND
@@ -166,7 +166,7 @@ def test_a_buffer_that_is_too_small_for_the_samples(simulate: Simulate, sleeper:
     assert info.processSamplesCount == 3
 
 
-def test_no_utilisation_by_process_with_mig(simulate: Simulate, sleeper: Sleeper) -> None:
+def test_no_utilization_by_process_with_mig(simulate: Simulate, sleeper: Sleeper) -> None:
     session = simulate("A100-80GB")
     gi = create_at(session.handle(), 9, 4, 4)
     nv.nvmlGpuInstanceCreateComputeInstance(gi, 2)
@@ -185,8 +185,8 @@ def test_only_the_newer_function_samples_processes_on_blackwell(simulate: Simula
 
 
 @pytest.mark.parametrize("board", ["A100-80GB", "H100-NVL", "RTX-PRO-6000", "T4"])
-def test_no_board_has_a_fan(simulate: Simulate, board: str) -> None:
-    """All boards of the simulator are cooled by their chassis."""
+def test_boards_have_no_fans(simulate: Simulate, board: str) -> None:
+    """The chassis cools all boards of the simulator."""
     device = simulate(board, mig=False).handle()
     for call, arguments in (
         (nv.nvmlDeviceGetFanSpeed, ()),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state file: shared, atomic, and valid whatever happens to the processes that use it."""
+"""The state file is shared, atomic, and stays valid if a process is killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from simulated.library import Node, NodeError, library_path
 
 Simulate = t.Callable[..., t.Any]
 
-# Writes for ever: fills the GPU with 1g instances and empties it again.
+# Endless loop of writes: fills the GPU with 1g instances and empties it again.
 WRITER = """
 import pynvml as nv
 nv.nvmlInit()
@@ -55,7 +55,7 @@ def writer(node: Node, index: int) -> "subprocess.Popen[str]":
 
 
 def sound(node: Node) -> None:
-    """What holds in every state: no unit used twice, no id twice, compute instances inside their GPU instance."""
+    """Check the invariants: no unit or id is used twice, and compute instances are inside their GPU instance."""
     for gpu in node.show()["gpus"]:
         units = [u for gi in gpu["gpu_instances"] for u in range(gi["start"], gi["start"] + gi["size"])]
         ids = [gi["id"] for gi in gpu["gpu_instances"]]
@@ -83,7 +83,7 @@ def test_killed_at_any_moment(simulate: Simulate) -> None:
 
 
 def test_many_processes_at_once(simulate: Simulate) -> None:
-    """Two writers a GPU contend, readers look on, and nobody sees anything torn."""
+    """Two writers per GPU compete, and readers never get an inconsistent state."""
     session = simulate("A100-80GB", "A100-80GB")
     writers = [writer(session.node, index % 2) for index in range(4)]
     until = time.monotonic() + 2
@@ -98,7 +98,7 @@ def test_many_processes_at_once(simulate: Simulate) -> None:
                     assert nv.nvmlDeviceGetUUID(mig).startswith("MIG-")
                     count += 1
                 except (nv.NVMLError_NotFound, nv.NVMLError_InvalidArgument):
-                    pass  # gone between two calls
+                    pass  # destroyed between two calls
             assert count <= 7
         looks += 1
     alive = [process.poll() for process in writers]
@@ -113,7 +113,7 @@ def test_many_processes_at_once(simulate: Simulate) -> None:
 
 
 def test_many_threads_on_one_gpu(simulate: Simulate) -> None:
-    """However threads interleave, a place is given away once."""
+    """A placement is allocated only once, in any order of the threads."""
     session = simulate("A100-80GB")
     device = session.handle()
     results: t.List[int] = []
@@ -131,20 +131,20 @@ def test_many_threads_on_one_gpu(simulate: Simulate) -> None:
     sound(session.node)
 
 
-def test_a_write_of_another_process_is_seen_at_once(simulate: Simulate) -> None:
+def test_writes_of_another_process_are_visible_immediately(simulate: Simulate) -> None:
     session = simulate("A100-80GB")
     program = "import pynvml as nv; nv.nvmlInit(); nv.nvmlDeviceCreateGpuInstance(nv.nvmlDeviceGetHandleByIndex(0), 9)"
     subprocess.run([sys.executable, "-c", program], env=session.node.environment(), check=True)
     assert list(gpu_instances(session.handle())) == [1]
 
 
-def test_the_sanitizers_are_where_they_should_be() -> None:
+def test_the_sanitizers_are_loaded() -> None:
     assert ("libasan" in Path("/proc/self/maps").read_text()) is SANITIZED
     assert (b"__asan_report_store4" in library_path().read_bytes()) is SANITIZED
 
 
 def test_fork(simulate: Simulate) -> None:
-    """A forked child goes on with the parent's handles."""
+    """A forked child can use the parent's handles."""
     session = simulate("A100-80GB")
     gi = create_at(session.handle(), 9, 4, 4)
 
@@ -169,7 +169,7 @@ def test_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", None])
 def test_damaged_state(simulate: Simulate, damage: t.Optional[bytes]) -> None:
-    """A file that is no state, or not of this build, is refused and not interpreted."""
+    """A file that is not a state, or from another build, is rejected."""
     session = simulate("A100-80GB")
     nv.nvmlShutdown()
     whole = session.node.state.read_bytes()
@@ -182,7 +182,7 @@ def test_damaged_state(simulate: Simulate, damage: t.Optional[bytes]) -> None:
     nv.nvmlInit()
 
 
-def test_initialisations_are_counted(simulate: Simulate) -> None:
+def test_initializations_are_counted(simulate: Simulate) -> None:
     simulate("A100-80GB")
     nv.nvmlInit()
     nv.nvmlShutdown()
@@ -194,8 +194,8 @@ def test_initialisations_are_counted(simulate: Simulate) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
-def test_a_stranger_reads_but_does_not_write(simulate: Simulate) -> None:
-    """Another user of the machine, who may not write the state, sees the node and changes nothing."""
+def test_another_user_can_read_but_not_write(simulate: Simulate) -> None:
+    """A user without write permission on the state can query the node, but not change it."""
     session = simulate("A100-80GB")
     program = """if True:
         import os, sys
@@ -221,7 +221,7 @@ def test_a_stranger_reads_but_does_not_write(simulate: Simulate) -> None:
         assert node.show()["gpus"][0]["gpu_instances"] == []
 
 
-def test_a_state_copied_in_place_is_seen(simulate: Simulate) -> None:
+def test_a_state_that_is_copied_in_place_is_read(simulate: Simulate) -> None:
     session = simulate("A100-80GB")
     empty = session.node.state.read_bytes()
     create_at(session.handle(), 9, 4, 4)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Simulated nodes, and the real nvidia-smi of two Debian releases to look at them with."""
+"""Simulated nodes, and the real nvidia-smi of two Debian releases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .support import REPOSITORY, SIMULATOR, MakeNode, Node, Smi
 
 @pytest.fixture
 def make_node(tmp_path: Path) -> MakeNode:
-    """Make a node with the options of ``nvsim create``."""
+    """Create a node with the options of ``nvsim create``."""
 
     def make(*options: str) -> Node:
         node = tmp_path / "node"
@@ -29,7 +29,7 @@ def make_node(tmp_path: Path) -> MakeNode:
 
 @pytest.fixture(scope="session", params=["bookworm", "trixie"])
 def smi(request: pytest.FixtureRequest) -> Smi:
-    """The real nvidia-smi of a Debian release. Where it cannot be had, what needs it is skipped, saying why."""
+    """The real nvidia-smi of a Debian release. If it cannot be downloaded, tests that need it are skipped."""
     fetch = [str(REPOSITORY / "scripts" / "fetch-nvidia-smi"), request.param]
     fetched = subprocess.run(fetch, capture_output=True, text=True, check=False)
     if fetched.returncode:

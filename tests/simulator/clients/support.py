@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the tests with real clients share besides fixtures."""
+"""Helpers for the tests with real clients."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class Smi:
         )
 
     def ok(self, node: Node, *arguments: str) -> str:
-        """What it prints, where it must succeed."""
+        """Return the output; fail if the program fails."""
         result = self(node, *arguments)
         assert result.returncode == 0, result.stdout
         return result.stdout
 
 
 def data(name: str) -> str:
-    """A recorded text."""
+    """Return a recorded text."""
     return (HERE / "data" / name).read_text()
 
 
 def run_python_client(node: Node, program: str, *arguments: str) -> str:
-    """The output of a program that is installed beside the tests' own Python, without a terminal."""
+    """Return the output of a program from the tests' Python environment, without a terminal."""
     environment = dict(node.environment(), TERM="dumb", COLUMNS="120", LC_ALL="C.UTF-8")
     command = [os.path.join(os.path.dirname(sys.executable), program), *arguments]
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""scripts/fetch-nvidia-smi: what it refuses, and that it does nothing twice. No network is used here."""
+"""scripts/fetch-nvidia-smi: errors, and no repeated downloads. The tests use no network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .support import REPOSITORY, Result
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """The script in a checkout of its own, with an empty cache."""
+    """The script in a separate checkout with an empty cache."""
     (tmp_path / "scripts").mkdir()
     return Path(shutil.copy(REPOSITORY / "scripts" / "fetch-nvidia-smi", tmp_path / "scripts"))
 
@@ -35,21 +35,21 @@ def fetched(script: Path) -> list[Path]:
 needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt-get is not at hand: not Debian or Ubuntu")
 
 
-def test_arguments_are_needed(script: Path) -> None:
+def test_requires_arguments(script: Path) -> None:
     result = fetch(script)
     assert result.returncode == 1
     assert "usage: scripts/fetch-nvidia-smi SUITE|VERSION..." in result.stderr
 
 
 @needs_apt
-def test_keys_that_are_missing_are_asked_for_by_package(script: Path) -> None:
+def test_missing_keys_name_the_package(script: Path) -> None:
     result = fetch(script, "bookworm", GPUFLEET_DEBIAN_KEYRING=str(script.parent / "none.gpg"))
     assert result.returncode == 1
     assert "install the package debian-archive-keyring" in result.stderr
 
 
 @needs_apt
-def test_an_unsigned_archive_is_refused(script: Path, tmp_path: Path) -> None:
+def test_rejects_an_unsigned_archive(script: Path, tmp_path: Path) -> None:
     archive = tmp_path / "archive"
     packages = archive / "dists" / "bookworm" / "non-free"
     packages.mkdir(parents=True)
@@ -65,7 +65,7 @@ def test_an_unsigned_archive_is_refused(script: Path, tmp_path: Path) -> None:
 
 
 @needs_apt
-def test_an_unreachable_mirror_is_named(script: Path, tmp_path: Path) -> None:
+def test_names_an_unreachable_mirror(script: Path, tmp_path: Path) -> None:
     keyring = tmp_path / "keys.gpg"
     keyring.write_bytes(b"")
     mirror = (tmp_path / "nowhere").as_uri()
@@ -75,7 +75,7 @@ def test_an_unreachable_mirror_is_named(script: Path, tmp_path: Path) -> None:
     assert "GPUFLEET_DEBIAN_MIRROR" in result.stderr
 
 
-def test_what_is_there_is_not_fetched_again(script: Path) -> None:
+def test_does_not_download_existing_files_again(script: Path) -> None:
     present = script.parent.parent / ".cache" / "nvidia-smi" / "1.2.3" / "nvidia-smi"
     present.parent.mkdir(parents=True)
     present.write_text("#!/bin/sh\n")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Creating, listing and destroying instances with the real nvidia-smi: what it prints, and how it fails."""
+"""Creating, listing and destroying instances with the real nvidia-smi: output and errors."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ INVALID, NO_PERMISSION, NOT_FOUND, IN_USE, INSUFFICIENT_RESOURCES = 2, 4, 6, 19,
 
 @pytest.fixture
 def node(make_node: MakeNode, smi: Smi) -> Node:
-    """Two A100 40GB, MIG mode on."""
+    """Two A100 40GB with MIG mode enabled."""
     node = make_node("--board", "A100-40GB", "--gpus", "2", "--driver", smi.version)
     smi.ok(node, "-mig", "1")
     return node
 
 
 def gpu_instances(node: Node, gpu: int = 0) -> list[tuple[int, str, str]]:
-    """Id, profile and placement, from the state."""
+    """Return id, profile and placement from the state."""
     found = node.show()["gpus"][gpu]["gpu_instances"]
     return sorted((gi["id"], gi["profile"], "%d:%d" % (gi["start"], gi["size"])) for gi in found)
 
 
 def compute_instances(node: Node, gpu: int = 0) -> list[tuple[int, int, str, str]]:
-    """GPU instance, id, profile and placement, from the state."""
+    """Return GPU instance, id, profile and placement from the state."""
     return sorted(
         (gi["id"], ci["id"], ci["profile"], "%d:%d" % (ci["start"], ci["size"]))
         for gi in node.show()["gpus"][gpu]["gpu_instances"]
@@ -40,7 +40,7 @@ def compute_instances(node: Node, gpu: int = 0) -> list[tuple[int, int, str, str
 
 
 def rows(table: str) -> list[list[str]]:
-    """The cells of a table of nvidia-smi's that are not rulers or headings."""
+    """Return the cells of an nvidia-smi table, without rules and headings."""
     body = table.split("=|\n", 1)[1]
     return [line.strip("| \n").split() for line in body.splitlines() if line.startswith("|")]
 
@@ -139,7 +139,7 @@ def test_default_compute_instances_for_all_gpu_instances(node: Node, smi: Smi) -
         ("1g.99gb", INVALID, "Invalid Argument"),
     ],
 )
-def test_refused_gpu_instances(node: Node, smi: Smi, wanted: str, code: int, why: str) -> None:
+def test_rejected_gpu_instances(node: Node, smi: Smi, wanted: str, code: int, why: str) -> None:
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4")
     before = node.show()
     result = smi(node, "mig", "-i", "0", "-cgi", wanted)
@@ -152,14 +152,14 @@ def test_refused_gpu_instances(node: Node, smi: Smi, wanted: str, code: int, why
 
 
 def test_several_instances_stop_at_the_first_that_does_not_fit(node: Node, smi: Smi) -> None:
-    """The order trap of the MIG user guide: two small ones first leave no place for the large one."""
+    """From the MIG user guide: two small instances, created first, leave no placement for the large one."""
     result = smi(node, "mig", "-i", "0", "-cgi", "19:0,19:4,9,14")
     assert result.returncode == INSUFFICIENT_RESOURCES
     assert result.stdout.endswith("Failed to create GPU instances: Insufficient Resources\n")
     assert [placement for _id, _profile, placement in gpu_instances(node)] == ["4:1", "0:1"]
 
 
-def test_what_is_in_use_stays(node: Node, smi: Smi, sleeper: Sleeper) -> None:
+def test_instances_in_use_are_not_destroyed(node: Node, smi: Smi, sleeper: Sleeper) -> None:
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4,14:0", "-C")
     node.attach(sleeper().pid, gpu=0, gi=1)
     result = smi(node, "mig", "-i", "0", "-gi", "1", "-ci", "0", "-dci")
@@ -177,7 +177,7 @@ def test_what_is_in_use_stays(node: Node, smi: Smi, sleeper: Sleeper) -> None:
     assert [instance[:2] for instance in compute_instances(node)] == [(1, 0), (5, 0)]
 
 
-def test_destroying_says_what_is_gone(node: Node, smi: Smi) -> None:
+def test_destruction_lists_the_destroyed_instances(node: Node, smi: Smi) -> None:
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4", "-C")
     said = smi.ok(node, "mig", "-i", "0", "-dci")
     assert said == "Successfully destroyed compute instance ID  0 from GPU  0 GPU instance ID  1\n"
@@ -188,7 +188,7 @@ def test_destroying_says_what_is_gone(node: Node, smi: Smi) -> None:
 
 
 @pytest.mark.parametrize("command", [("-cgi", "19"), ("-lgi",), ("-lci",), ("-dgi",), ("-dci",)], ids=str)
-def test_instances_are_for_root(node: Node, smi: Smi, command: tuple[str, ...]) -> None:
+def test_managing_instances_requires_root(node: Node, smi: Smi, command: tuple[str, ...]) -> None:
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4", "-C")
     before = node.show()["gpus"]
     result = smi(node, "mig", "-i", "0", *command, uid=NOT_ROOT)
@@ -197,7 +197,7 @@ def test_instances_are_for_root(node: Node, smi: Smi, command: tuple[str, ...]) 
     assert node.show()["gpus"] == before
 
 
-def test_nothing_to_manage_while_the_mode_is_off(node: Node, smi: Smi) -> None:
+def test_managing_instances_requires_mig_mode(node: Node, smi: Smi) -> None:
     smi.ok(node, "-i", "1", "-mig", "0")
     for command in (("-lgi",), ("-lci",), ("-cgi", "19"), ("-dgi",), ("-dci",)):
         result = smi(node, "mig", "-i", "1", *command)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""MIG mode, persistence and reset with the real nvidia-smi. Its exit code says little: the mode must be read back."""
+"""MIG mode, persistence and reset with the real nvidia-smi. Its exit code is unreliable, so the mode is read back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_PERMISSION, SOME_FAILED = 4, 255
 
 
 def modes(node: Node, smi: Smi) -> str:
-    """Current and pending MIG mode of all GPUs."""
+    """Return current and pending MIG mode of all GPUs."""
     return smi.ok(node, "--query-gpu=mig.mode.current,mig.mode.pending", "--format=csv,noheader")
 
 
@@ -21,7 +21,7 @@ def bus_id(node: Node, gpu: int = 0) -> str:
     return str(node.show()["gpus"][gpu]["pci_bus_id"])
 
 
-def test_the_mode_of_an_idle_gpu_changes_at_once(make_node: MakeNode, smi: Smi) -> None:
+def test_the_mode_of_an_idle_gpu_changes_immediately(make_node: MakeNode, smi: Smi) -> None:
     node = make_node("--board", "A30-24GB", "--gpus", "2", "--driver", smi.version)
     said = smi.ok(node, "-i", "1", "-mig", "1")
     assert said.startswith("Enabled MIG Mode for GPU %s\n" % bus_id(node, 1))
@@ -31,7 +31,7 @@ def test_the_mode_of_an_idle_gpu_changes_at_once(make_node: MakeNode, smi: Smi) 
     assert modes(node, smi) == "Disabled, Disabled\nDisabled, Disabled\n"
 
 
-def test_a_pending_mode_waits_for_the_reset(make_node: MakeNode, smi: Smi) -> None:
+def test_a_reset_activates_a_pending_mode(make_node: MakeNode, smi: Smi) -> None:
     node = make_node("--board", "A100-80GB", "--driver", smi.version, "--activation", "reset")
     said = smi.ok(node, "-mig", "1")
     assert said == (
@@ -59,7 +59,7 @@ def test_hopper_changes_without_a_reset(make_node: MakeNode, smi: Smi) -> None:
     assert modes(node, smi) == "Enabled, Enabled\n"
 
 
-def test_a_gpu_without_mig_says_so_and_exits_with_0(make_node: MakeNode, smi: Smi) -> None:
+def test_a_gpu_without_mig_is_reported_with_exit_code_0(make_node: MakeNode, smi: Smi) -> None:
     node = make_node("--board", "T4", "--driver", smi.version)
     said = smi.ok(node, "-mig", "1")
     assert said == (
@@ -69,7 +69,7 @@ def test_a_gpu_without_mig_says_so_and_exits_with_0(make_node: MakeNode, smi: Sm
     assert modes(node, smi) == "[N/A], [N/A]\n"
 
 
-def test_settings_are_for_root(make_node: MakeNode, smi: Smi) -> None:
+def test_settings_require_root(make_node: MakeNode, smi: Smi) -> None:
     node = make_node("--board", "A30-24GB", "--driver", smi.version)
     before = node.show()["gpus"]
     for command in (("-mig", "1"), ("-pm", "1"), ("--gpu-reset",), ("-e", "0"), ("-pl", "120"), ("-c", "3")):
@@ -91,7 +91,7 @@ def test_settings_are_kept_between_processes(make_node: MakeNode, smi: Smi) -> N
     assert smi.ok(node, "--query-gpu=ecc.mode.current", "--format=csv,noheader") == "Disabled\n"
 
 
-def test_a_reset_takes_the_instances_and_no_other_gpu(make_node: MakeNode, smi: Smi) -> None:
+def test_a_reset_destroys_the_instances_of_only_one_gpu(make_node: MakeNode, smi: Smi) -> None:
     node = make_node("--board", "A100-40GB", "--gpus", "3", "--driver", smi.version)
     smi.ok(node, "-mig", "1")
     smi.ok(node, "mig", "-cgi", "9,9")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Monitors that others wrote on pynvml, run as they are."""
+"""Third-party monitors that use pynvml, unmodified."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pynvml.nvmlShutdown()
 
 @pytest.fixture
 def node(make_node: MakeNode) -> Node:
-    """An A100 with two MIG devices, made through pynvml, and one without."""
+    """An A100 with two MIG devices, created through pynvml, and one without."""
     node = make_node("--board", "A100-40GB", "--gpus", "2", "--driver", "550.163.01")
     subprocess.run([sys.executable, "-c", MIG_USER], env=node.environment(), check=True)
     return node

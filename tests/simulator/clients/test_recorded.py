@@ -29,7 +29,7 @@ def test_profile_table(recorded: Node, smi: Smi) -> None:
     [("19,19,19,19,19,19,19", "seven"), ("9,14,19", "three")],
     ids=["seven instances", "three sizes"],
 )
-def test_instances_come_up_with_the_recorded_ids_and_uuids(
+def test_instances_have_the_recorded_ids_and_uuids(
     recorded: Node, smi: Smi, profiles: str, layout: str
 ) -> None:
     assert smi.ok(recorded, "mig", "-cgi", profiles, "-C") == data("created_%s.txt" % layout)
@@ -44,8 +44,8 @@ def test_an_instance_has_the_same_uuid_in_both_layouts(recorded: Node, smi: Smi)
     assert smi.ok(recorded, "-L") == data("listed_three.txt")
 
 
-def test_an_idle_gpu_draws_what_was_recorded(recorded: Node, smi: Smi) -> None:
-    """39C, 75 of 300 W, nothing used and no utilisation with MIG mode on; 33C and 41 W with it off."""
+def test_an_idle_gpu_has_the_recorded_power_draw(recorded: Node, smi: Smi) -> None:
+    """39C, 75 of 300 W, no memory used, no utilization with MIG mode enabled; 33C and 41 W with it disabled."""
     question = ("--query-gpu=temperature.gpu,power.draw,power.limit,memory.used,memory.total,utilization.gpu",)
     answer = smi.ok(recorded, *question, "--format=csv,noheader")
     assert answer == "39, 75.00 W, 300.00 W, 0 MiB, 81920 MiB, [N/A]\n"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The real nvidia-smi on the library with sanitizers: no view of a busy, mixed node reads or writes amiss."""
+"""The real nvidia-smi on the library with sanitizers: no memory error in any view of a busy, mixed node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VIEWS = (
 
 @pytest.fixture(scope="session")
 def preload() -> str:
-    """The runtimes of the sanitizers, which must be loaded before everything else."""
+    """Return the runtimes of the sanitizers, which must be preloaded."""
     if shutil.which("cc") is None:
         pytest.skip("cc is not at hand")
     names = ("libasan.so", "libubsan.so")
@@ -48,7 +48,7 @@ def preload() -> str:
     return " ".join(asked)
 
 
-def test_nothing_reads_or_writes_amiss(
+def test_no_memory_errors(
     make_node: MakeNode, smi: Smi, preload: str, sleeper: Sleeper
 ) -> None:
     node = make_node("--board", "A100-40GB", "--board", "H100-80GB", "--board", "T4", "--driver", smi.version)
@@ -67,5 +67,5 @@ def test_nothing_reads_or_writes_amiss(
         command = [str(smi.program), *view]
         said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert said.returncode in (0, 19, 255), (view, said.stderr)
-        # What nvidia-smi's hwloc says of a machine without /sys is not ours.
+        # Ignore warnings of nvidia-smi's hwloc on a machine without /sys.
         assert [line for line in said.stderr.splitlines() if not line.startswith("hwloc/")] == [], view

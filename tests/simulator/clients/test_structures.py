@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The simulator's structures are laid out as pynvml's: compiler and ctypes agree on every one that both have."""
+"""The simulator's structures have the same layout as pynvml's, according to compiler and ctypes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def version_of(name: str) -> int | None:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Layout]:
-    """What the C compiler says of all shared structures, asked for by pynvml's field names."""
+    """Return the C compiler's layout of all shared structures, by pynvml's field names."""
     lines = []
     for name in SHARED:
         found = pynvml_type(name)
@@ -76,7 +76,7 @@ def test_enough_structures_are_compared() -> None:
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_structure_is_laid_out_as_in_pynvml(name: str, compiled: dict[str, Layout]) -> None:
+def test_structure_has_the_same_layout_as_in_pynvml(name: str, compiled: dict[str, Layout]) -> None:
     structure = pynvml_type(name)
     assert structure is not None
     expected = {field: getattr(structure, field).offset for field in fields(structure)}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the real nvidia-smi shows of a node in its table, its log, its XML and its queries."""
+"""Table, log, XML and query output of the real nvidia-smi."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Element = xml.etree.ElementTree.Element
 
 @pytest.fixture
 def node(make_node: MakeNode, smi: Smi) -> Node:
-    """An A100 with three MIG devices on two GPU instances, an H100 with MIG mode off, and a T4."""
+    """An A100 with three MIG devices on two GPU instances, an H100 with MIG mode disabled, and a T4."""
     node = make_node("--board", "A100-SXM4-40GB", "--board", "H100-80GB", "--board", "T4", "--driver", smi.version)
     smi.ok(node, "-i", "0", "-mig", "1")
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4")
@@ -39,7 +39,7 @@ def text(element: Element, path: str) -> str:
 
 
 def read_xml(node: Node, smi: Smi, *arguments: str, uid: int = 0) -> list[Element]:
-    """The GPUs of -q -x."""
+    """Return the GPUs in the output of -q -x."""
     result = smi(node, "-q", "-x", *arguments, uid=uid)
     assert result.returncode == 0, result.stdout
     return xml.etree.ElementTree.fromstring(result.stdout).findall("gpu")
@@ -132,7 +132,7 @@ def test_no_mig_devices(make_node: MakeNode, smi: Smi) -> None:
     assert re.search(r"^\|  No MIG devices found +\|$", smi.ok(node), re.MULTILINE)
 
 
-def test_a_process_is_shown_where_it_works(node: Node, smi: Smi, sleeper: Sleeper) -> None:
+def test_a_process_is_shown_on_its_instance(node: Node, smi: Smi, sleeper: Sleeper) -> None:
     in_instance, on_gpu, drawing = sleeper().pid, sleeper().pid, sleeper().pid
     node.attach(in_instance, gpu=0, gi=1, ci=1, memory_mib=2000, name="/usr/bin/train")
     node.attach(on_gpu, gpu=1, memory_mib=3000, name="/opt/serve")
@@ -178,13 +178,13 @@ def test_a_process_under_mps_is_shown_as_such(make_node: MakeNode, smi: Smi, sle
     assert [text(p, "type") for p in read_xml(node, smi)[0].findall("processes/process_info")] == ["M+C"]
 
 
-def test_processes_of_instances_are_for_root(node: Node, smi: Smi, sleeper: Sleeper) -> None:
+def test_processes_of_instances_require_root(node: Node, smi: Smi, sleeper: Sleeper) -> None:
     node.attach(sleeper().pid, gpu=0, gi=1, memory_mib=2000)
     result = smi(node, "--query-compute-apps=pid,used_gpu_memory", "--format=csv,noheader", uid=NOT_ROOT)
     assert (result.returncode, result.stdout) == (0, "[Insufficient Permissions], [Insufficient Permissions]\n")
 
 
-def test_the_log_says_what_the_xml_says(node: Node, smi: Smi) -> None:
+def test_log_and_xml_agree(node: Node, smi: Smi) -> None:
     log = smi.ok(node, "-q")
     for gpu, element in zip(log.split("\nGPU 0")[1:], read_xml(node, smi)):
         for name, path in (
@@ -199,8 +199,8 @@ def test_the_log_says_what_the_xml_says(node: Node, smi: Smi) -> None:
     assert log.count("    MIG Device\n") == 3
 
 
-def test_what_does_not_exist_is_not_made_up(node: Node, smi: Smi) -> None:
-    """A data centre GPU has no fan; while MIG mode is on, utilisation and errors of the whole GPU are unknown."""
+def test_unavailable_values_are_not_reported(node: Node, smi: Smi) -> None:
+    """A data center GPU has no fan. With MIG mode enabled, utilization and errors of the whole GPU are unknown."""
     with_mig, without, _incapable = query(
         node, smi, "fan.speed", "utilization.gpu", "ecc.errors.uncorrected.volatile.total", "ecc.mode.current",
         "retired_pages.double_bit.count",
@@ -219,7 +219,7 @@ def test_a_load_is_visible(make_node: MakeNode, smi: Smi, sleeper: Sleeper) -> N
     assert busy["memory.used"] == 4096
 
 
-def test_every_field_can_be_asked_for(node: Node, smi: Smi) -> None:
+def test_every_field_can_be_queried(node: Node, smi: Smi) -> None:
     names = re.findall(r'^"([a-z_0-9.]+)"', smi.ok(node, "--help-query-gpu"), re.MULTILINE)
     assert len(names) > 100
     answers = query(node, smi, *names)
@@ -230,7 +230,7 @@ def test_every_field_can_be_asked_for(node: Node, smi: Smi) -> None:
         assert not wrong
 
 
-def test_every_product_can_be_looked_at(make_node: MakeNode, smi: Smi) -> None:
+def test_every_product_can_be_queried(make_node: MakeNode, smi: Smi) -> None:
     products = load_products()["products"]
     node = make_node(*[option for name in products for option in ("--board", name)], "--driver", "580.126.09")
     gpus = node.show()["gpus"]
@@ -263,7 +263,7 @@ def test_a_missing_gpu_is_not_found(node: Node, smi: Smi) -> None:
     assert (result.returncode, result.stdout) == (NOT_FOUND, "No devices were found\n")
 
 
-def test_one_gpu_by_any_of_its_names(node: Node, smi: Smi) -> None:
+def test_a_gpu_can_be_selected_by_any_identifier(node: Node, smi: Smi) -> None:
     gpu = node.show()["gpus"][1]
     for name in ("1", gpu["uuid"], gpu["pci_bus_id"], gpu["serial"]):
         assert [text(element, "uuid") for element in read_xml(node, smi, "-i", name)] == [gpu["uuid"]]

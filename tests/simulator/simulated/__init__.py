@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The simulated node's command, ``nvsim``, and what tests use of it in their own process."""
+"""The command ``nvsim``, and its Python interface for tests."""

@@ -47,20 +47,20 @@ def parser() -> argparse.ArgumentParser:
         made.add_argument("directory", metavar="DIR", help="the node")
         return made
 
-    create = command("create", run_create, "Make a node.")
+    create = command("create", run_create, "Create a node.")
     create.add_argument("--board", action="append", metavar="NAME[:COUNT]", help="board or product; repeatable")
-    create.add_argument("--gpus", type=int, metavar="COUNT", help="how many, where --board gives no count (1)")
+    create.add_argument("--gpus", type=int, metavar="COUNT", help="number of GPUs, if --board has no count (1)")
     create.add_argument("--driver", metavar="VERSION")
-    create.add_argument("--cuda", metavar="VERSION", help="otherwise what the driver supports")
+    create.add_argument("--cuda", metavar="VERSION", help="default: the version that the driver supports")
     create.add_argument(
         "--activation",
         choices=ACTIVATIONS,
         default="auto",
-        help="what a mode change on Ampere takes: nothing on an idle GPU (auto), a reset, a reboot",
+        help="what a mode change on Ampere requires: an idle GPU (auto), a reset, a reboot",
     )
     create.add_argument("--quirk", action="append", choices=QUIRKS, default=[], help="driver quirk; repeatable")
-    create.add_argument("--uuid", action="append", default=[], help="of the GPUs, in order; repeatable")
-    create.add_argument("--bus-id", action="append", default=[], help="of the GPUs, in order; repeatable")
+    create.add_argument("--uuid", action="append", default=[], help="for the GPUs in order; repeatable")
+    create.add_argument("--bus-id", action="append", default=[], help="for the GPUs in order; repeatable")
     create.add_argument("--recorded", metavar="FILE", help="UUIDs of a real GPU and its MIG devices")
     create.add_argument("--seed", default="0", help="another seed gives the GPUs other UUIDs")
 
@@ -68,43 +68,43 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--json", action="store_true")
 
     run = command("run", run_run, "Run a program on a node: nvsim run DIR -- PROGRAM ...")
-    run.add_argument("--user", action="store_true", help="not as the simulated node's root")
+    run.add_argument("--user", action="store_true", help="without root privileges on the simulated node")
     run.set_defaults(program=[])
 
-    attach = command("attach", run_attach, "Let a process work on a GPU or MIG device, until it ends.")
+    attach = command("attach", run_attach, "Attach a process to a GPU or MIG device, until it ends.")
     attach.add_argument("--pid", type=int, required=True)
     attach.add_argument("--gpu", type=int, required=True)
     attach.add_argument("--gi", type=int, help="GPU instance id")
     attach.add_argument("--ci", type=int, help="compute instance id (the first)")
     attach.add_argument("--kind", choices=KINDS[:-1], default=KINDS[0])
-    attach.add_argument("--client", action="store_true", help="it merely holds the device, as a daemon does")
-    attach.add_argument("--name", help="otherwise its executable")
+    attach.add_argument("--client", action="store_true", help="only open the device, like a daemon")
+    attach.add_argument("--name", help="default: its executable")
     attach.add_argument("--memory", type=int, default=0, metavar="MIB")
 
-    detach = command("detach", run_detach, "Take a process off.")
+    detach = command("detach", run_detach, "Detach a process.")
     detach.add_argument("--pid", type=int, required=True)
-    detach.add_argument("--gpu", type=int, help="only off this GPU")
+    detach.add_argument("--gpu", type=int, help="only from this GPU")
 
     reset = command("reset", run_reset, "Reset GPUs.")
     reset.add_argument("--gpu", type=int, action="append", help="only this one; repeatable")
 
-    command("reboot", run_reboot, "Reboot the node: processes and instances are gone.")
+    command("reboot", run_reboot, "Reboot the node: removes processes and instances.")
 
-    fault = command("fault", run_fault, "Let calls fail, or kill who calls. Without a function: list faults.")
+    fault = command("fault", run_fault, "Make calls fail, or kill the caller. Without a function: list faults.")
     selector(fault)
     fault.add_argument("--nth", type=int, default=1, help="which call of the function (1)")
     fault.add_argument("--code", default="unknown", help="return code: a number, or one of %s" % ", ".join(CODES))
     fault.add_argument("--always", action="store_true", help="that call and every later one")
-    fault.add_argument("--after", action="store_true", help="return the code although the call was done")
-    fault.add_argument("--kill", choices=("before", "during", "after"), help="SIGKILL in place of a return code")
-    fault.add_argument("--clear", action="store_true", help="take all faults away first")
+    fault.add_argument("--after", action="store_true", help="execute the call, then return the code")
+    fault.add_argument("--kill", choices=("before", "during", "after"), help="SIGKILL instead of a return code")
+    fault.add_argument("--clear", action="store_true", help="remove all faults first")
 
     latency = command("latency", run_latency, "Delay calls. Without a function: list delays.")
     selector(latency)
     latency.add_argument("--ms", type=float, default=100.0, help="milliseconds; 0 for none (100)")
-    latency.add_argument("--clear", action="store_true", help="take all delays away first")
+    latency.add_argument("--clear", action="store_true", help="remove all delays first")
 
-    trace = command("trace", run_trace, "Show, switch or clear the trace of calls.")
+    trace = command("trace", run_trace, "Show, enable, disable or clear the trace of calls.")
     trace.add_argument("--on", action="store_true")
     trace.add_argument("--off", action="store_true")
     trace.add_argument("--clear", action="store_true")
@@ -121,13 +121,13 @@ def selector(command: argparse.ArgumentParser) -> None:
         nargs="?",
         const=1,
         metavar="NTH",
-        help="in place of a function: calls that change the node",
+        help="instead of a function: calls that change the node",
     )
-    command.add_argument("--call", type=int, nargs="?", const=1, metavar="NTH", help="in place of a function: any call")
+    command.add_argument("--call", type=int, nargs="?", const=1, metavar="NTH", help="instead of a function: any call")
 
 
 def selection(options: argparse.Namespace) -> t.Tuple[t.Optional[str], int]:
-    """Function or wildcard, and which call of it."""
+    """Return the function or wildcard, and the number of the call."""
     given = [(options.function, getattr(options, "nth", 1)), ("write", options.write), ("*", options.call)]
     chosen = [(name, nth) for name, nth in given if name and nth is not None]
     if len(chosen) > 1:
@@ -148,7 +148,7 @@ def known_calls() -> t.List[str]:
 
 
 def run_create(options: argparse.Namespace) -> int:
-    import yaml  # nothing else needs it
+    import yaml  # only needed here
 
     from .description import Wish, describe, find, load_boards, load_products
 
@@ -216,7 +216,7 @@ def show_gpu(gpu: t.Dict[str, t.Any]) -> None:
 
 
 def real_nvidia_smi(driver: str) -> t.Optional[str]:
-    """The fetched nvidia-smi that is closest to the driver's version, else one on PATH."""
+    """Return the downloaded nvidia-smi with the version closest to the driver's, or the one on PATH."""
     fetched = {path.parent.name: path for path in (REPOSITORY / ".cache" / "nvidia-smi").glob("*/nvidia-smi")}
     if fetched:
 
@@ -342,15 +342,15 @@ def show_counts(calls: t.Sequence[t.Dict[str, t.Any]], as_json: bool) -> None:
         return
     for function, entry in sorted(counts.items(), key=lambda item: (-item[1]["calls"], item[0])):
         failed = ", ".join("%s: %d" % item for item in sorted(entry["results"].items()) if item[0] != "0")
-        stub = "" if entry["implemented"] else "  not modelled"
+        stub = "" if entry["implemented"] else "  not modeled"
         print("%6d  %s%s%s" % (entry["calls"], function, "  (%s)" % failed if failed else "", stub))
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    if arguments[:1] == ["gpu-reset"]:  # what bin/nvidia-smi calls
+    if arguments[:1] == ["gpu-reset"]:  # called by bin/nvidia-smi
         return gpu_reset(arguments[1:])
     program: t.Sequence[str] = []
-    if arguments[:1] == ["run"] and "--" in arguments:  # what follows is not ours to parse
+    if arguments[:1] == ["run"] and "--" in arguments:  # the rest is the program's command line
         end = arguments.index("--")
         arguments, program = arguments[:end], arguments[end + 1 :]
     options = parser().parse_args(arguments)
@@ -358,8 +358,8 @@ def main(arguments: t.Sequence[str]) -> int:
         options.program = program
     try:
         return t.cast(int, options.run(options))
-    except BrokenPipeError:  # who read our output has seen enough
-        sys.stderr.close()  # or Python would report the same again at exit
+    except BrokenPipeError:  # the reader has closed the pipe
+        sys.stderr.close()  # otherwise Python reports the error again at exit
         return 1
     except (NodeError, OSError) as problem:
         print("nvsim: %s" % problem, file=sys.stderr)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From a board's name to the description of a node: geometry of the boards, facts of the products."""
+"""Descriptions of nodes from the names of boards: geometry from board files, other facts from the product list."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def load_products() -> Data:
 
 
 def simulable(board: Data) -> bool:
-    """Whether enough is known of a board's placements."""
+    """Return whether the board's placements are known."""
     return all(profile["evidence"]["placements"] != "unknown" for profile in board["profiles"])
 
 
 def find(name: str, boards: t.Dict[str, Data], products: t.Dict[str, Data]) -> str:
-    """The key of the product that a user means by a board, an alias, a product key or a product name."""
+    """Return the product key for a board, an alias, a product key or a product name."""
     wanted = name.lower()
     for key, product in products.items():
         if wanted in (key.lower(), product["name"].lower()):
@@ -65,15 +65,15 @@ def find(name: str, boards: t.Dict[str, Data], products: t.Dict[str, Data]) -> s
 
 
 def gigabytes(profile: Data) -> int:
-    """Of a profile's name: 40 of 3g.40gb+me."""
+    """Return the memory size in a profile's name: 40 for 3g.40gb+me."""
     return int(profile["name"].split(".", 1)[1].split("gb", 1)[0])
 
 
 def fill(board: Data, product: Data) -> t.List[Data]:
-    """A board's profiles with nothing missing; what had to be worked out is marked ``derived``.
+    """Return a board's profiles with all figures. Derived figures are marked ``derived``.
 
-    Memory follows the largest sibling whose memory is known, by placement units, else the name.
-    Multiprocessors follow the architecture's usual share of the whole, engines the slices.
+    Memory is derived from the largest profile with known memory, by placement units, or else from the name.
+    Multiprocessors are the architecture's usual share of the whole. Engines are proportional to slices.
     """
     filled = []
     known = [p for p in board["profiles"] if p["memory_mib"]]
@@ -116,7 +116,7 @@ def fill(board: Data, product: Data) -> t.List[Data]:
 
 
 def old_name(profile: Data) -> str:
-    """What old software made of the memory size: 3g.39gb for 3g.40gb."""
+    """Return the profile name in old drivers: 3g.39gb for 3g.40gb."""
     head, tail = profile["name"].split(".", 1)
     return "%s.%dgb%s" % (head, (profile["memory_mib"] + 512) // 1024, tail.split("gb", 1)[1])
 
@@ -129,12 +129,12 @@ def branch(driver: str) -> int:
 
 
 def by_branch(table: t.Mapping[int, t.Any], number: int) -> t.Any:
-    """The entry of the newest branch that is not newer."""
+    """Return the entry of the newest branch up to the driver's."""
     return table[max([known for known in table if known <= number], default=min(table))]
 
 
 class Wish(t.NamedTuple):
-    """One GPU that a node is to have."""
+    """One requested GPU of a node."""
 
     product: str  # key
     uuid: t.Optional[str] = None
@@ -146,7 +146,7 @@ def gpu_uuid(index: int, seed: str) -> str:
 
 
 def fabric(product: Data, seed: str) -> t.List[str]:
-    """What a product is connected to by NVLink, if to any switch."""
+    """Return the NVSwitch fabric of a product, if any."""
     if "fabric" not in product:
         return []
     if product["fabric"] == "node":
@@ -155,7 +155,7 @@ def fabric(product: Data, seed: str) -> t.List[str]:
 
 
 def place(index: int, bus_id: t.Optional[str]) -> t.Tuple[int, int, int]:
-    """Domain, bus and device."""
+    """Return domain, bus and device."""
     if bus_id is None:
         return index // len(BUSES), BUSES[index % len(BUSES)], 0
     try:
@@ -174,7 +174,7 @@ def describe(
     recorded: t.Optional[t.Mapping[str, t.Mapping[str, str]]] = None,
     seed: str = "0",
 ) -> str:
-    """The description that the library makes a node of (see src/describe.c)."""
+    """Return the description from which the library creates a node (see src/describe.c)."""
     if len(wishes) > MOST:
         raise NodeError("a node has at most %d GPUs, not %d" % (MOST, len(wishes)))
     boards, data = load_boards(), load_products()
@@ -237,7 +237,7 @@ def describe(
 
 
 def at_branch(profile: Data, model: str, differences: t.Sequence[Data], number: int) -> t.Optional[Data]:
-    """A profile as a driver of this branch has it; None if it is newer than the driver."""
+    """Return a profile as in a driver of this branch; None if it is newer than the driver."""
     for change in differences:
         applies = number < change["below"] if "below" in change else number >= change["from"]
         if applies and (change["board"], change["constant"]) == (model, profile["constant"]):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A simulated node by its directory: the control functions of the library, through ctypes."""
+"""A simulated node in a directory: the library's control functions through ctypes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IN_USE, NOT_SUPPORTED, NO_PERMISSION = 19, 3, 4
 
 
 class NodeError(Exception):
-    """What nvsim says before it exits; ``code`` is the NVML return code behind it."""
+    """An error message of nvsim; ``code`` is the NVML return code."""
 
     def __init__(self, message: str, code: int = 999) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class NodeError(Exception):
 
 
 def library_path() -> pathlib.Path:
-    """Of libnvidia-ml.so.1; NVSIM_LIBRARY names another build, such as the sanitized one."""
+    """Return the path of libnvidia-ml.so.1. NVSIM_LIBRARY selects another build, such as the sanitized one."""
     given = os.environ.get("NVSIM_LIBRARY")
     path = pathlib.Path(given) if given else REPOSITORY / ".cache" / "simulator" / "libnvidia-ml.so.1"
     if not path.is_file():
@@ -77,7 +77,7 @@ def library() -> ctypes.CDLL:
 
 
 class Node:
-    """A node that exists, or is about to, in ``directory``."""
+    """An existing or new node in ``directory``."""
 
     def __init__(self, directory: t.Union[str, "os.PathLike[str]"]) -> None:
         self.directory = pathlib.Path(directory).absolute()
@@ -114,7 +114,7 @@ class Node:
         memory_mib: int = 0,
         name: t.Optional[str] = None,
     ) -> None:
-        """A process works on (or, as a client, holds) a GPU or a MIG device until it ends."""
+        """Attach a process to a GPU or a MIG device until it ends. A client only opens the device."""
         if name is None:
             try:
                 name = os.readlink("/proc/%d/exe" % pid)
@@ -141,14 +141,14 @@ class Node:
         self._do("nvsim_reboot")
 
     def fault(self, function: str, nth: int = 1, code: int = 999, always: bool = False, action: str = "return") -> None:
-        """Make call ``nth`` of ``function`` ("*": of any, "write": of any that changes the node) fail or kill."""
+        """Make call ``nth`` of ``function`` fail or kill ("*": any function, "write": any that changes the node)."""
         self._do("nvsim_fault", function.encode(), nth, int(always), ACTIONS.index(action) + 1, code)
 
     def clear_faults(self) -> None:
         self._do("nvsim_clear_faults")
 
     def latency(self, function: str, milliseconds: float) -> None:
-        """Delay a function ("*", "write" as above); 0 takes the delay away, with "" all of them."""
+        """Delay a function ("*" and "write" as above). 0 removes the delay, with "" all delays."""
         self._do("nvsim_latency", function.encode(), round(milliseconds * 1000))
 
     def trace(self, on: bool = True) -> None:
@@ -159,7 +159,7 @@ class Node:
             os.truncate(self.trace_file, 0)
 
     def calls(self) -> t.List[t.Dict[str, t.Any]]:
-        """The trace, oldest call first."""
+        """Return the trace, oldest call first."""
         try:
             with open(self.trace_file, encoding="ascii") as lines:
                 return [json.loads(line) for line in lines]
@@ -167,7 +167,7 @@ class Node:
             return []
 
     def environment(self, uid: t.Optional[int] = 0) -> t.Dict[str, str]:
-        """This process's environment, changed so that a child sees this node."""
+        """Return this process's environment, changed so that a child process uses this node."""
         environment = dict(os.environ)
         here = pathlib.Path(__file__).resolve().parents[1]
         for variable, first in (("LD_LIBRARY_PATH", library_path().parent), ("PATH", here / "bin")):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""``nvidia-smi --gpu-reset`` on a simulated node: the texts and exit codes of the real one."""
+"""``nvidia-smi --gpu-reset`` on a simulated node, with the messages and exit codes of the real program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUSY = (
 
 
 def selected(arguments: t.Sequence[str], gpus: t.Sequence[t.Dict[str, t.Any]]) -> t.List[t.Dict[str, t.Any]]:
-    """The GPUs that -i names by index, UUID, serial or bus id; all of them without -i."""
+    """Return the GPUs of -i, by index, UUID, serial or bus id; without -i, all GPUs."""
     wanted = None
     rest = list(arguments)
     while rest:

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* The frame around every NVML call: is the library initialised, is the call to fail, to wait, to
- * kill its caller, and what is written to the trace. No lock is held while a call waits.
+/* The frame of every NVML call: checks the initialization, injects faults, delays and kills, and
+ * writes the trace. No lock is held during a delay.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,13 +23,13 @@
 static pthread_mutex_t library_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int initialisations;
 static char state_path[SIM_PATH];
-static long pretended_uid = -1; /* NVSIM_UID; -1: not given */
+static long pretended_uid = -1; /* NVSIM_UID; -1: not set */
 
 static void before_fork(void) { pthread_mutex_lock(&library_mutex); }
 static void after_fork(void) { pthread_mutex_unlock(&library_mutex); }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
-/* The first initialisation decides which node the process sees, the last shutdown forgets it. */
+/* The first initialization selects the node of the process, the last shutdown releases it. */
 nvmlReturn_t sim_library_open(void)
 {
     nvmlReturn_t result = NVML_SUCCESS;
@@ -48,7 +48,7 @@ nvmlReturn_t sim_library_open(void)
         pretended_uid = uid && *uid ? strtol(uid, NULL, 10) : -1;
         if (snapshot)
             sim_snapshot_drop(snapshot);
-        else /* no such node: what the library says without a kernel driver */
+        else /* no such node: the same code as without a kernel driver */
             result = errno == EPROTO ? NVML_ERROR_LIB_RM_VERSION_MISMATCH : NVML_ERROR_DRIVER_NOT_LOADED;
     }
     if (result == NVML_SUCCESS)
@@ -83,8 +83,8 @@ static bool armed(const struct sim_fault *fault)
     return fault->function[0] && (fault->always || fault->seen < fault->nth);
 }
 
-/* Counts the call in every fault that selects it; the first that fires decides. The counters
- * live in the state, so that "the third create" means the third of all processes. */
+/* Count the call in every matching fault; the first fault that fires takes effect. The counters
+ * are in the state, so that "the third create" counts the calls of all processes. */
 static void count_faults(struct sim_call *call, bool write)
 {
     bool selected = false;
@@ -153,7 +153,7 @@ bool sim_enter_at(struct sim_call *call, const char *path, bool write, const cha
             wait_latency(call, write);
         if (call->fault == SIM_FAULT_KILL_BEFORE)
             kill(getpid(), SIGKILL);
-        sim_snapshot_drop(call->snapshot); /* the world went on while this call waited */
+        sim_snapshot_drop(call->snapshot); /* the state may have changed during the delay */
         call->snapshot = sim_snapshot_take(path, &call->node);
     }
     if (!call->snapshot) {
@@ -176,7 +176,7 @@ static void trace(const struct sim_call *call, nvmlReturn_t result)
     if (snprintf(name, sizeof(name), "%s.trace", call->path) >= (int)sizeof(name))
         return;
     size_t length = strlen(call->arguments);
-    for (size_t i = 0; i <= length; i++) { /* what a client passed may hold anything */
+    for (size_t i = 0; i <= length; i++) { /* clients may pass arbitrary bytes */
         char c = call->arguments[i];
         text[i] = c == '\0' || (c >= ' ' && c <= '~' && c != '"' && c != '\\') ? c : '?';
     }

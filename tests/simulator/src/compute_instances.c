@@ -83,7 +83,7 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t han
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* What only root may ask about a profile id. */
+/* Queries of a profile id that require root. */
 static nvmlReturn_t profile_by_id(struct sim_call *call, nvmlGpuInstance_t handle, unsigned int id,
                                   struct sim_target *target, struct sim_ci_profile *profile)
 {
@@ -142,7 +142,7 @@ static nvmlReturn_t create(struct sim_call *call, nvmlGpuInstance_t parent, unsi
         return result;
     if (!sim_lock(call))
         return call->failure;
-    if (!sim_gpu_instance(call, parent, &target)) /* another process was faster */
+    if (!sim_gpu_instance(call, parent, &target)) /* another process took the placement */
         return NVML_ERROR_INVALID_ARGUMENT;
 
     if (placement) {

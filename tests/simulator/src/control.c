@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What nvsim does to a node, by the path of its state: make, show, attach, reset, fault. Each
- * function returns an NVML code; nvsim_problem says more where there is more to say.
+/* The functions of nvsim, which take the path of a node's state: create, show, attach, reset, fault.
+ * Each returns an NVML code; nvsim_problem has an error message if there is one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,11 +26,11 @@ static nvmlReturn_t refuse(nvmlReturn_t result, const char *text)
 static nvmlReturn_t refuse_errno(const char *path)
 {
     snprintf(problem, sizeof(problem), "%.200s: %s", path,
-             errno == EPROTO ? "not a simulated node of this build; create it anew" : strerror(errno));
+             errno == EPROTO ? "not a simulated node of this build; recreate it" : strerror(errno));
     return errno == ENOENT ? NVML_ERROR_NOT_FOUND : NVML_ERROR_UNKNOWN;
 }
 
-/* The node under lock; NULL: see *result. */
+/* Lock the node; NULL: see *result. */
 static struct sim_node *open_node(const char *path, int *lock, nvmlReturn_t *result)
 {
     problem[0] = '\0';
@@ -66,7 +66,7 @@ nvmlReturn_t nvsim_create(const char *path, const char *description)
     return close_node(path, lock, node, NVML_SUCCESS);
 }
 
-/* JSON, to be given back to nvsim_free; NULL: see nvsim_problem. */
+/* Return JSON, to be released with nvsim_free; NULL: see nvsim_problem. */
 char *nvsim_show(const char *path)
 {
     struct sim_node *node = sim_load(path);
@@ -115,7 +115,7 @@ static nvmlReturn_t attach(struct sim_node *node, struct sim_process process)
     return refuse(NVML_ERROR_INSUFFICIENT_RESOURCES, "too many processes");
 }
 
-/* gi, ci: SIM_NONE for none; a GI without a CI means its first one. */
+/* gi, ci: SIM_NONE for none; a GI without a CI selects its first CI. */
 nvmlReturn_t nvsim_attach(const char *path, uint32_t gpu, uint32_t gi, uint32_t ci, uint32_t pid, uint32_t kind,
                           uint64_t memory_mib, const char *name)
 {
@@ -154,7 +154,7 @@ nvmlReturn_t nvsim_detach(const char *path, uint32_t gpu, uint32_t pid)
     return close_node(path, lock, node, result);
 }
 
-/* What nvidia-smi --gpu-reset does. It is no NVML function; in faults, latencies and traces it is "gpuReset". */
+/* nvidia-smi --gpu-reset. It is not an NVML function; faults, latencies and traces name it "gpuReset". */
 nvmlReturn_t nvsim_reset(const char *path, uint32_t index)
 {
     struct sim_call call = {.function = "gpuReset", .lock = -1, .gpu = index + 1};
@@ -177,7 +177,7 @@ nvmlReturn_t nvsim_reset(const char *path, uint32_t index)
     return sim_leave(&call, sim_commit(&call));
 }
 
-/* All processes and instances are gone; the mode stays where the board keeps it. */
+/* Remove all processes and instances. The mode stays on boards that keep it over a reboot. */
 nvmlReturn_t nvsim_reboot(const char *path)
 {
     int lock;
@@ -238,7 +238,7 @@ nvmlReturn_t nvsim_clear_faults(const char *path)
     return close_node(path, lock, node, NVML_SUCCESS);
 }
 
-/* Zero takes a function's latency away, and all latencies where the function is "". */
+/* Zero removes a function's latency, or all latencies if the function is "". */
 nvmlReturn_t nvsim_latency(const char *path, const char *function, uint32_t microseconds)
 {
     int lock;

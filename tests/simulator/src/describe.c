@@ -3,11 +3,11 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* A node as text: the description that nvsim hands over to create one, and JSON to show one.
+/* Text formats of a node: the description from which nvsim creates a node, and JSON to show it.
  *
- * A description has a key and a value a line. "gpu" begins a GPU, "profile N" a profile of it (N is
- * the NVML constant), "recorded GI CI UUID" gives the UUID of a MIG device; all other lines belong to
- * what was begun last.
+ * A description has one key and value per line. "gpu" starts a GPU, "profile N" a profile of it (N is
+ * the NVML constant), "recorded GI CI UUID" gives the UUID of a MIG device. All other lines belong to
+ * the GPU or profile that was started last.
  */
 #include <ctype.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Finding GPUs, and what identifies a handle. Other getters are in query_*.c. */
+/* Lookup of GPUs, and the identity of handles. Other getters are in query_*.c. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -51,7 +51,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
     SIM_RETURN(by_index(&call, index, device));
 }
 
-/* GPUs and MIG devices alike. */
+/* For GPUs and MIG devices. */
 static nvmlReturn_t by_uuid(struct sim_call *call, const char *uuid, nvmlDevice_t *device)
 {
     for (uint32_t i = 0; i < call->node->gpu_count; i++) {
@@ -92,7 +92,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_v1_t *uuid, nvmlDevice_t 
     }
     if (uuid->type != NVML_UUID_TYPE_BINARY)
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    for (int mig = 0; mig < 2; mig++) { /* the bytes do not say of which kind it is */
+    for (int mig = 0; mig < 2; mig++) { /* the bytes do not show the kind of id */
         char *next = text + sprintf(text, mig ? "MIG-" : "GPU-");
         for (int i = 0; i < 16; i++)
             next += sprintf(next, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid->value.bytes[i]);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What fits where: the rules of GPU instances and compute instances, with no state but the GPU's. */
+/* The placement rules of GPU instances and compute instances. They use only the GPU's state. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static uint64_t occupied(const struct sim_gpu *gpu)
     return taken;
 }
 
-/* How a profile uses the media engines; these limits do not show in the placements. */
+/* Media engines of a profile. The placements do not contain these limits. */
 enum media { MEDIA_SHARE, MEDIA_EXTENDED /* +me */, MEDIA_ALL /* +me.all */, MEDIA_NONE /* -me */ };
 
 static enum media media(uint32_t constant)
@@ -52,7 +52,7 @@ static enum media media(uint32_t constant)
     }
 }
 
-/* One +me on a GPU; beside +me.all there is nothing but -me. */
+/* At most one +me per GPU; together with +me.all, only -me is allowed. */
 static bool media_allows(enum media present, enum media added)
 {
     if (present == MEDIA_ALL)
@@ -62,7 +62,7 @@ static bool media_allows(enum media present, enum media added)
     return !(present == MEDIA_EXTENDED && added == MEDIA_EXTENDED);
 }
 
-/* Everything but the placement. */
+/* All limits except the placement. */
 static bool room_for(const struct sim_gpu *gpu, uint32_t constant)
 {
     const struct sim_profile *profile = &gpu->profiles[constant];
@@ -98,9 +98,9 @@ bool sim_gi_fits(const struct sim_gpu *gpu, uint32_t constant, uint32_t start)
     return room_for(gpu, constant) && is_start(profile, start) && !(occupied(gpu) & units(start, profile->size));
 }
 
-/* The driver takes the place that costs the fewest of the placements that are still possible,
- * the lowest among equals. On an A100 this puts seven 1g at 6, 4, 5, 0, 1, 2, 3, and it is why the
- * order of creation matters: 1g, 1g, 2g leave no room for a 3g, which 3g, 1g, 2g, 1g have. */
+/* The driver selects the placement that blocks the fewest possible placements, and the lowest of
+ * several. On an A100, seven 1g get 6, 4, 5, 0, 1, 2, 3. Therefore the order of creation matters:
+ * after 1g, 1g, 2g there is no room for a 3g, but 3g, 1g, 2g, 1g fit. */
 bool sim_gi_default_start(const struct sim_gpu *gpu, uint32_t constant, uint32_t *start)
 {
     const struct sim_profile *profile = &gpu->profiles[constant];
@@ -129,14 +129,14 @@ bool sim_gi_default_start(const struct sim_gpu *gpu, uint32_t constant, uint32_t
     return least != UINT32_MAX;
 }
 
-/* How many more of this profile alone would fit. */
+/* Return how many more instances of this profile fit. */
 uint32_t sim_gi_remaining(const struct sim_gpu *gpu, uint32_t constant)
 {
     struct sim_gpu trial = *gpu;
     const struct sim_profile *profile = &trial.profiles[constant];
     uint32_t count = 0;
 
-    /* Placements of one profile are equal intervals, so taking each that is free, from the left, takes most. */
+    /* Placements of one profile are equal intervals, so a greedy search from the left finds the maximum. */
     for (uint32_t at = 0; at < gpu->memory_units; at++) {
         if (!sim_gi_fits(&trial, constant, at))
             continue;
@@ -151,8 +151,8 @@ uint32_t sim_gi_remaining(const struct sim_gpu *gpu, uint32_t constant)
     return count;
 }
 
-/* An id is a node of a binary tree over the grid: 0 is the whole, 1 and 2 its halves, 3 to 6 the
- * quarters, 7 to 14 the eighths. From the left on most boards; on the A100 the halves are swapped,
+/* An id is a node of a binary tree over the grid: 0 is the whole, 1 and 2 are the halves, 3 to 6 the
+ * quarters, 7 to 14 the eighths. Most boards count from the left. On the A100 the halves are swapped,
  * so that 1 is 4:4, 5 is 0:2 and 9 is 6:1. */
 uint32_t sim_gi_new_id(const struct sim_gpu *gpu, uint32_t start, uint32_t size)
 {
@@ -172,11 +172,11 @@ static uint32_t slices_of_ci(uint32_t constant)
     return constant < NVML_COMPUTE_INSTANCE_PROFILE_COUNT ? slices[constant] : 0;
 }
 
-/* A compute instance of n slices has n times the multiprocessors of the smallest GPU instance; one
- * over all slices has all that the GPU instance has, which may be more. Where a GPU instance of one
- * slice has more (1g.20gb on Hopper: 26 against 16), both are offered, the larger as 1_SLICE_REV1.
- * One and two slices are offered everywhere, three and four only in instances of seven and more (a
- * 4g has no 3c, seen on the A100). */
+/* A compute instance of n slices has n times the multiprocessors of the smallest GPU instance. One
+ * over all slices has all multiprocessors of the GPU instance, which may be more. If a GPU instance of
+ * one slice has more (1g.20gb on Hopper: 26 instead of 16), there are two profiles, the larger as
+ * 1_SLICE_REV1. All instances have profiles with one and two slices; only instances with seven or more
+ * have three and four (a 4g has no 3c, recorded on the A100). */
 bool sim_ci_profile(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t constant, struct sim_ci_profile *out)
 {
     const struct sim_profile *whole = &gpu->profiles[gi->profile];
@@ -212,7 +212,7 @@ bool sim_ci_profile_by_id(const struct sim_gpu *gpu, const struct sim_gi *gi, ui
     return true;
 }
 
-/* Compute slices are handed out aligned: 2 at even places, 3 and 4 at multiples of four. */
+/* Compute slices are aligned: 2 at even positions, 3 and 4 at multiples of four. */
 uint32_t sim_ci_starts(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices,
                        uint32_t starts[SIM_MAX_STARTS])
 {
@@ -242,7 +242,7 @@ bool sim_ci_fits(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t sl
     return false;
 }
 
-/* By the same rule as GPU instances: what costs the fewest of the possible placements. */
+/* The same rule as for GPU instances: the placement that blocks the fewest possible placements. */
 bool sim_ci_default_start(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t *start)
 {
     uint32_t starts[SIM_MAX_STARTS], others[SIM_MAX_STARTS];

@@ -9,7 +9,7 @@
 
 #include "sim.h"
 
-/* Who may ask about profiles: anybody, of a GPU that knows MIG; some drivers only answer while the mode is on. */
+/* All users may query profiles of a MIG-capable GPU. Some drivers support it only with the mode enabled. */
 static nvmlReturn_t profiles_of(struct sim_call *call, nvmlDevice_t device, const struct sim_gpu **gpu)
 {
     *gpu = sim_gpu(call, device);
@@ -22,7 +22,7 @@ static nvmlReturn_t profiles_of(struct sim_call *call, nvmlDevice_t device, cons
     return NVML_SUCCESS;
 }
 
-/* Who may manage instances: root, on a GPU with the mode on. */
+/* Only root may manage instances, on a GPU with the mode enabled. */
 static nvmlReturn_t managed(struct sim_call *call, nvmlDevice_t device, const struct sim_gpu **gpu)
 {
     *gpu = sim_gpu(call, device);
@@ -40,7 +40,7 @@ static nvmlReturn_t profile_by_constant(struct sim_call *call, nvmlDevice_t devi
 {
     const struct sim_gpu *gpu;
     if (constant >= call->node->gi_profile_count)
-        return NVML_ERROR_INVALID_ARGUMENT; /* this is how a client learns that there are no more */
+        return NVML_ERROR_INVALID_ARGUMENT; /* clients enumerate profiles until they get this code */
     nvmlReturn_t result = profiles_of(call, device, &gpu);
     if (result != NVML_SUCCESS)
         return result;
@@ -48,7 +48,7 @@ static nvmlReturn_t profile_by_constant(struct sim_call *call, nvmlDevice_t devi
     return (*profile)->present ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Fills the struct of the version that its first field asks for; all versions are at least as large as that field. */
+/* Fill the struct version in the first field. All versions are at least as large as that field. */
 static nvmlReturn_t describe(const struct sim_profile *profile, void *info)
 {
     char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
@@ -198,7 +198,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t device, unsi
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* With a placement, exactly there; without, where the driver would put it. */
+/* Use the given placement, or without one the driver's default. */
 static nvmlReturn_t create(struct sim_call *call, nvmlDevice_t device, unsigned int id,
                            const nvmlGpuInstancePlacement_t *placement, nvmlGpuInstance_t *handle)
 {
@@ -212,7 +212,7 @@ static nvmlReturn_t create(struct sim_call *call, nvmlDevice_t device, unsigned 
     if (!sim_lock(call))
         return call->failure;
     struct sim_gpu *gpu = sim_gpu_rw(call, device);
-    if (!gpu->mode_current) /* another process was faster */
+    if (!gpu->mode_current) /* another process took the placement */
         return NVML_ERROR_NOT_SUPPORTED;
 
     const struct sim_profile *profile = sim_profile_by_id(gpu, id, &constant);
@@ -298,7 +298,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned int id, nvm
         SIM_RETURN(result);
     if (!sim_profile_by_id(gpu, id, &constant))
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    for (uint32_t next = 0; next < 256; next++) { /* in order of id */
+    for (uint32_t next = 0; next < 256; next++) { /* ordered by id */
         const struct sim_gi *gi = sim_gi_by_id(gpu, next);
         if (gi && gi->profile == constant)
             handles[found++] = sim_gi_handle(gpu, gi);

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Handles are numbers, the same in every process, and are never followed as pointers. Each names
- * its GPU, the instances and, so that a handle does not outlive what it was made for, a serial.
+/* Handles are numbers that are equal in every process, and are never dereferenced. Each contains its
+ * GPU, the instances, and a serial, which invalidates the handle when the instance is destroyed.
  */
 #include "sim.h"
 

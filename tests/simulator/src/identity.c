@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Identities derived from others. A MIG device's UUID is name-based (version 5): the namespace is
- * its GPU's UUID and the name "GI/CI", so the same place on the same GPU always has the same UUID,
- * as on hardware, where it cannot be computed from outside. UUIDs recorded from a real GPU win.
+/* Derived identities. A MIG device's UUID is name-based (version 5): the namespace is its GPU's UUID
+ * and the name "GI/CI". As on hardware, the same placement on the same GPU always has the same UUID.
+ * UUIDs recorded from a real GPU take precedence.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 static uint32_t rotate(uint32_t value, unsigned int bits) { return value << bits | value >> (32 - bits); }
 
-/* SHA-1 of a message of at most 55 bytes: one block, all that a UUID needs. */
+/* SHA-1 of a message of at most 55 bytes (one block), which is enough for a UUID. */
 static void sha1_block(const uint8_t *message, size_t length, uint8_t digest[20])
 {
     uint8_t block[64] = {0};

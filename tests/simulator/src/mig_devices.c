@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* MIG devices: how compute instances look to everybody, root or not. */
+/* MIG devices: the view of compute instances for all users. */
 #include "sim.h"
 
 uint32_t sim_max_mig_devices(const struct sim_gpu *gpu)
@@ -11,7 +11,7 @@ uint32_t sim_max_mig_devices(const struct sim_gpu *gpu)
     return gpu->mig_capable && gpu->mode_current ? gpu->compute_slices : 0;
 }
 
-/* Numbered without holes by GPU instance id and, inside one, compute instance id. */
+/* Numbered consecutively by GPU instance id, then compute instance id. */
 bool sim_mig_device(const struct sim_gpu *gpu, uint32_t index, struct sim_target *target)
 {
     for (uint32_t id = 0; id < 256; id++) {
@@ -36,7 +36,7 @@ nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int *is)
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* Of a MIG device; the handle of a GPU is not one, and a GPU that knows no MIG has none. */
+/* For handles of MIG devices only. A GPU without MIG has none. */
 static nvmlReturn_t mig_device(struct sim_call *call, nvmlDevice_t device, struct sim_target *target)
 {
     if (!sim_device(call, device, target))

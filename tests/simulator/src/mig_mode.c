@@ -3,11 +3,11 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* MIG mode. A GPU that needs a reset to change it (Ampere) is reset by the driver itself when it is
- * idle; with clients, or where the driver cannot reset, the call succeeds, the new mode stays
- * pending, and the activation status says why. Others (Hopper and later) change at once or fail.
- * While there are instances, no GPU turns the mode off: nvidia-smi -mig 0 says "Unable to disable
- * MIG Mode ...: In use by another client".
+/* MIG mode. The driver resets an idle GPU that needs a reset for a mode change (Ampere). With clients,
+ * or if the driver cannot reset, the call succeeds, the new mode stays pending, and the activation
+ * status contains the reason. Other GPUs (Hopper and later) change immediately or fail. A GPU with
+ * instances does not disable the mode: nvidia-smi -mig 0 reports "Unable to disable MIG Mode ...: In
+ * use by another client".
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static nvmlReturn_t change(const struct sim_node *node, struct sim_gpu *gpu, uin
     bool busy = sim_busy(node, gpu->index, SIM_NONE, SIM_NONE, true);
 
     *status = NVML_SUCCESS;
-    if (gpu->mode_current == mode) { /* takes a pending change back, if there is one */
+    if (gpu->mode_current == mode) { /* cancels a pending change */
         gpu->mode_pending = mode;
         return NVML_SUCCESS;
     }

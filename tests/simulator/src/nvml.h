@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What the simulator implements of the NVML interface: types, constants and the layouts
- * that clients rely on. Names, sizes and version tags are the interface's own (NVML API 13);
- * everything else is ours. Getters that only nvidia-smi needs have their types beside them.
+/* The part of the NVML interface that the simulator implements: types, constants and struct layouts.
+ * Names, sizes and version tags are NVML's (API 13); everything else is original. Types of getters
+ * that only nvidia-smi needs are defined next to the getters.
  */
 #ifndef NVSIM_NVML_H
 #define NVSIM_NVML_H

@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Processes on GPUs. They are attached by nvsim with a real pid and are gone when that process is;
- * the start time tells a reused pid apart. A client merely holds the device (a daemon, a display
- * server): it blocks mode changes and resets, and no list shows it.
+/* Processes on GPUs. nvsim attaches them with a real pid, and they disappear when that process ends;
+ * the start time distinguishes a reused pid. A client only opens the device (a daemon, a display
+ * server): it blocks mode changes and resets, and does not appear in process lists.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ uint64_t sim_process_started(pid_t pid)
     fclose(file);
     text[length] = '\0';
 
-    /* The command name may hold anything, so count fields from its closing bracket: state is the
-     * 3rd field, start time the 22nd. A zombie holds no GPU. */
+    /* The command name may contain any character, so count fields from its closing bracket: state is the
+     * 3rd field, start time the 22nd. A zombie does not use a GPU. */
     char *field = strrchr(text, ')');
     if (!field || field[1] != ' ' || field[2] == 'Z' || field[2] == 'X')
         return 0;
@@ -65,8 +65,8 @@ uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, ui
     return used;
 }
 
-/* Of one kind, on the GPU or MIG device of the handle, in order of attachment. On the handle of a
- * GPU with MIG the list covers all instances and needs root. */
+/* Processes of one kind on the handle's GPU or MIG device, in order of attachment. For a GPU with
+ * MIG, the list covers all instances and requires root. */
 static nvmlReturn_t list(struct sim_call *call, nvmlDevice_t device, uint32_t kind, unsigned int *count, void *infos,
                          bool with_instances)
 {

@@ -3,10 +3,10 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What the getters in query_*.c share: the frame of a getter, what a product's hardware is like,
- * and how busy a GPU is. Types of the NVML interface that only they need stand here too.
+/* Shared by the getters in query_*.c: the frame of a getter, hardware data of products, and the load
+ * of a GPU, with the NVML types that only these getters need.
  *
- * A whole-GPU getter answers INVALID_ARGUMENT to the handle of a MIG device.
+ * A getter for whole GPUs returns INVALID_ARGUMENT for the handle of a MIG device.
  */
 #ifndef NVSIM_QUERY_H
 #define NVSIM_QUERY_H
@@ -122,7 +122,7 @@ typedef struct {
         SIM_RETURN(NVML_SUCCESS);                           \
     }
 
-/* A getter of a text into a buffer of the caller's. An empty text means that the GPU has none. */
+/* A getter that writes a text to the caller's buffer. Empty: the GPU has no such text. */
 #define QUERY_TEXT(function, text)                                                \
     nvmlReturn_t function(nvmlDevice_t device, char *buffer, unsigned int length) \
     {                                                                             \
@@ -137,7 +137,7 @@ nvmlReturn_t query_text(char *buffer, unsigned int length, const char *text);
 
 nvmlReturn_t nvsim_reset(const char *path, uint32_t gpu); /* control.c */
 
-/* query_hardware.c: what data sheets and public listings say of a product. */
+/* query_hardware.c: figures from data sheets and public listings. */
 struct sim_hardware {
     const char *product; /* part of the product name */
     unsigned int graphics_mhz, memory_mhz, video_mhz;
@@ -150,7 +150,7 @@ struct sim_hardware {
 const struct sim_hardware *sim_hardware(const struct sim_gpu *gpu);
 
 /* query_load.c */
-bool sim_loaded(const struct sim_node *node, const struct sim_gpu *gpu); /* computes, as far as it can be seen */
+bool sim_loaded(const struct sim_node *node, const struct sim_gpu *gpu); /* has a compute process */
 unsigned int sim_power_mw(const struct sim_node *node, const struct sim_gpu *gpu);
 unsigned long long sim_energy_mj(const struct sim_node *node, const struct sim_gpu *gpu);
 unsigned int sim_temperature(const struct sim_node *node, const struct sim_gpu *gpu);

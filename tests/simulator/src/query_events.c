@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Event sets: clients may create them and wait; on a simulated node nothing ever happens by itself. */
+/* Event sets: clients can create them and wait, but a simulated node has no events. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* The NVLink fabric as a GPU sees it. Before Hopper the query itself is not supported; from Hopper on it succeeds on
- * every board, and where there is no NVSwitch the state says so. A simulated fabric is always up.
+/* The NVLink fabric of a GPU. Before Hopper, the query is not supported. From Hopper on, it succeeds on every board,
+ * with the state "not supported" if there is no NVSwitch. A simulated fabric is always up.
  */
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ enum { SUMMARY_HEALTHY = 1 };
  * 1 = nothing wrong with the configuration. */
 enum { HEALTHY = 2 | 2 << 2 | 2 << 4 | 2 << 6 | 1 << 8 };
 
-/* Health is reported in fabrics of several nodes only, which are those with a cluster. */
+/* Only fabrics of several nodes, which have a cluster, report health. */
 static nvmlReturn_t fabric(const struct sim_gpu *gpu, nvmlGpuFabricInfo_v3_t *info)
 {
     *info = (nvmlGpuFabricInfo_v3_t){.status = NVML_SUCCESS};
@@ -55,7 +55,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t
     SIM_RETURN(result);
 }
 
-/* Version 3 is version 2 and one more field. */
+/* Version 3 adds one field to version 2. */
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v2_t *info)
 {
     SIM_ENTER("device=%p version=%#x", (void *)device, info ? info->version : 0);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Fans: no board of the simulator has one, the chassis cools them all. */
+/* Fans: no board of the simulator has one, because the chassis cools them. */
 #include "query.h"
 
 QUERY(nvmlDeviceGetNumFans, unsigned int, false, 0)

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* nvmlDeviceGetFieldValues: many small values by number, each with a return code of its own. */
+/* nvmlDeviceGetFieldValues: values by field number, each with its own return code. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -47,7 +47,7 @@ static nvmlReturn_t whole_if(bool available, nvmlFieldValue_t *field, unsigned i
     return available ? whole(field, value) : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Limits of Hopper and later, in degrees above the one at which clocks are first lowered. */
+/* Limits of Hopper and later, in degrees above the temperature at which clocks are first reduced. */
 static nvmlReturn_t margin(const struct sim_gpu *gpu, nvmlFieldValue_t *field, int value)
 {
     if (!sim_has_margin(gpu))
@@ -86,7 +86,7 @@ static nvmlReturn_t read_field(const struct sim_node *node, const struct sim_gpu
     case FIELD_MEMORY_TEMPERATURE: return whole(field, sim_memory_temperature(node, gpu));
     case FIELD_PCIE_REPLAYS:
     case FIELD_PCIE_REPLAY_ROLLOVERS:
-    case FIELD_RESET_REQUIRED: /* after errors; a pending MIG mode is not meant */
+    case FIELD_RESET_REQUIRED: /* after errors; does not include a pending MIG mode */
     case FIELD_DRAIN_AND_RESET_RECOMMENDED: return whole(field, 0);
     case FIELD_REMAPPED_CORRECTABLE ... FIELD_REMAPPED_FAILURE:
         return whole_if(gpu->architecture >= SIM_AMPERE && gpu->ecc_supported, field, 0);

@@ -3,12 +3,12 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Figures of products: clocks, power range, BAR1, bus. Approximate where listings differ between
- * board revisions; nothing in the MIG model depends on them.
+/* Hardware figures of products: clocks, power range, BAR1, bus. They are approximate if listings differ
+ * between board revisions. The MIG model does not depend on them.
  */
 #include "query.h"
 
-/* The first row whose text occurs in the product name counts; the last one is for all others. */
+/* The first row whose text occurs in the product name applies; the last row applies to all others. */
 static const struct sim_hardware products[] = {
     /*                    clocks               power  BAR1    PCIe bus   cores */
     {"A30",               1440, 1215, 1305,    100,   32768,  4,   3072, 64},

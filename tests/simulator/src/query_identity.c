@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What a GPU is: names, numbers and versions that do not change while it works. */
+/* Identity of a GPU: constant names, numbers and versions. */
 #include <stdio.h>
 
 #include "query.h"
@@ -22,7 +22,7 @@ QUERY_TEXT(nvmlDeviceGetSerial, gpu->serial)
 QUERY_TEXT(nvmlDeviceGetVbiosVersion, gpu->vbios)
 QUERY_TEXT(nvmlDeviceGetBoardPartNumber, gpu->part_number)
 
-/* A MIG device's name is the GPU's and that of its compute instance profile. */
+/* A MIG device's name consists of the GPU's name and its compute instance profile. */
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {
     SIM_ENTER("device=%p length=%u", (void *)device, length);
@@ -39,7 +39,7 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int len
     SIM_RETURN(query_text(name, length, text));
 }
 
-/* Data centre products carry the plain brand since driver 470, older ones "Tesla". */
+/* Since driver 470, data center products have the brand NVIDIA; products before Turing have "Tesla". */
 enum { BRAND_TESLA = 2, BRAND_NVIDIA_RTX = 13, BRAND_NVIDIA = 14 };
 static unsigned int brand(const struct sim_gpu *gpu)
 {

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What a GPU is doing: utilisation, clocks, power, temperature. A process that computes loads the
- * GPU fully; nothing in between is modelled.
+/* Load of a GPU: utilization, clocks, power, temperature. A compute process causes full load; partial
+ * load is not modeled.
  */
 #include <time.h>
 
@@ -65,7 +65,7 @@ int sim_margin(const struct sim_node *node, const struct sim_gpu *gpu)
 /* Percent of a loaded GPU. */
 enum { BUSY_GPU = 100, BUSY_MEMORY = 40 };
 
-/* Utilisation of a whole GPU is not measured while MIG mode is on. */
+/* The utilization of a whole GPU is not available with MIG mode enabled. */
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *utilization)
 {
     SIM_ENTER("device=%p", (void *)device);
@@ -99,8 +99,8 @@ ENGINE_UTILIZATION(nvmlDeviceGetDecoderUtilization)
 ENGINE_UTILIZATION(nvmlDeviceGetJpgUtilization)
 ENGINE_UTILIZATION(nvmlDeviceGetOfaUtilization)
 
-/* One sample of each process that computes, taken at the end of the last period; the processes share the GPU evenly.
- * Without `samples` only the count is set. */
+/* One sample per compute process, taken at the end of the last period. The processes share the GPU equally. Without
+ * `samples`, only the count is set. */
 static nvmlReturn_t sample_processes(const struct sim_node *node, const struct sim_target *target,
                                      unsigned long long since, unsigned int room,
                                      nvmlProcessUtilizationInfo_v1_t *samples, unsigned int *count)
@@ -125,7 +125,7 @@ static nvmlReturn_t sample_processes(const struct sim_node *node, const struct s
     return NVML_SUCCESS;
 }
 
-/* Reported as NOT_SUPPORTED from Blackwell on, where clients have to use the function below. */
+/* NOT_SUPPORTED from Blackwell on, where clients must use the function below. */
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *samples,
                                              unsigned int *count, unsigned long long since)
 {
@@ -158,7 +158,7 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProc
                                 info->procUtilArray, &info->processSamplesCount));
 }
 
-/* Nobody encodes or captures. */
+/* No process encodes or captures. */
 nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned int *sessions, unsigned int *fps,
                                                   unsigned int *latency)
 {
@@ -185,7 +185,7 @@ QUERY(nvmlDeviceGetFBCStats, nvmlFBCStats_t, true, ((nvmlFBCStats_t){0}))
 NO_SESSIONS(nvmlDeviceGetEncoderSessions)
 NO_SESSIONS(nvmlDeviceGetFBCSessions)
 
-/* Clocks. The memory clock does not drop; the others do when the GPU is idle. */
+/* Clocks. All clocks except the memory clock drop when the GPU is idle. */
 enum { CLOCK_GRAPHICS, CLOCK_SM, CLOCK_MEMORY, CLOCK_VIDEO, CLOCK_TYPES };
 enum { IDLE_MHZ = 210, IDLE_VIDEO_MHZ = 585, CLOCK_STEP_MHZ = 15 };
 
@@ -234,7 +234,7 @@ nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, unsigned int type, unsigned
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* Lists of clocks go from high to low; a list that is too short is told how long it must be. */
+/* Clocks are listed from high to low. If the buffer is too small, the required size is returned. */
 static nvmlReturn_t list_clocks(unsigned int highest, unsigned int lowest, unsigned int *count, unsigned int *mhz)
 {
     unsigned int needed = (highest - lowest) / CLOCK_STEP_MHZ + 1, room = *count;
@@ -268,7 +268,7 @@ nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned 
     SIM_RETURN(list_clocks(highest_clock(gpu, CLOCK_GRAPHICS), IDLE_MHZ, count, mhz));
 }
 
-/* Why the clocks are not higher. */
+/* Reasons that limit the clocks. */
 enum { REASON_NONE = 0, REASON_IDLE = 1, REASONS_ALL = 0x1FF };
 QUERY(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, true,
       sim_loaded(call.node, gpu) ? REASON_NONE : REASON_IDLE)
@@ -293,7 +293,7 @@ QUERY(nvmlDeviceGetPerformanceState, unsigned int, true, 0)
 QUERY(nvmlDeviceGetPowerState, unsigned int, true, 0)
 QUERY(nvmlDeviceGetPowerSource, unsigned int, true, 0) /* mains */
 
-/* As if it had drawn since boot what it draws now: a figure that grows. */
+/* The current power draw times the uptime, so that the counter grows. */
 unsigned long long sim_energy_mj(const struct sim_node *node, const struct sim_gpu *gpu)
 {
     return microseconds(CLOCK_BOOTTIME) / 1000000 * sim_power_mw(node, gpu);

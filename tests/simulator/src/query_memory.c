@@ -3,12 +3,12 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Memory: how much there is, how much is used, and its health. */
+/* Memory: size, usage and health. */
 #include "query.h"
 
 static const uint64_t MIB = 1024 * 1024;
 
-/* What the driver keeps for itself is neither used nor free. Memory belongs to the GPU instance: its compute
+/* Memory that the driver reserves is neither used nor free. Memory belongs to the GPU instance, and its compute
  * instances share it.
  */
 static void memory_of(const struct sim_call *call, const struct sim_target *target, nvmlMemory_v2_t *memory)
@@ -25,7 +25,7 @@ static void memory_of(const struct sim_call *call, const struct sim_target *targ
     memory->free = (total - reserved - used) * MIB;
 }
 
-/* Version 1 counts what is reserved as used. */
+/* Version 1 counts reserved memory as used. */
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
     SIM_ENTER("device=%p", (void *)device);
@@ -44,13 +44,13 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
     struct sim_target target;
     if (!memory || !sim_device(&call, device, &target))
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    if (memory->version != NVML_VERSION_TAG(nvmlMemory_v2_t, 2)) /* older than ARGUMENT_VERSION_MISMATCH */
+    if (memory->version != NVML_VERSION_TAG(nvmlMemory_v2_t, 2)) /* this function predates ARGUMENT_VERSION_MISMATCH */
         SIM_RETURN(NVML_ERROR_FUNCTION_NOT_FOUND);
     memory_of(&call, &target, memory);
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* An instance has the share of the aperture that its placement has of the grid, less a page. */
+/* An instance's share of the aperture is its placement's share of the grid, minus one page. */
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *memory)
 {
     SIM_ENTER("device=%p", (void *)device);
@@ -77,7 +77,7 @@ nvmlReturn_t nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t device, n
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* Rows are remapped from Ampere on; before that, pages were retired. A simulated GPU is healthy. */
+/* From Ampere on, rows are remapped; older GPUs retire pages. A simulated GPU is healthy. */
 static bool remaps_rows(const struct sim_gpu *gpu)
 {
     return gpu->architecture >= SIM_AMPERE && gpu->ecc_supported;
@@ -116,8 +116,8 @@ nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t device, unsigned int cause, 
 
 QUERY(nvmlDeviceGetRetiredPagesPendingStatus, unsigned int, gpu->ecc_supported && !remaps_rows(gpu), 0)
 
-/* ECC errors. While MIG mode is on, volatile counters are per instance, and of those only the
- * uncorrectable ones outside the device memory exist.
+/* ECC errors. With MIG mode enabled, volatile counters are per instance, and only those of
+ * uncorrectable errors outside the device memory exist.
  */
 enum { ERROR_CORRECTED, ERROR_UNCORRECTED };
 enum { COUNT_VOLATILE, COUNT_AGGREGATE };
@@ -154,7 +154,7 @@ nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, unsigned int e
     struct sim_target target;
     if (!sim_device(&call, device, &target) || location > MEMORY_SRAM)
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    /* From Turing on there are two counters, of the device memory and of all that is inside the GPU. */
+    /* From Turing on, there are two counters: for the device memory and for the GPU's internal memories. */
     if (location == MEMORY_DRAM ? target.ci != NULL : location != MEMORY_SRAM)
         SIM_RETURN(NVML_ERROR_NOT_SUPPORTED);
     SIM_RETURN(count_errors(&target, error, counter, count));

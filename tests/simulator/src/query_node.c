@@ -3,13 +3,13 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What belongs to the node rather than to one GPU: processor affinity, S-class units, excluded GPUs. */
+/* Data of the node: processor affinity, S-class units, excluded GPUs. */
 #define _GNU_SOURCE
 #include <sched.h>
 
 #include "query.h"
 
-/* One socket: every processor is near every GPU. */
+/* One socket: all processors are local to all GPUs. */
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int words, unsigned long *set)
 {
     SIM_ENTER("device=%p words=%u", (void *)device, words);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Where a GPU is: its place on the PCI bus, its link, and what lies near it. */
+/* Location of a GPU: PCI bus, link and topology. */
 #include <stdio.h>
 
 #include "query.h"
@@ -35,7 +35,7 @@ static void pci_info(const struct sim_gpu *gpu, nvmlPciInfo_t *pci)
 
 PCI_INFO(nvmlDeviceGetPciInfo_v3)
 
-/* The struct of versions 1 and 2 ends before the long bus id: nothing may be written there. */
+/* The struct of versions 1 and 2 ends before the long bus id, so do not write it. */
 #define PCI_INFO_SHORT(function)                                      \
     nvmlReturn_t function(nvmlDevice_t device, void *pci)             \
     {                                                                 \

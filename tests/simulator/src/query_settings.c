@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Settings of a GPU that root may change: persistence, compute mode, ECC, accounting, power limit. */
+/* GPU settings that root can change: persistence, compute mode, ECC, accounting, power limit. */
 #include "query.h"
 
 QUERY(nvmlDeviceGetPersistenceMode, unsigned int, true, gpu->persistence)
@@ -71,7 +71,7 @@ SETTING(nvmlDeviceSetComputeMode,
 SETTING(nvmlDeviceSetPowerManagementLimit,
         value >= sim_hardware(gpu)->min_power_w * 1000 && value <= gpu->power_default_mw, gpu->power_limit_mw = value)
 
-/* Becomes current with the next reset. */
+/* Takes effect at the next reset. */
 SETTING(nvmlDeviceSetEccMode, gpu->ecc_supported && value <= NVML_FEATURE_ENABLED, gpu->ecc_pending = value)
 
 enum { POWER_SCOPE_GPU = 0 };
@@ -86,7 +86,7 @@ nvmlReturn_t nvmlDeviceSetPowerManagementLimit_v2(nvmlDevice_t device, nvmlPower
     return nvmlDeviceSetPowerManagementLimit(device, limit->powerValueMw);
 }
 
-/* Accounting keeps no history: nothing has ended on a simulated GPU that it could tell of. */
+/* Accounting has no history, because simulated processes leave no records. */
 nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned int *count, unsigned int *pids)
 {
     SIM_ENTER("device=%p", (void *)device);

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What every file of the simulator shares: the node's state, how a call reads and changes it,
- * and the frame around each NVML function that traces, delays and fails it.
+/* Shared by all files of the simulator: the node's state, the functions that read and change it,
+ * and the frame of each NVML function, which adds traces, delays and faults.
  *
  * An NVML function looks like this:
  *
@@ -18,7 +18,7 @@
  *         SIM_RETURN(NVML_SUCCESS);
  *     }
  *
- * and one that writes:
+ * and a function that writes:
  *
  *         SIM_ENTER_WRITE("device=%p mode=%u", (void *)device, mode);
  *         if (!sim_privileged())
@@ -29,9 +29,9 @@
  *         ...
  *         SIM_RETURN(sim_commit(&call));
  *
- * SIM_RETURN with the lock held and no sim_commit drops every change; after sim_lock, call.node is the
- * locked copy and earlier pointers into the node are stale. A function that exists in
- * a source file replaces its stub (names.list) by itself.
+ * SIM_RETURN without sim_commit discards all changes and releases the lock. After sim_lock, call.node
+ * is the locked copy, and earlier pointers into the node are invalid. A function in a source file
+ * replaces its stub (names.list) automatically.
  */
 #ifndef NVSIM_SIM_H
 #define NVSIM_SIM_H
@@ -46,7 +46,7 @@
 #define SIM_NONE 0xFFFFFFFFu /* NVML's "no such instance" */
 
 #define SIM_MAGIC "nvsim-1"
-#define SIM_DEFAULT_STATE "/var/lib/nvsim/state" /* where NVSIM_STATE is not set */
+#define SIM_DEFAULT_STATE "/var/lib/nvsim/state" /* if NVSIM_STATE is not set */
 
 enum {
     SIM_LAYOUT = 1, /* of the state file */
@@ -85,7 +85,7 @@ struct sim_profile { /* of GPU instances; index in the array = NVML constant */
     uint32_t copy_engines, decoders, encoders, jpeg, ofa;
     uint32_t capabilities; /* NVML_GPU_INSTANCE_PROFILE_CAPS_* */
     uint32_t size;         /* of a placement, in the board's units */
-    uint32_t derived;      /* some of it was worked out, not seen on hardware */
+    uint32_t derived;      /* some figures are derived, not recorded on hardware */
     uint32_t start_count;
     uint8_t starts[SIM_MAX_STARTS];
     uint64_t memory_mib;
@@ -120,7 +120,7 @@ struct sim_gpu {
     uint32_t minor;
     char uuid[48];
     char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
-    char board[48]; /* board model of plugins/plugin_utils/boards, or the product where MIG is unknown */
+    char board[48]; /* board model in plugins/plugin_utils/boards, or the product if MIG is unknown */
     char serial[NVML_DEVICE_SERIAL_BUFFER_SIZE];
     char part_number[NVML_DEVICE_PART_NUMBER_BUFFER_SIZE];
     char vbios[NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE];
@@ -133,13 +133,13 @@ struct sim_gpu {
     uint32_t power_limit_mw, power_default_mw; /* enforced and factory limit */
     uint32_t fabric;                           /* registered with an NVLink fabric */
     uint32_t fabric_clique;
-    char fabric_cluster[48]; /* UUID of a fabric that spans nodes; "" where it ends with the board */
+    char fabric_cluster[48]; /* UUID of a fabric that spans nodes; "" for a fabric of one board */
 
     /* settings */
     uint32_t persistence, compute_mode, accounting;
     uint32_t ecc_supported, ecc_current, ecc_pending;
 
-    /* MIG: what the board can do ... */
+    /* MIG: capabilities of the board ... */
     uint32_t mig_capable;
     uint32_t resetless;     /* a mode change needs no reset */
     uint32_t mode_persists; /* over a reboot */
@@ -148,16 +148,16 @@ struct sim_gpu {
     uint32_t recorded_count;
     struct sim_recorded recorded[SIM_MAX_RECORDED];
 
-    /* ... and what it is now */
+    /* ... and its current state */
     uint32_t mode_current, mode_pending;
     uint32_t next_serial;
-    struct sim_gi gi[SIM_MAX_GPU_INSTANCES]; /* in order of creation slot, not of id */
+    struct sim_gi gi[SIM_MAX_GPU_INSTANCES]; /* ordered by creation slot, not by id */
 };
 
 struct sim_process {
     uint32_t pid; /* 0: free entry */
     uint32_t kind;
-    uint64_t started; /* kernel clock ticks, tells a reused pid apart */
+    uint64_t started; /* kernel clock ticks; distinguishes a reused pid */
     uint32_t gpu;
     uint32_t gi, ci; /* SIM_NONE: the whole GPU */
     uint32_t reserved;
@@ -165,11 +165,11 @@ struct sim_process {
     char name[96];
 };
 
-/* What a fault does; "during" is between writing the new state and making it the current one. */
+/* Action of a fault; "during" is after the new state is written and before it becomes current. */
 enum {
     SIM_FAULT_NONE,
-    SIM_FAULT_RETURN,       /* the code, instead of the call */
-    SIM_FAULT_RETURN_AFTER, /* the code, although the call was done */
+    SIM_FAULT_RETURN,       /* return the code without the call */
+    SIM_FAULT_RETURN_AFTER, /* return the code after the call */
     SIM_FAULT_KILL_BEFORE,
     SIM_FAULT_KILL_DURING,
     SIM_FAULT_KILL_AFTER
@@ -178,7 +178,7 @@ enum {
 struct sim_fault {
     char function[64]; /* NVML name, "*" (any call) or "write" (any call that changes the node); "" = free */
     uint32_t nth;      /* fires at this call, counted from 1 */
-    uint32_t always;   /* ... and at every one after it */
+    uint32_t always;   /* ... and at all later calls */
     uint32_t seen;     /* calls so far */
     uint32_t action;   /* SIM_FAULT_* */
     int32_t code;
@@ -201,23 +201,23 @@ struct sim_node {
     uint32_t quirks;
     uint32_t tracing;
     uint32_t boots; /* reboots so far */
-    uint32_t gi_profile_count; /* GPU instance profiles that this driver knows of at all */
+    uint32_t gi_profile_count; /* number of GPU instance profiles that this driver supports */
     uint32_t gpu_count;
-    uint32_t fault_count, latency_count; /* active entries, so that a call without any looks no further */
+    uint32_t fault_count, latency_count; /* active entries; 0 skips the search */
     struct sim_process processes[SIM_MAX_PROCESSES];
     struct sim_fault faults[SIM_MAX_FAULTS];
     struct sim_latency latencies[SIM_MAX_LATENCIES];
     struct sim_gpu gpus[]; /* gpu_count of them */
 };
 
-/* One NVML call under way. */
+/* One NVML call in progress. */
 struct sim_snapshot;
 struct sim_call {
     const char *function;
     const char *path;            /* of the state file */
-    const struct sim_node *node; /* what the call reads: a snapshot, or the locked copy */
+    const struct sim_node *node; /* the node that the call reads: a snapshot, or the locked copy */
     nvmlReturn_t failure;        /* why sim_enter or sim_lock failed */
-    uint32_t gpu;                /* index + 1 of the GPU it is about, for the trace */
+    uint32_t gpu;                /* index + 1 of the call's GPU, for the trace */
     /* private to calls.c and state.c */
     struct sim_snapshot *snapshot;
     struct sim_node *copy;
@@ -236,7 +236,7 @@ nvmlReturn_t sim_leave(struct sim_call *call, nvmlReturn_t result);
 nvmlReturn_t sim_stub(const char *function);
 nvmlReturn_t sim_library_open(void);
 nvmlReturn_t sim_library_close(void);
-bool sim_privileged(void); /* root, as far as the simulated driver is concerned */
+bool sim_privileged(void); /* root for the simulated driver */
 
 #define SIM_ENTER_(write, ...)                                   \
     struct sim_call call = {.function = __func__, .lock = -1};   \
@@ -249,9 +249,9 @@ bool sim_privileged(void); /* root, as far as the simulated driver is concerned 
 #define SIM_RETURN(result) return sim_leave(&call, (result))
 
 /* state.c: within a call */
-struct sim_node *sim_lock(struct sim_call *call); /* the node to change; NULL: see call->failure */
-nvmlReturn_t sim_commit(struct sim_call *call);   /* makes the change visible to all processes, at once */
-void sim_unlock(struct sim_call *call);           /* without committing: nothing happened */
+struct sim_node *sim_lock(struct sim_call *call); /* returns the node to change; NULL: see call->failure */
+nvmlReturn_t sim_commit(struct sim_call *call);   /* makes the change visible to all processes atomically */
+void sim_unlock(struct sim_call *call);           /* without sim_commit, changes are discarded */
 
 /* state.c: by path, for control.c */
 struct sim_node *sim_load(const char *path); /* malloc'ed and checked; NULL: errno */
@@ -261,18 +261,18 @@ int sim_store(const char *path, struct sim_node *node, bool die); /* 0, or -1 an
 uint32_t sim_layout(void);
 size_t sim_node_size(uint32_t gpus);
 
-/* state.c: what readers share */
+/* state.c: shared by readers */
 struct sim_snapshot *sim_snapshot_take(const char *path, const struct sim_node **node);
 void sim_snapshot_drop(struct sim_snapshot *snapshot);
 
-/* handles.c: handles are numbers that name GPU, instances and their serials; NULL: no such thing (any more) */
+/* handles.c: handles are numbers that contain GPU, instances and serials; NULL: does not exist (any more) */
 const struct sim_gi *sim_gi_by_id(const struct sim_gpu *gpu, uint32_t id);
 nvmlDevice_t sim_gpu_handle(const struct sim_gpu *gpu);
 nvmlGpuInstance_t sim_gi_handle(const struct sim_gpu *gpu, const struct sim_gi *gi);
 nvmlComputeInstance_t sim_ci_handle(const struct sim_gpu *gpu, const struct sim_gi *gi, const struct sim_ci *ci);
 nvmlDevice_t sim_mig_handle(const struct sim_gpu *gpu, const struct sim_gi *gi, const struct sim_ci *ci);
 
-struct sim_target { /* what a handle names; gi and ci are NULL where it names a whole GPU */
+struct sim_target { /* the objects of a handle; gi and ci are NULL for a whole GPU */
     const struct sim_gpu *gpu;
     const struct sim_gi *gi;
     const struct sim_ci *ci;
@@ -290,7 +290,7 @@ void sim_bus_id(const struct sim_gpu *gpu, char text[32]);                      
 
 /* geometry.c: pure rules of MIG */
 struct sim_ci_profile {
-    uint32_t id; /* what NVML returns; the index is the constant */
+    uint32_t id; /* as returned by NVML; the index is the constant */
     uint32_t slices, multiprocessors, max_instances;
     char name[48]; /* "1c.3g.40gb", without "MIG " */
 };
@@ -303,7 +303,7 @@ bool sim_ci_profile(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t
 bool sim_ci_profile_by_id(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t id, uint32_t *constant,
                           struct sim_ci_profile *out);
 uint32_t sim_ci_starts(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices,
-                       uint32_t starts[SIM_MAX_STARTS]); /* returns how many */
+                       uint32_t starts[SIM_MAX_STARTS]); /* returns the count */
 bool sim_ci_fits(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t start);
 bool sim_ci_default_start(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t *start);
 uint32_t sim_ci_remaining(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices);
@@ -315,14 +315,14 @@ uint32_t sim_max_mig_devices(const struct sim_gpu *gpu);
 /* processes.c */
 bool sim_process_alive(const struct sim_process *process);
 uint64_t sim_process_started(pid_t pid); /* 0: no such process */
-/* Is anything at work there? gi, ci: SIM_NONE matches all. Clients merely hold the device. */
+/* Returns whether a process uses it. gi, ci: SIM_NONE matches all. Clients only open the device. */
 bool sim_busy(const struct sim_node *node, uint32_t gpu, uint32_t gi, uint32_t ci, bool clients);
 uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, uint32_t ci);
 
 /* describe.c: a node as text */
 struct sim_node *sim_parse(const char *text, char gap[256]); /* NULL: see gap */
 char *sim_json(const struct sim_node *node);                 /* malloc'ed */
-const char *sim_gap(const struct sim_gpu *gpu); /* what its description lacks for the rest to rely on; NULL: nothing */
+const char *sim_gap(const struct sim_gpu *gpu); /* the missing part of a description; NULL: complete */
 
 /* mig_mode.c */
 void sim_drop_instances(struct sim_gpu *gpu);

@@ -3,9 +3,9 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* The table of internal functions through which nvidia-smi reaches what NVML does not publish.
- * The slots were found by giving every one a function of its own and watching which of them the
- * binaries 535.261.03 and 550.163.01 call, with what arguments, and what they print then.
+/* The table of internal functions that nvidia-smi uses besides the public NVML interface. The slots
+ * were found by experiment: with a separate function in each slot, the calls, arguments and output of
+ * the binaries 535.261.03 and 550.163.01 were recorded.
  */
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ static nvmlReturn_t smi_handle_by_index(uintptr_t index, nvmlDevice_t *device)
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* A GPU may be named by its place, "[domain:]bus:device.function", which nvidia-smi compares with every GPU's. */
+/* nvidia-smi compares a PCI address, "[domain:]bus:device.function", with that of every GPU. */
 static nvmlReturn_t smi_parse_bus_id(const char *text, unsigned int *domain, unsigned int *bus, unsigned int *device,
                                      unsigned int *function)
 {
@@ -50,7 +50,7 @@ static nvmlReturn_t smi_place_of_index(uintptr_t index, unsigned int *domain, un
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* Processes come with their name. A process under MPS stands in two lists, as compute and as MPS. */
+/* Processes with names. A process under MPS is in two lists, as compute and as MPS. */
 struct smi_process {
     uint32_t pid;
     uint64_t used_memory;
@@ -60,7 +60,8 @@ struct smi_process {
 };
 _Static_assert(sizeof(struct smi_process) == 4128, "nvidia-smi's entries have this size");
 
-/* On a MIG device those of its compute instance, on a GPU all, which is for root only while MIG mode is on. */
+/* For a MIG device, the processes of its compute instance; for a GPU, all. With MIG mode enabled, the latter requires
+ * root. */
 static nvmlReturn_t list_processes(struct sim_call *call, nvmlDevice_t device, unsigned int kinds, unsigned int *count,
                                    struct smi_process *list)
 {
@@ -120,7 +121,7 @@ static nvmlReturn_t smi_gpu_part_number(nvmlDevice_t device, char *text, uintptr
     SIM_RETURN(query_text(text, (unsigned int)length, part));
 }
 
-/* A reset: is any fabric in the way, which GPUs hang together, and then all of them at once. */
+/* A reset: check for a fabric, find the GPUs that must be reset together, and reset them at once. */
 static nvmlReturn_t smi_no_fabric(unsigned int *active)
 {
     if (active)
@@ -133,7 +134,7 @@ static nvmlReturn_t smi_nothing(void)
     return NVML_SUCCESS;
 }
 
-/* One return code a GPU; a failure of any makes nvidia-smi list them. */
+/* One return code per GPU. If one fails, nvidia-smi lists them. */
 static nvmlReturn_t smi_reset(uintptr_t count, const nvmlDevice_t *devices, nvmlReturn_t *results)
 {
     uint32_t indexes[SIM_MAX_GPUS];
@@ -159,7 +160,7 @@ static nvmlReturn_t smi_reset(uintptr_t count, const nvmlDevice_t *devices, nvml
     SIM_RETURN(outcome);
 }
 
-/* Starts with its size in bytes; a slot that is empty is one that this driver does not have. */
+/* Starts with its size in bytes. An empty slot is not supported by this driver. */
 static const void *const table[256] = {
     [0] = (const void *)(256 * sizeof(void *)),
     [12] = smi_parse_bus_id,
@@ -170,9 +171,9 @@ static const void *const table[256] = {
     [108] = smi_enforced_power_limit,
     [168] = smi_reset,
     [169] = smi_no_fabric,
-    [182] = smi_nothing, /* make a group of GPUs that are reset together */
-    [183] = smi_nothing, /* its members besides those asked for: none */
-    [184] = smi_nothing, /* drop the group */
+    [182] = smi_nothing, /* create a group of GPUs that are reset together */
+    [183] = smi_nothing, /* additional members of the group: none */
+    [184] = smi_nothing, /* delete the group */
     [197] = smi_nothing, /* prepare a reset */
     [213] = smi_compute_processes,
     [214] = smi_mps_processes,

@@ -3,10 +3,10 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* The node's state: one file, replaced as a whole. Readers never lock; they keep what they read for
- * as long as the file is the same. Writers take a lock on a file beside it, work on a copy, and
- * rename the copy over it: a process killed at any point leaves either the old state or the new
- * one, and the kernel drops its lock.
+/* The node's state: one file that is replaced atomically. Readers do not lock; they reuse their
+ * snapshot until the file changes. Writers lock a separate file, change a copy, and rename the copy
+ * over the state. If a process is killed, the state is either the old or the new one, and the kernel
+ * releases the lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +24,9 @@
 
 struct sim_snapshot {
     struct sim_node *node;
-    struct stat status; /* of the file it was read from */
-    void *pin;          /* an unused mapping of that file: its inode cannot become another file's */
-    unsigned int users; /* calls that read it, and one for being the latest */
+    struct stat status; /* of the source file */
+    void *pin;          /* an unused mapping of that file, so that its inode is not reused */
+    unsigned int users; /* one per reading call, and one for the latest snapshot */
 };
 
 enum { PIN_SIZE = 1 };
@@ -34,7 +34,7 @@ enum { PIN_SIZE = 1 };
 static pthread_mutex_t latest_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_snapshot *latest;
 
-/* A fork while another thread holds the mutex would leave it locked in the child for ever. */
+/* Without these handlers, a fork while another thread holds the mutex would leave it locked in the child. */
 static void before_fork(void) { pthread_mutex_lock(&latest_mutex); }
 static void after_fork(void) { pthread_mutex_unlock(&latest_mutex); }
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
@@ -46,7 +46,7 @@ uint32_t sim_layout(void)
 
 size_t sim_node_size(uint32_t gpus) { return sizeof(struct sim_node) + gpus * sizeof(struct sim_gpu); }
 
-/* What the rest of the simulator relies on: texts end, numbers that are used as an index are within bounds. */
+/* Check the invariants of a state: texts are terminated, and indices are within bounds. */
 #define ENDS(text) (memchr((text), '\0', sizeof(text)) != NULL)
 
 static bool sound_gi(const struct sim_gpu *gpu, const struct sim_gi *gi)
@@ -122,7 +122,7 @@ static bool read_all(int file, void *memory, size_t size)
     return true;
 }
 
-static void release(struct sim_snapshot *snapshot) /* with the mutex held, or before anybody else has it */
+static void release(struct sim_snapshot *snapshot) /* with the mutex held, or before other threads exist */
 {
     if (!snapshot || --snapshot->users > 0)
         return;
@@ -132,7 +132,7 @@ static void release(struct sim_snapshot *snapshot) /* with the mutex held, or be
     free(snapshot);
 }
 
-/* What is in an open file, checked; NULL: errno. */
+/* Read and check an open file; NULL: errno. */
 static struct sim_node *read_node(int file, struct stat *status)
 {
     struct sim_node *node = NULL;
@@ -167,7 +167,7 @@ static struct sim_snapshot *read_snapshot(const char *path)
     return NULL;
 }
 
-/* Overwriting in place is nobody's way to write, but somebody's way to copy a node back. */
+/* The library never overwrites the file in place, but a user may restore a copy that way. */
 static bool unchanged(const struct stat *now, const struct stat *then)
 {
     return now->st_ino == then->st_ino && now->st_dev == then->st_dev && now->st_size == then->st_size &&
@@ -233,7 +233,7 @@ int sim_lock_path(const char *path)
 
 void sim_unlock_path(int lock)
 {
-    /* Said aloud: closing alone would not release it while a forked child still has a copy. */
+    /* Unlock explicitly: close does not release the lock while a forked child has a copy of the descriptor. */
     flock(lock, LOCK_UN);
     close(lock);
 }
@@ -330,7 +330,7 @@ nvmlReturn_t sim_commit(struct sim_call *call)
 
 void sim_unlock(struct sim_call *call)
 {
-    /* Never closed under a different thread's feet: the descriptor belongs to this call alone. */
+    /* No other thread can use this descriptor, because it belongs to this call. */
     if (call->lock >= 0)
         sim_unlock_path(call->lock);
     call->lock = -1;

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Every NVML function exists: a client that does not find a name behaves differently from one
- * that is told NOT_SUPPORTED. The definitions are weak, so that a real one takes precedence.
+/* Stubs of all NVML functions, because clients treat a missing function differently from
+ * NOT_SUPPORTED. The definitions are weak, so that an implementation takes precedence.
  */
 #include "sim.h"
 

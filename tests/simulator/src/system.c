@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* The library itself: initialisation, versions, error texts. */
+/* The library: initialization, versions, error texts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ nvmlReturn_t nvmlShutdown(void)
     return result == NVML_SUCCESS ? sim_library_close() : result;
 }
 
-/* A text and its terminator, or nothing. */
+/* Copy a text with its terminator, or nothing if it does not fit. */
 static nvmlReturn_t give_text(char *buffer, unsigned int length, const char *text)
 {
     if (!buffer)

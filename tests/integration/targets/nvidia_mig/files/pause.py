@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes a race certain: stops the first process that signs a lock file, until another one waits for the lock.
+"""Forces a race: stops the first process that writes its id to a lock file, until another process waits for the lock.
 
-Usage: pause.py LOCK. The other one counts only once LOCK.go exists. LOCK.paused says that the first is stopped.
+Usage: pause.py LOCK. The other process counts only after LOCK.go exists. LOCK.paused exists while the first is stopped.
 """
 
 from __future__ import annotations
