@@ -222,7 +222,7 @@ class _Run:
             if error.code == codes.FUNCTION_NOT_FOUND:
                 raise _NotActive(mode.no_reset_command(enabled, error)) from error
             if error.code == codes.IN_USE:
-                raise _NotActive(mode.in_use(self._journal.read(), enabled)) from error
+                raise _NotActive(mode.in_use(self._journal.read(), enabled, error)) from error
             raise
         if self._journal.read().mode_current != enabled:
             raise _NotActive(mode.needs_reboot(enabled, "the reset did not activate it"))

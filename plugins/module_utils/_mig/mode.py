@@ -60,11 +60,14 @@ def notice(gpu: Gpu, blocked: Blocked) -> str:
     return "%s: %s%s" % (gpu.label, blocked.reason, ". Its instances are kept" if gpu.instances else "")
 
 
-def in_use(gpu: Gpu, enabled: bool) -> Blocked:
-    """The GPU has clients, which the driver may not list."""
-    listed = gpu.processes
-    holder = "%s uses it" % words.processes(listed) if listed else words.USUAL_HOLDERS
-    return Blocked("%s, and %s. Stop it and run again" % (_needs_reset(enabled), holder), listed)
+def in_use(gpu: Gpu, enabled: bool, refusal: t.Optional[Exception] = None) -> Blocked:
+    """The GPU has clients, perhaps such as the driver does not list; a reset may have been refused for them."""
+    needs = _needs_reset(enabled)
+    if refusal is not None:
+        needs += ", and it could not be reset (%s)" % refusal
+    if gpu.processes:
+        return Blocked("%s: %s uses it. Stop it and run again" % (needs, words.processes(gpu.processes)), gpu.processes)
+    return Blocked("%s: %s. Stop the holder and run again" % (needs, words.USUAL_HOLDERS))
 
 
 def not_allowed(enabled: bool) -> Blocked:
