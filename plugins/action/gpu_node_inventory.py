@@ -37,7 +37,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason: what Ansible puts around it names its own parts."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error)
+    """The innermost reason: what Ansible puts around it names its own parts.
+
+    Before ansible-core 2.19, the reason is an attribute of Ansible's own.
+    """
+    inner = error.__cause__ or getattr(error, "orig_exc", None)
+    return str(error) if inner is None else _cause(inner)
