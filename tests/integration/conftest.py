@@ -95,7 +95,6 @@ class Node:
             ANSIBLE_PIPELINING="true",
             ANSIBLE_INJECT_FACT_VARS="false",
             ANSIBLE_NOCOLOR="1",
-            ANSIBLE_CALLBACK_RESULT_FORMAT="yaml",  # before ansible-core 2.19, JSON hides the lines of a message
         )
 
 

@@ -20,6 +20,9 @@ TOP = Path(__file__).resolve().parents[2]
 NVSIM = TOP / "tests" / "simulator" / "nvsim"
 PLAYBOOKS = TOP / "playbooks"
 
+# Before ansible-core 2.19, messages are printed as JSON alone.
+ESCAPED = re.compile(r'\\(["\\n])')
+
 # A host's Python interpreter: what it starts runs on the host's own simulated node.
 INTERPRETER = """#!/bin/sh
 %s
@@ -122,7 +125,6 @@ def ansible_playbook(work: Path, *arguments: t.Union[str, Path]) -> Run:
         ANSIBLE_PIPELINING="true",
         ANSIBLE_INJECT_FACT_VARS="false",
         ANSIBLE_NOCOLOR="1",
-        ANSIBLE_CALLBACK_RESULT_FORMAT="yaml",  # before ansible-core 2.19, JSON hides the lines of a message
     )
     done = subprocess.run(
         ["ansible-playbook", *arguments],
@@ -134,7 +136,7 @@ def ansible_playbook(work: Path, *arguments: t.Union[str, Path]) -> Run:
         check=False,
     )
     assert "[DEPRECATION WARNING]" not in done.stdout, done.stdout
-    return Run(done.returncode, done.stdout)
+    return Run(done.returncode, ESCAPED.sub(lambda found: found[1].replace("n", "\n"), done.stdout))
 
 
 @pytest.fixture(name="fleet")
