@@ -89,6 +89,7 @@ PARTS: t.Sequence[Part] = (
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
     Part("boot", "What a node runs at boot, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
+    Part("cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     scenario("default", "what the other scenarios take them for"),
     scenario("nvidia_driver", "the driver, on three distributions"),

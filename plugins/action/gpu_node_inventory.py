@@ -37,7 +37,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost cause: Ansible's wrappers only add internal details."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return str(error)
+    """The innermost cause: Ansible's wrappers only add internal details. Before 2.19 an attribute of theirs holds it."""
+    inner = error.__cause__ or getattr(error, "orig_exc", None)
+    return str(error) if inner is None else _cause(inner)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 import typing as t
 from pathlib import Path
 
@@ -36,6 +37,7 @@ _EQUIVALENTS = {
 }
 # Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
+_CLASS = re.compile(r"<class '(\w+)'>")
 
 Values = t.Mapping[str, t.Any]
 
@@ -78,8 +80,20 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
 def _refused(role: str, values: Values, unreadable: t.Collection[str]) -> list[str]:
     """The errors of Ansible's argument validation for a role's variables."""
     options = {name: option for name, option in _main_options(role).items() if name not in unreadable}
-    given = {name: values[name] for name in options if name in values}
-    return list(ArgumentSpecValidator(options).validate(given).error_messages)
+    given = {name: _plain(values[name]) for name in options if name in values}
+    # Before ansible-core 2.19, types are named as Python shows them.
+    return [_CLASS.sub(r"\1", message) for message in ArgumentSpecValidator(options).validate(given).error_messages]
+
+
+def _plain(value: t.Any) -> t.Any:
+    """The value without Ansible's own types, which messages would name."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
 
 
 def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:

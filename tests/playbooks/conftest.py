@@ -20,6 +20,9 @@ TOP = Path(__file__).resolve().parents[2]
 NVSIM = TOP / "tests" / "simulator" / "nvsim"
 PLAYBOOKS = TOP / "playbooks"
 
+# Before ansible-core 2.19, messages are printed as JSON alone.
+ESCAPED = re.compile(r'\\(["\\n])')
+
 # A host's Python interpreter, which runs everything on the host's simulated node.
 INTERPRETER = """#!/bin/sh
 %s
@@ -133,7 +136,7 @@ def ansible_playbook(work: Path, *arguments: t.Union[str, Path]) -> Run:
         check=False,
     )
     assert "[DEPRECATION WARNING]" not in done.stdout, done.stdout
-    return Run(done.returncode, done.stdout)
+    return Run(done.returncode, ESCAPED.sub(lambda found: found[1].replace("n", "\n"), done.stdout))
 
 
 @pytest.fixture(name="fleet")

@@ -47,6 +47,16 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
         assert [problem for problem in problems if words in problem], (words, problems)
 
 
+class _Tagged(str):
+    """As Ansible gives strings, with a type of its own."""
+
+
+def test_types_are_named_as_ansible_names_them_now() -> None:
+    """Before ansible-core 2.19, the name would be <class 'ansible.parsing.yaml.objects.AnsibleUnicode'>."""
+    (problem,) = judge({"nvidia_mig_reset": _Tagged("perhaps"), "nvidia_mig_layout": LAYOUT}, "nvidia_mig").problems
+    assert problem.startswith("argument 'nvidia_mig_reset' is of type str and we were unable to convert to bool")
+
+
 def test_what_a_role_requires_is_required_where_it_is_selected() -> None:
     assert judge({}).problems == []
     assert judge({}, "nvidia_mig").problems == ["missing required arguments: nvidia_mig_layout"]
