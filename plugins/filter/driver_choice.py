@@ -57,10 +57,14 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The C(version), what to C(install) as the package manager takes it (nothing where all is there), and whether that is a
-      C(downgrade).
+    - The C(version), what to C(install) as the package manager takes it (nothing where all is there), whether that is a
+      C(downgrade), and what to install with it C(if_it_fits).
   type: dict
-  sample: {"version": "535.309.01", "install": ["nvidia-smi=535.309.01-0+deb12u1"], "downgrade": false}
+  sample:
+    version: 535.309.01
+    install: [nvidia-smi=535.309.01-0+deb12u1]
+    downgrade: false
+    if_it_fits: []
 """
 
 import typing as t

@@ -42,16 +42,20 @@ EXAMPLES = r"""
 - name: Show what would be installed
   ansible.builtin.debug:
     msg: "{{ (table | gpufleet.node.driver_plan(node, wanted)).packages }}"
-    # -> [nvidia-headless-no-dkms-580-server-open, linux-modules-nvidia-580-server-open-generic, ...]
+    # -> [linux-image-generic-6.8, linux-modules-nvidia-580-server-open-generic-6.8, ...]
 """
 
 RETURN = r"""
 _value:
   description:
-    - C(branch) that is truly installed, C(branch_asked), exact C(version) or V(null), kernel C(modules), their C(build),
-      C(packages), the package with the C(headers) of the C(kernel) that runs or V(null), the C(host), whether there is
-      a C(fabric_manager), C(module_stream) of dnf, vendor's C(repository), C(minimum_version) and the
-      C(minimum_board) that needs it, C(gpus), and C(notices) to show.
+    - The C(source), C(branch) that is installed, C(branch_asked), exact C(version) or V(null), kernel C(modules), their
+      C(build), C(packages), the package with the C(headers) of the C(kernel) that runs or V(null), the C(host), whether
+      there is a C(fabric_manager), C(module_stream) of dnf and whether it is optional (C(module_stream_optional)),
+      vendor's C(repository), C(minimum_version) and the C(minimum_board) that needs it, C(gpus), and C(notices) to show.
+    - Of Ubuntu's signed modules, the C(kernel_packages) to hold with the driver, and those of the running kernel
+      (C(running_modules)).
+    - C(load_modules) that the fabric manager needs, and whether the persistence daemon's unit needs a
+      C(persistence_override).
   type: dict
 """
 

@@ -26,6 +26,8 @@ _TELLING = re.compile(
 _FAMILY = re.compile(r"nvidia|^libcuda|^cuda-drivers|^libnv|^nv")
 _TOOLKIT = re.compile(r"container")
 _NOT_DRIVER = re.compile(r"container|cuda-toolkit|pinning|egl-|vaapi|nvtop")
+# Of Ubuntu: these bring the modules of one kernel alone, or the kernel itself; all others bring later ones too.
+_OF_ONE_KERNEL = re.compile(r"-\d+\.\d+\.\d+-\d+")
 _BROKEN = {"F": "half-configured", "H": "half-installed", "U": "unpacked"}
 
 
@@ -67,12 +69,15 @@ def status(packages: t.Sequence[Data], plan: Data, independent: t.Sequence[str] 
     version = driver_version(packages)
     # What makes one driver: everything that carries its version.
     driver = [each for each in packages if version and each["upstream"] == version and is_driver(each["name"])]
+    follow = [each for each in packages if plan.get("kernel_packages") and _follows_kernels(each["name"])]
     return {
         "version": version,
         "missing": [name for name in plan["packages"] if name not in there],
         "broken": ["%s (%s)" % (package["name"], package["broken"]) for package in packages if package["broken"]],
         "held": sorted(package["name"] for package in packages if package["held"]),
         "driver": sorted(package["name"] for package in driver),
+        # A held driver keeps the modules of later kernels out, so that no later kernel may come either.
+        "to_hold": sorted(package["name"] for package in [*driver, *follow]),
         "locks": sorted("%s-%s.*" % (package["name"], package["version"]) for package in driver),
         "mixed": [
             "%s %s" % (package["name"], package["version"])
@@ -81,9 +86,13 @@ def status(packages: t.Sequence[Data], plan: Data, independent: t.Sequence[str] 
             and package["name"] not in independent
             and package["upstream"] not in (None, version)
         ],
-        # The toolkit is another role's, which may be bringing it at this very moment.
+        # The toolkit is another role's, which may be installing it at this moment.
         "present": sorted(
-            {each["name"] for each in packages if _FAMILY.search(each["name"]) and not _TOOLKIT.search(each["name"])}
+            {
+                each["name"]
+                for each in packages
+                if _FAMILY.search(each["name"]) and not _TOOLKIT.search(each["name"]) and not _is_kernel(each["name"])
+            }
             | (({each["name"] for each in packages} | there) & set(plan["packages"]))
         ),
     }
@@ -109,11 +118,19 @@ def problems(now: Data, plan: Data, hold: bool, locks: t.Optional[t.Sequence[str
     ):
         if names:
             found.append(what % ", ".join(names))
-    loose = now["driver"] if locks is None else now["locks"]
+    loose = now["to_hold"] if locks is None else now["locks"]
     loose = sorted(set(loose) - {line.strip() for line in (now["held"] if locks is None else locks)})
     if hold and loose:
         found.append("not held, so that an upgrade of the system changes the driver: %s" % ", ".join(loose))
     return found
+
+
+def _is_kernel(name: str) -> bool:
+    return name.startswith("linux-image-") and _OF_ONE_KERNEL.search(name) is not None
+
+
+def _follows_kernels(name: str) -> bool:
+    return name.startswith(("linux-image-", "linux-modules-nvidia-")) and not _OF_ONE_KERNEL.search(name)
 
 
 def driver_version(packages: t.Sequence[Data]) -> t.Optional[str]:
@@ -151,6 +168,7 @@ class Choice(t.NamedTuple):
     version: str
     install: t.List[str]  # as the package manager takes them; empty where nothing is to do
     downgrade: bool
+    if_it_fits: t.List[str]  # to be installed with these unless their dependencies do not allow it
 
 
 def choose(
@@ -180,8 +198,9 @@ def choose(
         if have and in_branch and numbers(version) < numbers(have):
             version = have  # an upgrade never goes back
     check_minimum(plan["minimum_version"], plan["minimum_board"], version)
-    if version == have and not (now["missing"] or now["broken"] or now["mixed"]):
-        return Choice(version, [], False)
+    kernel = _later_kernels(packages, offered, plan, upgrade or version != have)
+    if version == have and not (now["missing"] or now["broken"] or now["mixed"] or kernel):
+        return Choice(version, [], False, [])
 
     _refuse_holds(packages, version, own_holds)
     _refuse_locks(locks, {*plan["packages"], *now["driver"]} - set(independent), version)
@@ -198,6 +217,8 @@ def choose(
         versions = [upstream(each) for each in offered.get(name, ()) if upstream(each)]
         if match:
             install.append(_spelt(name, match, manager))
+        elif name in kernel:
+            install.append(_spelt(name, kernel[name], manager))
         elif name in now["missing"] and not offered.get(name):
             lacking.append("%s is not offered at all" % name)
         elif versions and name not in independent and not _has(packages, name, version):
@@ -210,7 +231,20 @@ def choose(
             "package sources of the node" % (version, "; ".join(lacking))
         )
     downgrade = bool(have) and numbers(version) < numbers(str(have))
-    return Choice(version, install, downgrade)
+    running = plan.get("running_modules")
+    return Choice(version, install, downgrade, [running] if running and offered.get(running) else [])
+
+
+def _later_kernels(
+    packages: t.Sequence[Data], offered: t.Mapping[str, t.Sequence[str]], plan: Data, upgrade: bool
+) -> t.Dict[str, str]:
+    """New versions of packages that follow the kernel: only where the driver may change too."""
+    have = {package["name"]: package["version"] for package in packages}
+    return {
+        name: offered[name][0]
+        for name in plan.get("kernel_packages", ())
+        if upgrade and offered.get(name) and have.get(name) not in (None, offered[name][0])
+    }
 
 
 def _newest(offered: t.Mapping[str, t.Sequence[str]], plan: Data, independent: t.Sequence[str]) -> str:

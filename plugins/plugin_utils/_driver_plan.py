@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Which packages a node's driver is made of: facts, wishes and a table of names in, a plan or a refusal out."""
+"""Select driver packages from facts, settings and the package table: returns a plan or refuses."""
 
 from __future__ import annotations
 
@@ -20,56 +20,64 @@ Data = t.Dict[str, t.Any]
 _OLDEST_BRANCH = 515  # the first with open kernel modules
 _OPEN_BY_DEFAULT = 560  # NVIDIA's own default since this branch
 _OPEN_ONLY = 620  # the first without proprietary modules
+# The vendor's packages carry no branch in their names from here on: NVSwitch and NVLink packages, and all others.
+_UNSUFFIXED_FABRIC = 580
+_UNSUFFIXED = 590
 # No option, pattern or version.
 _PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")
-_UNSUFFIXED = 590  # from here on the vendor's packages carry no branch in their names
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
-# The kernels whose modules Ubuntu builds and signs.
-_UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-(generic|lowlatency|aws|azure|gcp|oracle|nvidia|ibm|gke)$")
+# Series and flavour: 6.8.0-149-generic, 6.8.0-1067-nvidia-lowlatency, 6.11.0-1016-nvidia-64k
+_UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-([a-z][a-z0-9-]*)$")
 # With the flavour that Enterprise Linux puts at the end, as in "5.14.0-503.el9.x86_64+rt".
 _EL_KERNEL = re.compile(r"(\S+\.el\d+(?:_\d+)?\.[^.+]+)(?:\+(\w+))?$")
 _DEBIAN_KERNEL = re.compile(r"-((?:cloud-|rt-)?(?:amd64|arm64))$")
-# HGX boards whose NVSwitches are not on the PCI bus.
-_HIDDEN_SWITCHES = ("B200-180GB", "B300")
+# HGX boards with NVLink 5, whose NVSwitches are not on the PCI bus.
+_NVLINK5 = ("B200-180GB", "B300")
+# Boards of NVLink domains that span nodes.
+_MULTI_NODE = ("GB200-186GB", "GB300")
 
 
 def plan(table: Data, node: Data, wanted: Data) -> Data:
     """``table`` is the role's for the node's system, ``node`` what facts say, ``wanted`` the role's variables."""
     notices: t.List[str] = []
-    source = _source(table, wanted)
+    source_name = _source_name(table, wanted)
+    source = _source(table, source_name)
     boards = [_boards.data(name) for name in wanted["boards"]]
     found = _found(node, boards)
-    branch = _branch(table, source, wanted, notices)
+    models = _models(node, boards)
+    branch = _branch(table, source_name, source, wanted, notices)
     _driver_generations.check_branch(found, int(branch["gives"]))
     modules = _modules(found, branch, table, wanted)
-    build = _build(table, node, modules, wanted, notices)
-    fabric = _fabric_manager(node, found, wanted, notices)
-    if fabric and source.get("fabric_manager_needs_server") and not wanted["server"]:
-        raise Refusal(
-            "the node has NVSwitches, and %s's fabric manager fits the server series only; "
-            "set nvidia_driver_server to true" % table["title"]
-        )
     words = _words(table, node, branch, modules, wanted)
+    build = _build(table, source, node, modules, words, wanted, notices)
+    fabric = _fabric_manager(table, source, node, models, wanted, notices)
+    nvlink5 = fabric and any(model in _NVLINK5 for model in models)
+    if nvlink5 and not source.get("nvlink5"):
+        raise Refusal(
+            "%s needs nvlsm beside the fabric manager, and %s has no such package; set nvidia_driver_source to "
+            "cuda_repository" % (", ".join(sorted(set(models) & set(_NVLINK5))), table["title"])
+        )
+    imex = _multi_node(models, notices)
     if build == "dkms" and not words["headers"]:
         notices.append(
             "Kernel %s is not one of %s's: its headers, which DKMS needs, have to be there already."
             % (node["kernel"], table["title"])
         )
-    packages = _own(wanted["packages"]) or [
+    names = _named(wanted, "packages") or [
         *source["packages"][wanted["flavour"]][build],
         *(source["persistenced"] if wanted["persistenced"] else ()),
     ]
-    if fabric and not source.get("fabric_manager"):
-        raise Refusal(
-            "the node has NVSwitches, and %s has no fabric manager; set nvidia_driver_source to cuda_repository"
-            % table["title"]
-        )
-    managers = [_fill(name, words) for name in source["fabric_manager"]] if fabric else []
-    minimum, minimum_board = _minimum(node, boards)
+    for present, key in ((fabric, "fabric_manager"), (nvlink5, "nvlink5"), (imex, "imex")):
+        names += source.get(key, ()) if present else ()
+    names += _named(wanted, "extra_packages")
+    minimum, minimum_board = _minimum(models)
     check_minimum(minimum, minimum_board, wanted["version"] or branch["gives"], whole=bool(wanted["version"]))
+    packages = _unique(_fill(name, words) for name in names if _applies(name, wanted["version"] or branch["gives"]))
+    follows_kernel = build == "prebuilt" and table["family"] == "ubuntu"
     return {
+        "source": source_name,
         "branch": branch["gives"],
-        "branch_asked": str(wanted["branch"]),
+        "branch_asked": branch["asked"],
         "version": wanted["version"] or None,
         "modules": modules,
         "build": build,
@@ -77,12 +85,20 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
         "kernel": node["kernel"],
         # Without these, DKMS would build for other kernels, and nothing for the one that runs.
         "headers": words["headers"] if build == "dkms" else None,
-        "packages": _unique([*(_fill(name, words) for name in packages), *managers]),
-        "fabric_manager": fabric,
-        "module_stream": _fill(source["module_stream"][modules], words)
-        if modules != "none" and source.get("module_stream")
+        "packages": packages,
+        # Modules of the running kernel, installed where they fit the driver's version.
+        "running_modules": _fill("linux-modules-nvidia-{branch}{server}{open}-" + node["kernel"], words)
+        if follows_kernel
         else None,
-        "repository": _repository(table, node) if wanted["source"] == "cuda_repository" else None,
+        # These bring later kernels, and modules for them: held together with the driver.
+        "kernel_packages": [name for name in packages if follows_kernel and name.startswith("linux-")],
+        "fabric_manager": fabric,
+        # Needed by the fabric manager of NVLink 5.
+        "load_modules": ["ib_umad"] if nvlink5 else [],
+        "persistence_override": bool(wanted["persistenced"] and source.get("persistence_mode_off")),
+        "module_stream": _module_stream(source, modules, build, words),
+        "module_stream_optional": bool(source.get("module_stream_optional")),
+        "repository": _repository(table, node) if source_name == "cuda_repository" else None,
         "minimum_version": minimum,
         "minimum_board": minimum_board,
         "gpus": [gpu.title for gpu in found],
@@ -106,11 +122,21 @@ def numbers(version: str) -> t.Tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def _source(table: Data, wanted: Data) -> Data:
-    source: t.Optional[Data] = table["sources"].get(wanted["source"])
+def _source_name(table: Data, wanted: Data) -> str:
+    """A mirror is one of the CUDA repository."""
+    if wanted["source"] != "auto":
+        return str(wanted["source"])
+    return "cuda_repository" if wanted["repository_url"] else str(table["default_source"])
+
+
+def _source(table: Data, name: str) -> Data:
+    source: t.Optional[Data] = table["sources"].get(name)
     if source is None:
         raise Refusal(
             "%s has no NVIDIA driver of its own; set nvidia_driver_source to cuda_repository" % table["title"]
+            if name == "distribution"
+            else "NVIDIA's CUDA repository has no current driver for %s; set nvidia_driver_source to distribution"
+            % table["title"]
         )
     return source
 
@@ -139,22 +165,32 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
     return found
 
 
-def _branch(table: Data, source: Data, wanted: Data, notices: t.List[str]) -> Data:
-    """What the branch asked for truly gives here."""
+def _branch(table: Data, source_name: str, source: Data, wanted: Data, notices: t.List[str]) -> Data:
+    """What the requested branch really gives here."""
     asked = str(wanted["branch"])
+    if asked == "auto":
+        asked = wanted["version"].split(".")[0] if _VERSION.match(wanted["version"]) else source["default_branch"]
     if not (asked.isascii() and asked.isdigit()) or int(asked) < _OLDEST_BRANCH:
-        raise Refusal("nvidia_driver_branch is %r; it must be a number from %d on" % (asked, _OLDEST_BRANCH))
-    known: t.Optional[t.Dict[str, Data]] = source["branches"]
-    if known is None:
-        branch: Data = {"gives": asked}
-    elif asked not in known:
-        own = sorted({each["gives"] for each in known.values()})
-        raise Refusal(
-            "%s itself has no branch %s, but %s; set nvidia_driver_branch to one of these, or nvidia_driver_source to "
-            "cuda_repository" % (table["title"], asked, ", ".join(own))
+        raise Refusal("nvidia_driver_branch is %r; set it to auto or to a number from %d on" % (asked, _OLDEST_BRANCH))
+    known: t.Dict[str, Data] = source["branches"]
+    # What a mirror holds is its owner's decision.
+    if asked not in known and not (source_name == "cuda_repository" and wanted["repository_url"]):
+        own = ", ".join(sorted({row.get("gives", name) for name, row in known.items()}))
+        if source_name == "distribution":
+            raise Refusal(
+                "%s itself has no branch %s, but %s; set nvidia_driver_branch to one of these, or nvidia_driver_source "
+                "to cuda_repository" % (table["title"], asked, own)
+            )
+        if int(asked) < int(source["oldest_branch"]):
+            raise Refusal(
+                "NVIDIA's repository for %s has no branch %s, but %s; set nvidia_driver_branch to one of these%s"
+                % (table["title"], asked, own, _or_distribution(table, asked))
+            )
+        notices.append(
+            "Branch %s is not among those known of NVIDIA's repository for %s: %s. The installation fails if the "
+            "repository does not offer it." % (asked, table["title"], own)
         )
-    else:
-        branch = known[asked]
+    branch: Data = {"gives": asked, "asked": asked, **known.get(asked, {})}
     if branch["gives"] != asked:
         notices.append(
             "Branch %s is transitional on %s: its packages install branch %s, which is what will be installed."
@@ -177,10 +213,23 @@ def _branch(table: Data, source: Data, wanted: Data, notices: t.List[str]) -> Da
             )
         if version.split(".")[0] != branch["gives"]:
             raise Refusal(
-                "nvidia_driver_version %s is not of branch %s, which nvidia_driver_branch %s gives on %s"
-                % (version, branch["gives"], asked, table["title"])
+                "nvidia_driver_version %s is not of branch %s, which nvidia_driver_branch %s gives on %s%s"
+                % (
+                    version,
+                    branch["gives"],
+                    asked,
+                    table["title"],
+                    "; set nvidia_driver_source to cuda_repository for other branches"
+                    if source_name == "distribution"
+                    else "; set nvidia_driver_branch to auto",
+                )
             )
     return branch
+
+
+def _or_distribution(table: Data, branch: str) -> str:
+    own = table["sources"].get("distribution", {"branches": ()})["branches"]
+    return ", or nvidia_driver_source to distribution" if branch in own else ""
 
 
 def _modules(found: t.Sequence[Found], branch: Data, table: Data, wanted: Data) -> str:
@@ -206,19 +255,41 @@ def _modules(found: t.Sequence[Found], branch: Data, table: Data, wanted: Data) 
     return asked
 
 
-def _build(table: Data, node: Data, modules: str, wanted: Data, notices: t.List[str]) -> str:
-    """Whether modules come built, and signed, or are built on the node."""
+def _build(
+    table: Data, source: Data, node: Data, modules: str, words: t.Mapping[str, str], wanted: Data, notices: t.List[str]
+) -> str:
+    """Whether modules come built and signed, or are built on the node."""
     if modules == "none":
+        if "none" not in source["packages"][wanted["flavour"]]:
+            raise Refusal(
+                "there are no packages for nvidia_driver_flavour %s without kernel modules on %s; set it to headless"
+                % (wanted["flavour"], table["title"])
+            )
         return "none"
-    source = table["sources"][wanted["source"]]
-    can = "prebuilt" in source["packages"][wanted["flavour"]] and _UBUNTU_KERNEL.search(node["kernel"]) is not None
     asked: str = wanted["module_build"]
-    if asked == "prebuilt" and not can:
+    if table["family"] == "ubuntu":
+        signed = source.get("signed_modules", {}).get(_fill("{branch}{server}{open}", words), ())
+        can = words["series"] in signed
+        if not can and asked != "dkms" and "signed_modules" in source:
+            notices.append(
+                "Canonical offers no signed modules of driver %s for kernel %s: DKMS builds them on the node."
+                % (_fill("{branch}{server}{open}", words), node["kernel"])
+            )
+        build = "prebuilt" if can and asked != "dkms" else "dkms"
+    else:
+        own: Data = source.get("prebuilt", {})
+        can = modules in own.get("modules", ()) and node["architecture"] in own.get("architectures", [node["architecture"]])
+        build = "prebuilt" if can and asked == "prebuilt" else "dkms"
+        if build == "prebuilt" and own.get("repository"):
+            notices.append(
+                "The signed modules come from the repository %s, which has to be enabled on the node."
+                % own["repository"]
+            )
+    if asked == "prebuilt" and build != "prebuilt":
         raise Refusal(
-            "nobody builds modules for kernel %s on %s beforehand; set nvidia_driver_module_build to dkms"
-            % (node["kernel"], table["title"])
+            "there are no prebuilt %s modules of branch %s for kernel %s on %s; set nvidia_driver_module_build to dkms"
+            % (modules, words["branch"], node["kernel"], table["title"])
         )
-    build = asked if asked != "auto" else "prebuilt" if can else "dkms"
     if build == "dkms" and node.get("secure_boot") == "enabled":
         notices.append(
             "Secure Boot is on: a kernel module that is built on the node loads only if the key that DKMS signs it "
@@ -227,7 +298,25 @@ def _build(table: Data, node: Data, modules: str, wanted: Data, notices: t.List[
     return build
 
 
-def _fabric_manager(node: Data, found: t.Sequence[Found], wanted: Data, notices: t.List[str]) -> bool:
+def _fabric_manager(
+    table: Data, source: Data, node: Data, models: t.Sequence[str], wanted: Data, notices: t.List[str]
+) -> bool:
+    if not _fabric_manager_wanted(node, models, wanted, notices):
+        return False
+    if not source.get("fabric_manager"):
+        raise Refusal(
+            "the node has NVSwitches, and %s has no fabric manager; set nvidia_driver_source to cuda_repository"
+            % table["title"]
+        )
+    if source.get("fabric_manager_needs_server") and not wanted["server"]:
+        raise Refusal(
+            "the node has NVSwitches, and %s's fabric manager fits the server series only; "
+            "set nvidia_driver_server to true" % table["title"]
+        )
+    return True
+
+
+def _fabric_manager_wanted(node: Data, models: t.Sequence[str], wanted: Data, notices: t.List[str]) -> bool:
     if wanted["fabric_manager"] != "auto":
         return bool(wanted["fabric_manager"] == "present")
     if node["nvswitches"] is None:
@@ -237,8 +326,7 @@ def _fabric_manager(node: Data, found: t.Sequence[Found], wanted: Data, notices:
         )
     if node["nvswitches"]:
         return True
-    gpus = node["gpus"] or ()
-    hidden = sorted({each for each in (_model(gpu["pci_device_id"]) for gpu in gpus) if each in _HIDDEN_SWITCHES})
+    hidden = sorted(set(models) & set(_NVLINK5))
     if hidden:
         notices.append(
             "%s often sits on NVSwitches that are not on the PCI bus: set nvidia_driver_fabric_manager to present on "
@@ -247,21 +335,39 @@ def _fabric_manager(node: Data, found: t.Sequence[Found], wanted: Data, notices:
     return False
 
 
+def _multi_node(models: t.Sequence[str], notices: t.List[str]) -> bool:
+    present = sorted(set(models) & set(_MULTI_NODE))
+    if present:
+        notices.append(
+            "nvidia-imex is installed for %s. List the nodes of the NVLink domain in /etc/nvidia-imex/nodes_config.cfg "
+            "and enable nvidia-imex.service." % ", ".join(present)
+        )
+    return bool(present)
+
+
+def _module_stream(source: Data, modules: str, build: str, words: t.Mapping[str, str]) -> t.Optional[str]:
+    streams: Data = source.get("module_stream", {})
+    stream = streams.get("prebuilt") if build == "prebuilt" else streams.get(modules)
+    return _fill(stream, words) if stream else None
+
+
 def _words(table: Data, node: Data, branch: Data, modules: str, wanted: Data) -> t.Dict[str, str]:
     """What stands for the placeholders of the table's names."""
     number = branch["gives"]
     is_open = modules == OPEN
+    series = _ubuntu_series(table, node)
     return {
         "branch": number,
         "suffix": "-" + number if int(number) < _UNSUFFIXED else "",
+        "fabric_suffix": "-" + number if int(number) < _UNSUFFIXED_FABRIC else "",
         "server": "-server" if wanted["server"] else "",
         "open": "-open" if is_open else "",
         "meta": "nvidia-open" if is_open else "cuda-drivers",
         "kmod": "open" if is_open else "latest",
-        "fabric": "nvidia-fabricmanager" if int(number) >= 580 else "nvidia-fabric-manager",
+        "prebuilt": table["sources"].get("cuda_repository", {}).get("prebuilt", {}).get("package", ""),
         "headers": _headers(table, node),
-        "later_headers": _later_headers(table, node),
-        "kernel": _kernel_meta(table, node),
+        "later_headers": _later_headers(table, node, series),
+        "series": series,
     }
 
 
@@ -282,45 +388,54 @@ def _headers(table: Data, node: Data) -> str:
     return "kernel-%sdevel-%s" % (flavour + "-" if flavour else "", release)
 
 
-def _later_headers(table: Data, node: Data) -> str:
-    """The package that brings the headers of every later kernel too, where it has to be asked for."""
-    match = _DEBIAN_KERNEL.search(node["kernel"]) if table["family"] == "debian" else None
-    return "linux-headers-" + match.group(1) if match else ""
+def _later_headers(table: Data, node: Data, series: str) -> str:
+    """The package that brings the headers of later kernels too: of the same series, where there are several."""
+    if table["family"] == "debian":
+        match = _DEBIAN_KERNEL.search(node["kernel"])
+        return "linux-headers-" + match.group(1) if match else ""
+    signed = table["sources"].get("distribution", {}).get("signed_modules", {})
+    known = {each for kernels in signed.values() for each in kernels}
+    return "linux-headers-" + series if series in known else ""
 
 
-def _kernel_meta(table: Data, node: Data) -> str:
-    """The name by which Ubuntu's module packages follow a kernel: generic, generic-hwe-22.04, azure."""
-    match = _UBUNTU_KERNEL.search(node["kernel"])
-    if match is None:
-        return ""
-    series, flavour = match.groups()
-    if flavour in ("generic", "lowlatency") and series != table.get("kernel_series"):
-        return "%s-hwe-%s" % (flavour, table["version"])
-    return str(flavour)
+def _ubuntu_series(table: Data, node: Data) -> str:
+    """By which Ubuntu names the packages of one kernel series: generic-6.8, azure-fde-5.15.
+
+    Names without the series (generic-hwe-24.04, aws) move on to later ones, whose modules the running kernel cannot
+    load.
+    """
+    match = _UBUNTU_KERNEL.search(node["kernel"]) if table["family"] == "ubuntu" else None
+    return "%s-%s" % (match.group(2), match.group(1)) if match else ""
 
 
 def _repository(table: Data, node: Data) -> Data:
-    architecture = table["architectures"].get(node["architecture"])
-    if architecture is None:
+    folder = table["architectures"].get(node["architecture"])
+    if folder is None:
         raise Refusal(
-            "NVIDIA's repository has nothing for %s; it knows %s"
-            % (node["architecture"], ", ".join(sorted(table["architectures"])))
+            "NVIDIA's repository has nothing for %s on %s, but for %s; set nvidia_driver_source to distribution"
+            % (node["architecture"], table["title"], ", ".join(sorted(table["architectures"])))
         )
-    base = "https://developer.download.nvidia.com/compute/cuda/repos/%s/%s" % (
-        table["repository"]["name"],
-        architecture["repository"],
-    )
+    repository = table["repository"]
+    base = "https://developer.download.nvidia.com/compute/cuda/repos/%s/%s" % (repository["name"], folder)
     return {
         "url": base,
-        "key": "%s/%s" % (base, table["repository"]["key"]),
-        "fingerprint": table["repository"]["fingerprint"],
+        "key": "%s/%s" % (base, repository["key"]),
+        # Empty where it is not known.
+        "fingerprint": repository["fingerprint"],
+        # Of the key's file without the lines of its armour that begin with "Version".
+        "checksum_without_version": repository.get("checksum_without_version", ""),
     }
 
 
-def _minimum(node: Data, boards: t.Sequence[Data]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
+def _models(node: Data, boards: t.Sequence[Data]) -> t.List[str]:
+    if boards:
+        return [board["model"] for board in boards]
+    return [model for model in (_model(gpu["pci_device_id"]) for gpu in node["gpus"]) if model]
+
+
+def _minimum(models: t.Sequence[str]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
     """The highest of the boards' lowest drivers, and the board that needs it."""
-    models = [board["model"] for board in boards] or [_model(gpu["pci_device_id"]) for gpu in node["gpus"]]
-    known = [(model, _boards.data(model)["minimum_driver"]) for model in models if model]
+    known = [(model, _boards.data(model)["minimum_driver"]) for model in models]
     needed = [(numbers(minimum), minimum, model) for model, minimum in known if minimum]
     if not needed:
         return None, None
@@ -337,17 +452,25 @@ def _model(pci_device_id: t.Optional[str]) -> t.Optional[str]:
         return None  # a GPU without MIG
 
 
-def _own(names: t.Sequence[object]) -> t.List[str]:
+def _named(wanted: Data, variable: str) -> t.List[t.Union[str, Data]]:
     """Packages that the inventory names, none of which a package manager could take for an option or a pattern."""
-    for name in names:
-        if not _PACKAGE.fullmatch(str(name)) or name is None:
-            raise Refusal("nvidia_driver_packages names %r, which cannot be a package" % (name if name is None else str(name)))
-    return [str(name) for name in names]
+    for name in wanted[variable]:
+        if name is None or not _PACKAGE.fullmatch(str(name)):
+            raise Refusal("nvidia_driver_%s names %r, which cannot be a package" % (variable, name and str(name)))
+    return [str(name) for name in wanted[variable]]
 
 
-def _fill(name: str, words: t.Mapping[str, str]) -> str:
-    return name.format_map(words)
+def _applies(entry: t.Union[str, Data], version: str) -> bool:
+    """Whether a name exists for a driver: of a branch alone, for its newest version."""
+    if isinstance(entry, str):
+        return True
+    driver = numbers(version) if "." in version else (int(version), 999)
+    return numbers(entry.get("since", "0")) <= driver < numbers(entry.get("before", "9999"))
 
 
-def _unique(names: t.Sequence[str]) -> t.List[str]:
+def _fill(entry: t.Union[str, Data], words: t.Mapping[str, str]) -> str:
+    return (entry if isinstance(entry, str) else str(entry["name"])).format_map(words)
+
+
+def _unique(names: t.Iterable[str]) -> t.List[str]:
     return [name for name in dict.fromkeys(names) if name]

@@ -111,24 +111,23 @@ def definitions() -> Data:
     return t.cast(Data, yaml.safe_load(DEFINITIONS.read_text()))
 
 
-def driver_packages(
-    family: str, release: str, broken: bool = False, dkms: bool = False, kbuild: bool = False
-) -> t.List[Package]:
-    """The driver's packages of a repository, in all versions.
+def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild: bool = False) -> t.List[Package]:
+    """The driver's packages of a repository of the definitions, in all versions.
 
     ``broken``: the kernel module does not build, and its package says so; ``dkms``: only the real DKMS says it.
     ``kbuild``: it is a real one, which DKMS builds on the node.
     """
     known = definitions()
+    family, release = what["family"], what["release"]
     made = []
-    for driver in known["drivers"]:
+    for driver in what.get("drivers", known["drivers"]):
         branch = driver.split(".")[0]
         words = {"v": driver + release, "u": driver, "b": branch}
-        for name, what in known["families"][family].items():
-            if not what.get("since", 0) <= int(branch) < what.get("before", 1000):
+        for name, row in known["families"][family].items():
+            if not row.get("since", 0) <= int(branch) < row.get("before", 1000):
                 continue
-            fields: Data = {key: value.format(**words) for key, value in what.items() if isinstance(value, str)}
-            package = Package(name.format(**words), words["v"], driver, parts=what.get("parts", ()), **fields)
+            fields: Data = {key: value.format(**words) for key, value in row.items() if isinstance(value, str)}
+            package = Package(name.format(**words), words["v"], driver, parts=row.get("parts", ()), **fields)
             if broken and has_module(package):
                 package = package._replace(postinst=BROKEN_BUILD.format(**words))
             if dkms:
@@ -139,9 +138,9 @@ def driver_packages(
                     parts=[part.replace("module-", "kbuild-") for part in package.parts],
                 )
             made.append(package)
-    for name, what in known["others"].get(family, {}).items():
-        for version in what["versions"]:
-            made.append(Package(name, version, "", parts=what.get("parts", ())))
+    for name, row in known["others"].get(family, {}).items():
+        for version in row["versions"]:
+            made.append(Package(name, version, "", parts=row.get("parts", ())))
     return made
 
 
@@ -253,6 +252,9 @@ def fill(package: Package, root: Path) -> Scripts:
             put("usr/local/bin/nvidia-smi", HERE / "node" / "nvidia-smi", 0o755)
         elif part == "persistenced":
             daemon("nvidia-persistenced", "nvidia-persistenced.service")
+        elif part == "persistenced-ubuntu":  # started by udev there, and by nothing at boot
+            put("usr/bin/nvidia-persistenced", FILES / "nvidia-persistenced", 0o755)
+            put("usr/lib/systemd/system/nvidia-persistenced.service", FILES / "nvidia-persistenced-ubuntu.service")
         elif part == "fabricmanager":
             daemon("nv-fabricmanager", "nvidia-fabricmanager.service")
             write("usr/share/nvidia/nvswitch/version", package.driver + "\n")

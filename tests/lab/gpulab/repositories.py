@@ -102,9 +102,7 @@ def fill(repository: Repository, folder: Path, root: Path) -> None:
     what = packages.definitions()["repositories"][original]
     # Distributions of one family have the same packages: built once, and linked.
     twin = next((each for each in twins(original) if not variant and (root / each / "Release").exists()), None)
-    for package in packages.driver_packages(
-        what["family"], what["release"], broken=variant == "broken", kbuild=variant == "dkms"
-    ):
+    for package in packages.driver_packages(what, broken=variant == "broken", kbuild=variant == "dkms"):
         made = "%s_%s_amd64.deb" % (package.name, package.version.replace(":", "%3a"))
         source = root / (twin or original) / made
         same = not packages.has_module(package) if variant else bool(twin)

@@ -99,9 +99,9 @@ def prepare() -> None:
         shutil.rmtree(new, ignore_errors=True)
         known = packages.definitions()["rpm_repositories"]
         for path, what in known.items():
-            release = "-" + what["release"]
-            repository(image, path, packages.driver_packages(what["family"], release), new, modular=True)
-            made = packages.driver_packages(what["family"], release, dkms=True)
+            what["release"] = "-" + what["release"]
+            repository(image, path, packages.driver_packages(what), new, modular=True)
+            made = packages.driver_packages(what, dkms=True)
             repository(image, "broken/" + path, made, new, modular=True, twins=False)
         repository(image, TOOLKIT, [dependencies_of_rpm(each) for each in toolkit.packages()], new)
         repository(image, DOCKER, [containerd.package()], new, twins=False)

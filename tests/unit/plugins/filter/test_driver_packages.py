@@ -192,8 +192,8 @@ def test_a_virgin_node_gets_the_newest_of_the_branch() -> None:
 
 
 def test_what_is_there_stays() -> None:
-    assert choose(installed(OLD), "") == {"version": "535.261.03", "install": [], "downgrade": False}
-    assert choose(installed(OLD)) == {"version": "535.261.03", "install": [], "downgrade": False}
+    assert choose(installed(OLD), "") == {"version": "535.261.03", "install": [], "downgrade": False, "if_it_fits": []}
+    assert choose(installed(OLD)) == {"version": "535.261.03", "install": [], "downgrade": False, "if_it_fits": []}
 
 
 def test_what_is_missing_comes_in_the_version_that_is_there() -> None:
@@ -217,7 +217,7 @@ def test_an_upgrade_is_asked_for() -> None:
 
 def test_an_upgrade_never_goes_back() -> None:
     offers = madison(nvidia_smi=[OLD], libnvidia_ml1=[OLD])
-    assert choose(installed(NEW), offers, upgrade=True) == {"version": "535.309.01", "install": [], "downgrade": False}
+    assert choose(installed(NEW), offers, upgrade=True) == {"version": "535.309.01", "install": [], "downgrade": False, "if_it_fits": []}
 
 
 def test_an_exact_version_may_be_older() -> None:
@@ -239,16 +239,61 @@ def test_all_packages_come_in_a_version_that_all_are_offered_in() -> None:
     assert found["install"] == ["nvidia-open-kernel-dkms=" + OLD, "nvidia-smi=" + OLD, "nvidia-persistenced"]
 
 
-def test_module_packages_of_ubuntu_have_the_kernel_s_version() -> None:
-    offers = madison(
-        linux_modules_nvidia_580_server_generic=["6.8.0-149.149+1"],
-        nvidia_utils_580_server=["580.178.04-0ubuntu0.24.04.1"],
+UTILS, IMAGE, MODULES = "nvidia-utils-580-server", "linux-image-generic-6.8", "linux-modules-nvidia-580-server-generic-6.8"
+RUNNING = "linux-modules-nvidia-580-server-6.8.0-149-generic"
+UBUNTU = "580.178.04-0ubuntu0.24.04.1"
+
+
+def ubuntu_plan() -> Data:
+    return plan(IMAGE, MODULES, UTILS, branch="580", kernel_packages=[IMAGE, MODULES], running_modules=RUNNING)
+
+
+def ubuntu_offers(kernel: str = "6.8.0-151.151", driver: str = UBUNTU, running: bool = True) -> str:
+    return madison(**{
+        IMAGE: [kernel], MODULES: [kernel], UTILS: [driver], **({RUNNING: ["6.8.0-149.149+1"]} if running else {})
+    })  # fmt: skip
+
+
+def ubuntu_node(kernel: str = "6.8.0-149.149", state: str = "hi ") -> str:
+    return dpkg(
+        (state, IMAGE, kernel),
+        (state, "linux-image-generic-hwe-24.04", "7.0.0-27.27~24.04.1"),
+        ("ii ", "linux-image-6.8.0-149-generic", "6.8.0-149.149"),
+        ("ii ", "linux-image-6.8.0-1064-nvidia", "6.8.0-1064.67"),
+        (state, MODULES, kernel),
+        ("ii ", RUNNING, "6.8.0-149.149+1"),
+        (state, UTILS, UBUNTU),
     )
-    found = choose("", offers, plan("linux-modules-nvidia-580-server-generic", "nvidia-utils-580-server", branch="580"))
-    assert found["install"] == [
-        "linux-modules-nvidia-580-server-generic",
-        "nvidia-utils-580-server=580.178.04-0ubuntu0.24.04.1",
-    ]
+
+
+def test_module_packages_of_ubuntu_have_the_kernel_s_version() -> None:
+    found = choose("", ubuntu_offers(), ubuntu_plan())
+    assert found["install"] == [IMAGE, MODULES, UTILS + "=" + UBUNTU]
+    assert found["if_it_fits"] == [RUNNING]
+    assert choose("", ubuntu_offers(running=False), ubuntu_plan())["if_it_fits"] == []
+
+
+def test_kernels_are_held_with_the_driver_whose_modules_follow_them() -> None:
+    found = driver_status(ubuntu_node(), ubuntu_plan(), "apt")
+    assert found["to_hold"] == [IMAGE, "linux-image-generic-hwe-24.04", MODULES, UTILS]
+    assert found["driver"] == [UTILS]
+    assert "linux-image-6.8.0-1064-nvidia" not in found["present"]  # a kernel is never removed with the driver
+    assert driver_problems(ubuntu_node(), ubuntu_plan(), "apt", hold=True) == []
+    (problem,) = driver_problems(ubuntu_node(state="ii "), ubuntu_plan(), "apt", hold=True)
+    assert MODULES in problem
+    dkms = driver_status(ubuntu_node(), plan(UTILS, branch="580"), "apt")
+    assert dkms["to_hold"] == dkms["driver"] == [UTILS]
+
+
+def test_later_kernels_come_with_an_upgrade_only() -> None:
+    assert choose(ubuntu_node(), ubuntu_offers(), ubuntu_plan())["install"] == []
+    found = choose(ubuntu_node(), ubuntu_offers(), ubuntu_plan(), upgrade=True)
+    assert found["install"] == [IMAGE + "=6.8.0-151.151", MODULES + "=6.8.0-151.151", UTILS + "=" + UBUNTU]
+    assert choose(ubuntu_node("6.8.0-151.151"), ubuntu_offers(), ubuntu_plan(), upgrade=True)["install"] == []
+    newer = UBUNTU.replace("178", "190")
+    wanted = dict(ubuntu_plan(), version="580.190.04")
+    found = choose(ubuntu_node(), ubuntu_offers(driver=newer), wanted, own_holds=[UTILS])
+    assert found["install"] == [IMAGE + "=6.8.0-151.151", MODULES + "=6.8.0-151.151", UTILS + "=" + newer]
 
 
 def test_dnf_takes_name_and_version() -> None:

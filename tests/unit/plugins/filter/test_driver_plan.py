@@ -38,7 +38,7 @@ BRANCHES = [
     (system, source, branch)
     for system in SYSTEMS
     for source, rows in table(system)["sources"].items()
-    for branch in (rows["branches"] or ["515", "535", "580", "595", "620"])
+    for branch in [*rows["branches"], *(["620"] if source == "cuda_repository" else [])]
 ]
 KERNEL_PARTS = ("dkms", "linux-modules-", "headless", "nvidia-open", "cuda-drivers")
 
@@ -76,29 +76,42 @@ PACKAGES = [
      ["linux-headers-6.12.117+deb13-cloud-amd64", "linux-headers-cloud-amd64", "nvidia-open-kernel-dkms",
       "nvidia-driver", "nvidia-smi", "firmware-nvidia-gsp"]),
     ("debian_12", {},
-     ["linux-headers-6.1.0-56-amd64", "linux-headers-amd64", "nvidia-kernel-open-dkms", "nvidia-modprobe", "nvidia-driver-cuda",
-      "nvidia-persistenced"]),
+     ["linux-headers-6.1.0-56-amd64", "linux-headers-amd64", "nvidia-kernel-open-dkms", "nvidia-modprobe",
+      "nvidia-driver-cuda", "nvidia-persistenced"]),
     ("debian_13", {"flavour": "desktop", "kernel_modules": "proprietary", "persistenced": False},
      ["linux-headers-6.12.117+deb13-cloud-amd64", "linux-headers-cloud-amd64", "cuda-drivers"]),
     ("ubuntu_22.04", {"source": "distribution"},
-     ["linux-modules-nvidia-580-server-open-generic", "nvidia-headless-no-dkms-580-server-open",
-      "nvidia-utils-580-server"]),
+     ["linux-image-generic-5.15", "linux-modules-nvidia-580-server-open-generic-5.15",
+      "nvidia-headless-no-dkms-580-server-open", "nvidia-utils-580-server"]),
     ("ubuntu_24.04", {"source": "distribution", "branch": "595", "server": False, "flavour": "desktop",
                       "module_build": "dkms", "kernel_modules": "proprietary"},
-     ["linux-headers-6.8.0-149-generic", "nvidia-dkms-595", "nvidia-driver-595"]),
+     ["linux-headers-6.8.0-149-generic", "linux-headers-generic-6.8", "nvidia-dkms-595", "nvidia-driver-595"]),
     ("ubuntu_20.04", {"source": "distribution", "branch": "515"},
-     ["linux-modules-nvidia-535-server-generic", "nvidia-headless-no-dkms-535-server", "nvidia-utils-535-server"]),
-    ("ubuntu_22.04", {"branch": "580"},
-     ["linux-headers-5.15.0-203-generic", "nvidia-dkms-580-open", "libnvidia-compute-580", "nvidia-compute-utils-580",
-      "nvidia-utils-580"]),
-    ("ubuntu_26.04", {"branch": "595"},
-     ["linux-headers-7.0.0-43-generic", "nvidia-dkms-open", "libnvidia-compute", "nvidia-compute-utils",
-      "nvidia-utils"]),
+     ["linux-headers-5.4.0-216-generic", "nvidia-headless-535-server", "nvidia-utils-535-server"]),
+    ("ubuntu_22.04", {},
+     ["linux-image-generic-5.15", "linux-modules-nvidia-580-server-open-generic-5.15",
+      "nvidia-headless-no-dkms-580-server-open", "nvidia-utils-580-server"]),
+    ("ubuntu_22.04", {"branch": "580", "source": "cuda_repository"},
+     ["linux-headers-5.15.0-203-generic", "linux-headers-generic-5.15", "nvidia-dkms-580-open",
+      "libnvidia-compute-580", "nvidia-compute-utils-580", "nvidia-utils-580", "nvidia-modprobe",
+      "nvidia-persistenced"]),
+    ("ubuntu_22.04", {"version": "570.133.20", "source": "cuda_repository"},
+     ["linux-headers-5.15.0-203-generic", "linux-headers-generic-5.15", "nvidia-dkms-570-open",
+      "libnvidia-compute-570", "nvidia-compute-utils-570", "nvidia-utils-570"]),
+    ("ubuntu_22.04", {"version": "570.148.08", "source": "cuda_repository", "kernel_modules": "none"},
+     ["libnvidia-compute-570", "nvidia-compute-utils-570", "nvidia-utils-570", "nvidia-persistenced"]),
+    ("ubuntu_26.04", {"branch": "595", "source": "cuda_repository"},
+     ["linux-headers-7.0.0-43-generic", "linux-headers-generic-7.0", "nvidia-dkms-open", "libnvidia-compute",
+      "nvidia-modprobe", "nvidia-persistenced"]),
     ("el_9", {}, ["kernel-devel-5.14.0-503.el9.x86_64", "kmod-nvidia-open-dkms", "nvidia-modprobe",
                   "nvidia-driver-cuda", "nvidia-persistenced"]),
-    ("el_8", {"branch": "535", "flavour": "desktop"},
-     ["kernel-devel-4.18.0-553.el8_10.x86_64", "kmod-nvidia-latest-dkms", "nvidia-modprobe", "nvidia-driver",
+    ("el_9", {"branch": "535", "flavour": "desktop"},
+     ["kernel-devel-5.14.0-503.el9.x86_64", "kmod-nvidia-latest-dkms", "nvidia-modprobe", "nvidia-driver",
       "nvidia-driver-cuda", "nvidia-persistenced"]),
+    ("el_9", {"kernel_modules": "proprietary", "module_build": "prebuilt"},
+     ["dnf-plugin-nvidia", "nvidia-modprobe", "nvidia-driver-cuda", "nvidia-persistenced"]),
+    ("el_10", {"module_build": "prebuilt"},
+     ["kmod-nvidia", "nvidia-modprobe", "nvidia-driver-cuda", "nvidia-persistenced"]),
 ]  # fmt: skip
 
 
@@ -113,18 +126,14 @@ def test_packages(system: str, wishes: Data, packages: t.List[str]) -> None:
         ("el_9", "5.14.0-570.12.1.el9_6.x86_64", "kernel-devel-5.14.0-570.12.1.el9_6.x86_64"),
         ("el_9", "5.14.0-570.el9.x86_64+rt", "kernel-rt-devel-5.14.0-570.el9.x86_64"),
         ("el_9", "5.14.0-570.el9.aarch64+64k", "kernel-64k-devel-5.14.0-570.el9.aarch64"),
-        (
-            "el_8",
-            "4.18.0-553.rt7.342.el8_10.x86_64",
-            "kernel-rt-devel-4.18.0-553.rt7.342.el8_10.x86_64",
-        ),
+        ("el_9", "5.14.0-162.6.1.rt21.168.el9_1.x86_64", "kernel-rt-devel-5.14.0-162.6.1.rt21.168.el9_1.x86_64"),
         ("debian_12", "6.1.0-56-rt-amd64", "linux-headers-6.1.0-56-rt-amd64"),
         ("debian_13", "6.12.117+deb13-amd64", "linux-headers-6.12.117+deb13-amd64"),
         ("ubuntu_24.04", "6.8.0-1031-azure", "linux-headers-6.8.0-1031-azure"),
     ],
 )
 def test_headers_are_those_of_the_kernel_that_runs(system: str, kernel: str, headers: str) -> None:
-    found = plan(system, around={"kernel": kernel, "host": "gpu-1"})
+    found = plan(system, around={"kernel": kernel, "host": "gpu-1"}, module_build="dkms")
     assert (found["headers"], found["packages"][0]) == (headers, headers)
     assert (found["host"], found["kernel"]) == ("gpu-1", kernel)
     assert plan(system, around={"kernel": kernel}, kernel_modules="none")["headers"] is None
@@ -150,24 +159,57 @@ def test_packages_of_one_s_own_replace_the_table_s() -> None:
     assert plan("debian_12", packages=["mine", "nvidia-smi"])["packages"] == ["mine", "nvidia-smi"]
 
 
+def test_extra_packages_are_added() -> None:
+    found = plan("debian_12", extra_packages=["nvtop", "nvidia-driver-cuda"])["packages"]
+    assert found == [*plan("debian_12")["packages"], "nvtop"]
+    assert plan("debian_12", packages=["mine"], extra_packages=["nvtop"])["packages"] == ["mine", "nvtop"]
+    assert "nvidia_driver_extra_packages names '*'" in refusal("debian_12", extra_packages=["*"])
+
+
 @pytest.mark.parametrize(
-    "kernel, package",
+    "kernel, series",
     [
-        ("5.15.0-203-generic", "linux-modules-nvidia-580-server-open-generic"),
-        ("6.8.0-149-generic", "linux-modules-nvidia-580-server-open-generic-hwe-22.04"),
-        ("6.8.0-1031-azure", "linux-modules-nvidia-580-server-open-azure"),
-        ("5.15.0-203-lowlatency", "linux-modules-nvidia-580-server-open-lowlatency"),
+        ("5.15.0-203-generic", "generic-5.15"),
+        ("6.8.0-149-generic", "generic-6.8"),  # not generic-hwe-22.04, which moves on to a later series
+        ("5.15.0-1126-azure", "azure-5.15"),  # not azure, which is 6.8
+        ("5.15.0-1125-azure-fde", "azure-fde-5.15"),
+        ("5.15.0-199-lowlatency", "lowlatency-5.15"),
     ],
 )
-def test_ubuntu_s_modules_follow_the_kernel(kernel: str, package: str) -> None:
-    assert plan("ubuntu_22.04", around={"kernel": kernel}, source="distribution")["packages"][0] == package
+def test_ubuntu_s_modules_follow_the_kernel_s_own_series(kernel: str, series: str) -> None:
+    found = plan("ubuntu_22.04", around={"kernel": kernel})
+    modules = "linux-modules-nvidia-580-server-open-"
+    assert found["kernel_packages"] == ["linux-image-" + series, modules + series]
+    assert found["packages"][:2] == found["kernel_packages"]
+    assert found["running_modules"] == modules + kernel
+
+
+def test_only_signed_modules_of_ubuntu_follow_a_kernel() -> None:
+    for found in (plan("debian_12"), plan("ubuntu_22.04", module_build="dkms"), plan("el_10", module_build="prebuilt")):
+        assert (found["running_modules"], found["kernel_packages"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    "kernel, wishes, headers",
+    [
+        ("6.8.0-1060-aws", {"branch": "595"}, "linux-headers-aws-6.8"),  # signed for 580 alone
+        ("6.14.0-37-generic", {"branch": "615"}, "linux-headers-generic-6.14"),
+        ("6.8.0-149-generic", {"source": "cuda_repository"}, "linux-headers-generic-6.8"),
+    ],
+)
+def test_kernels_without_signed_modules_get_headers_of_their_series(kernel: str, wishes: Data, headers: str) -> None:
+    found = plan("ubuntu_24.04", around={"kernel": kernel}, **wishes)
+    assert (found["build"], found["packages"][:2]) == ("dkms", ["linux-headers-" + kernel, headers])
+    signed = [notice for notice in found["notices"] if "no signed modules" in notice]
+    assert len(signed) == (0 if "source" in wishes else 1)
 
 
 def test_a_kernel_that_nobody_builds_for_gets_dkms() -> None:
     found = plan("ubuntu_22.04", around={"kernel": "6.18.44-own"}, source="distribution")
     assert (found["build"], found["packages"][0]) == ("dkms", "nvidia-headless-580-server-open")
     assert found["notices"] == [
-        "Kernel 6.18.44-own is not one of Ubuntu 22.04's: its headers, which DKMS needs, have to be there already."
+        "Canonical offers no signed modules of driver 580-server-open for kernel 6.18.44-own: DKMS builds them on the node.",
+        "Kernel 6.18.44-own is not one of Ubuntu 22.04's: its headers, which DKMS needs, have to be there already.",
     ]
     assert "nvidia_driver_module_build" in refusal(
         "ubuntu_22.04", source="distribution", around={"kernel": "6.18.44-own"}, module_build="prebuilt"
@@ -175,37 +217,104 @@ def test_a_kernel_that_nobody_builds_for_gets_dkms() -> None:
 
 
 @pytest.mark.parametrize(
+    "system, wishes",
+    [
+        ("debian_12", {}),
+        ("el_9", {"kernel_modules": "open"}),
+        ("el_10", {"kernel_modules": "proprietary"}),
+        ("el_10", {"around": {"architecture": "aarch64"}}),
+        ("ubuntu_24.04", {"source": "cuda_repository"}),
+    ],
+)
+def test_prebuilt_modules_that_do_not_exist_are_refused(system: str, wishes: Data) -> None:
+    assert "set nvidia_driver_module_build to dkms" in refusal(system, module_build="prebuilt", **wishes)
+
+
+def test_signed_modules_of_enterprise_linux_come_from_another_repository() -> None:
+    (notice,) = plan("el_10", module_build="prebuilt")["notices"]
+    assert "rhel-10-for-x86_64-extensions-rpms" in notice
+    assert plan("el_10")["build"] == plan("el_9")["build"] == "dkms"
+
+
+@pytest.mark.parametrize(
     "system, modules, stream",
     [
         ("el_9", "open", "nvidia-driver:580-open"),
-        ("el_8", "proprietary", "nvidia-driver:580-dkms"),
+        ("el_9", "proprietary", "nvidia-driver:580-dkms"),
         ("el_9", "none", None),
-        ("el_10", "open", None),
+        ("el_10", "open", "nvidia-driver:580-open"),
         ("debian_12", "open", None),
     ],
 )
 def test_module_streams(system: str, modules: str, stream: t.Optional[str]) -> None:
-    assert plan(system, kernel_modules=modules)["module_stream"] == stream
+    found = plan(system, kernel_modules=modules)
+    assert found["module_stream"] == stream
+    assert found["module_stream_optional"] == (system == "el_10")  # its repository has had streams, and has had none
+    assert plan("el_9", kernel_modules="proprietary", module_build="prebuilt")["module_stream"] == "nvidia-driver:580"
 
 
 @pytest.mark.parametrize(
     "system, url, key",
     [
-        ("debian_12", "debian12/x86_64", "3bf863cc.pub"),
         ("debian_13", "debian13/x86_64", "8793F200.pub"),
-        ("ubuntu_20.04", "ubuntu2004/x86_64", "3bf863cc.pub"),
-        ("el_10", "rhel10/x86_64", "D42D0685.pub"),
+        ("ubuntu_22.04", "ubuntu2204/x86_64", "3bf863cc.pub"),
+        ("ubuntu_26.04", "ubuntu2604/x86_64", "60DF8A40.pub"),
+        ("el_9", "rhel9/x86_64", "D42D0685.pub"),
     ],
 )
 def test_the_vendor_s_repository(system: str, url: str, key: str) -> None:
-    repository = plan(system)["repository"]
+    repository = plan(system, source="cuda_repository")["repository"]
     assert repository["url"].endswith("/compute/cuda/repos/" + url)
     assert repository["key"] == "%s/%s" % (repository["url"], key)
     assert repository["fingerprint"].endswith(key.split(".")[0].upper())
     assert len(repository["fingerprint"]) == 40
-    arm = plan(system, around={"architecture": "aarch64"})["repository"]
+    arm = plan(system, around={"architecture": "aarch64"}, source="cuda_repository")["repository"]
     assert arm["url"].endswith("/sbsa")
-    assert "ppc64le" in refusal(system, around={"architecture": "ppc64le"})
+    assert "ppc64le" in refusal(system, around={"architecture": "ppc64le"}, source="cuda_repository")
+
+
+def test_the_key_of_enterprise_linux_10_is_known_by_its_checksum() -> None:
+    repository = plan("el_10")["repository"]
+    assert repository["key"].endswith("/rhel10/x86_64/CDF6BA43.pub")
+    assert repository["fingerprint"] == ""
+    assert repository["checksum_without_version"].startswith("sha256:afbea87d")
+
+
+# --- Sources ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "system, wishes, source, branch",
+    [
+        ("ubuntu_20.04", {}, "distribution", "570"),
+        ("ubuntu_24.04", {}, "distribution", "580"),
+        ("ubuntu_26.04", {}, "distribution", "580"),
+        ("ubuntu_26.04", {"source": "cuda_repository"}, "cuda_repository", "595"),
+        ("ubuntu_26.04", {"repository_url": "http://mirror.example"}, "cuda_repository", "595"),
+        ("debian_12", {}, "cuda_repository", "580"),
+        ("debian_12", {"source": "distribution"}, "distribution", "535"),
+        ("debian_13", {}, "cuda_repository", "595"),
+        ("debian_13", {"version": "590.48.01"}, "cuda_repository", "590"),
+        ("debian_13", {"source": "distribution"}, "distribution", "550"),
+        ("el_9", {}, "cuda_repository", "580"),
+        ("el_10", {}, "cuda_repository", "580"),
+    ],
+)
+def test_each_system_has_its_own_source_and_branch(system: str, wishes: Data, source: str, branch: str) -> None:
+    found = plan(system, **wishes)
+    assert (found["source"], found["branch"]) == (source, branch)
+    assert (found["repository"] is None) == (source == "distribution")
+
+
+def test_what_the_vendor_s_repository_holds_is_known_in_part() -> None:
+    assert "no branch 580, but 590, 595" in refusal("debian_13", branch="580")
+    assert "set nvidia_driver_source to distribution" not in refusal("debian_13", branch="580")
+    assert "nvidia_driver_source to distribution" in refusal("ubuntu_26.04", branch="580", source="cuda_repository")
+    (notice,) = plan("debian_12", branch="595")["notices"]
+    assert "Branch 595 is not among those known" in notice
+    mirror = {"repository_url": "http://mirror.example", "branch": "580"}
+    assert plan("debian_13", **mirror)["notices"] == []
+    assert "no current driver for Ubuntu 20.04" in refusal("ubuntu_20.04", source="cuda_repository")
 
 
 # --- Branches ---------------------------------------------------------------------------------------------------------
@@ -227,23 +336,24 @@ def test_a_transitional_branch_says_what_it_gives(system: str, asked: str, gives
 
 def test_a_branch_that_is_what_it_says_needs_no_words() -> None:
     assert plan("ubuntu_22.04", source="distribution")["notices"] == []
-    assert plan("ubuntu_22.04", branch="515")["branch"] == "515"
+    assert plan("ubuntu_22.04", branch="515", source="cuda_repository")["branch"] == "515"
 
 
 @pytest.mark.parametrize(
     "system, wishes, words",
     [
-        ("debian_12", {"source": "distribution"}, ["no branch 580, but 535", "cuda_repository"]),
+        ("debian_12", {"source": "distribution", "branch": "580"}, ["no branch 580, but 535", "cuda_repository"]),
         ("debian_13", {"source": "distribution", "branch": "515"}, ["no branch 515, but 550"]),
-        ("ubuntu_20.04", {"source": "distribution"}, ["no branch 580, but 535, 550, 570"]),
+        ("ubuntu_20.04", {"branch": "580"}, ["no branch 580, but 535, 550, 565, 570"]),
         ("ubuntu_26.04", {"source": "distribution", "branch": "515"}, ["no branch 515, but 580, 595, 615"]),
-        ("ubuntu_24.04", {"source": "distribution", "branch": "615"}, ["no server series", "nvidia_driver_server"]),
+        ("ubuntu_26.04", {"source": "distribution", "branch": "610"}, ["no server series", "nvidia_driver_server"]),
+        ("ubuntu_24.04", {"branch": "550", "version": "550.90.07"}, ["is not of branch 580", "to cuda_repository"]),
         ("ubuntu_20.04", {"source": "distribution", "branch": "550", "server": False}, ["server series only"]),
         ("el_9", {"source": "distribution"}, ["no NVIDIA driver of its own", "cuda_repository"]),
         ("debian_12", {"branch": "470"}, ["'470'", "from 515 on"]),
         ("debian_12", {"branch": "latest"}, ["'latest'"]),
         ("debian_12", {"version": "580.126.20-1"}, ["'580.126.20-1'", "without what the package adds"]),
-        ("debian_12", {"version": "570.133.20"}, ["570.133.20 is not of branch 580"]),
+        ("debian_12", {"version": "570.133.20", "branch": "580"}, ["570.133.20 is not of branch 580"]),
         ("ubuntu_24.04", {"source": "distribution", "branch": "615", "server": False, "kernel_modules": "proprietary"},
          ["only the open kernel module"]),
         ("debian_12", {"branch": "620", "kernel_modules": "proprietary"}, ["only the open kernel module", "auto"]),
@@ -274,7 +384,7 @@ def test_what_does_not_exist_is_refused(system: str, wishes: Data, words: t.List
     ],
 )
 def test_modules_are_chosen_by_the_gpu(device: str, branch: str, modules: str) -> None:
-    assert plan("debian_12", gpu(device), branch=branch)["modules"] == modules
+    assert plan("ubuntu_22.04", gpu(device), branch=branch, source="cuda_repository")["modules"] == modules
 
 
 @pytest.mark.parametrize(
@@ -337,13 +447,15 @@ def test_a_node_without_gpu_is_refused_unless_its_boards_are_told() -> None:
 )
 def test_the_lowest_driver_of_each_board(device: str, branch: str, version: str, fits: bool) -> None:
     if fits:
-        assert plan("ubuntu_22.04", gpu(device), branch=branch, version=version)["branch"] == branch
+        found = plan("ubuntu_22.04", gpu(device), source="cuda_repository", branch=branch, version=version)
+        assert found["branch"] == branch
     else:
-        assert "or later" in refusal("ubuntu_22.04", gpu(device), branch=branch, version=version)
+        wishes = {"source": "cuda_repository", "branch": branch, "version": version}
+        assert "or later" in refusal("ubuntu_22.04", gpu(device), **wishes)
 
 
 def test_the_most_demanding_board_counts() -> None:
-    message = refusal("ubuntu_22.04", gpu(A100), gpu(H200, 1), branch="535")
+    message = refusal("ubuntu_22.04", gpu(A100), gpu(H200, 1), branch="535", source="cuda_repository")
     assert "H200-141GB needs driver 550.90.07 or later, and 535 would be installed" in message
 
 
@@ -351,24 +463,67 @@ def test_the_most_demanding_board_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "system, wishes, package",
+    "system, wishes, packages",
     [
-        ("debian_12", {}, "nvidia-fabricmanager-580"),
-        ("debian_12", {"branch": "595"}, "nvidia-fabricmanager"),
-        ("ubuntu_22.04", {"source": "distribution"}, "nvidia-fabricmanager-580"),
-        ("ubuntu_24.04", {"branch": "570"}, "nvidia-fabricmanager-570"),
-        ("el_9", {}, "nvidia-fabricmanager"),
-        ("el_9", {"branch": "570"}, "nvidia-fabric-manager"),
+        ("debian_12", {}, ["nvidia-fabricmanager", "libnvidia-nscq"]),
+        ("debian_12", {"branch": "570"}, ["nvidia-fabricmanager-570", "libnvidia-nscq-570"]),
+        ("debian_13", {}, ["nvidia-fabricmanager", "libnvidia-nscq"]),
+        ("ubuntu_22.04", {}, ["nvidia-fabricmanager-580", "libnvidia-nscq-580"]),
+        ("ubuntu_22.04", {"branch": "595"}, ["nvidia-fabricmanager-595", "libnvidia-nscq-595"]),
+        ("ubuntu_24.04", {"branch": "570", "source": "cuda_repository"},
+         ["nvidia-fabricmanager-570", "libnvidia-nscq-570"]),
+        ("ubuntu_24.04", {"source": "cuda_repository"}, ["nvidia-fabricmanager", "libnvidia-nscq"]),
+        ("el_9", {}, ["nvidia-fabricmanager", "libnvidia-nscq"]),
+        ("el_9", {"branch": "575"}, ["nvidia-fabric-manager", "libnvidia-nscq-575"]),
     ],
-)
-def test_the_fabric_manager_comes_with_nvswitches(system: str, wishes: Data, package: str) -> None:
+)  # fmt: skip
+def test_the_fabric_manager_comes_with_nvswitches(system: str, wishes: Data, packages: t.List[str]) -> None:
     found = plan(system, switches=6, **wishes)
-    assert (found["fabric_manager"], found["packages"][-1]) == (True, package)
+    assert (found["fabric_manager"], found["packages"][-2:]) == (True, packages)
     without = plan(system, switches=0, **wishes)
     assert not without["fabric_manager"]
-    assert without["packages"] == found["packages"][:-1]
+    assert without["packages"] == found["packages"][:-2]
     assert plan(system, switches=6, fabric_manager="absent", **wishes) == without
     assert plan(system, switches=0, fabric_manager="present", **wishes) == found
+
+
+@pytest.mark.parametrize("system", ["debian_12", "debian_13", "el_9"])
+def test_nvlink_5_needs_its_subnet_manager(system: str) -> None:
+    found = plan(system, gpu(B200), fabric_manager="present")
+    assert found["packages"][-3:] == ["nvidia-fabricmanager", "libnvidia-nscq", "nvlsm"]
+    assert found["load_modules"] == ["ib_umad"]
+    assert plan(system, gpu(H100), switches=4)["load_modules"] == []
+    assert "nvlsm" not in plan(system, gpu(B200))["packages"]
+
+
+def test_ubuntu_has_no_subnet_manager() -> None:
+    message = refusal("ubuntu_24.04", gpu(B300), fabric_manager="present")
+    assert "B300 needs nvlsm" in message
+    assert "set nvidia_driver_source to cuda_repository" in message
+    assert "nvlsm" in plan("ubuntu_24.04", gpu(B300), fabric_manager="present", source="cuda_repository")["packages"]
+
+
+@pytest.mark.parametrize(
+    "system, wishes, package",
+    [
+        ("ubuntu_24.04", {}, "nvidia-imex-580"),
+        ("ubuntu_24.04", {"source": "cuda_repository"}, "nvidia-imex"),
+        ("ubuntu_24.04", {"source": "cuda_repository", "branch": "570"}, "nvidia-imex-570"),
+        ("el_9", {}, "nvidia-imex"),
+    ],
+)
+def test_grace_blackwell_gets_imex(system: str, wishes: Data, package: str) -> None:
+    found = plan(system, gpu("2941"), **wishes)
+    assert (found["fabric_manager"], found["packages"][-1]) == (False, package)
+    assert any("nodes_config.cfg" in notice for notice in found["notices"])
+    assert "imex" not in str(plan(system, gpu(GH200), **wishes)["packages"])
+
+
+def test_persistence_mode_is_switched_on_where_ubuntu_s_unit_leaves_it_off() -> None:
+    assert plan("ubuntu_24.04")["persistence_override"]
+    assert not plan("ubuntu_24.04", persistenced=False)["persistence_override"]
+    assert not plan("ubuntu_24.04", source="cuda_repository")["persistence_override"]
+    assert not plan("debian_12")["persistence_override"]
 
 
 def test_fabric_managers_that_do_not_fit() -> None:

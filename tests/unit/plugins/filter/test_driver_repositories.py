@@ -1,0 +1,148 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every package that a plan names exists in the repository that it is taken from, by dated snapshots of these."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import typing as t
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gpufleet.node.plugins.filter.driver_plan import FilterModule
+
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import KERNELS, SYSTEMS, Data, gpu, node, table, wanted
+
+driver_plan = FilterModule().filters()["driver_plan"]
+
+SNAPSHOT: Data = yaml.safe_load((Path(__file__).parent / "repositories.yml").read_text())
+
+# PCI device id, NVSwitches on the bus, nvidia_driver_fabric_manager
+BOARDS = {
+    "PCIe": ("20B5", 0, "auto"),
+    "NVSwitch": ("2330", 4, "auto"),
+    "NVLink 5": ("2901", 0, "present"),
+    "Grace Hopper": ("2342", 0, "auto"),
+    "Grace Blackwell": ("2941", 0, "auto"),
+    "before Turing": ("1DB6", 0, "auto"),
+}
+
+
+def in_archive(system: str) -> t.Set[str]:
+    archive = SNAPSHOT["archives"][system]
+    found = {name for names in archive["packages"].values() for name in names}
+    for kind, series in archive.get("modules", {}).items():
+        found |= {"linux-modules-nvidia-%s-%s" % (kind, each) for each in series}
+        found |= {"%s-%s" % (name, each) for name in ("linux-image", "linux-headers") for each in series}
+    return found
+
+
+def in_cuda_repository(system: str, branch: str) -> t.Set[str]:
+    family = SNAPSHOT["cuda"]["systems"][system]["family"]
+    found, absent = set(), set()
+    for row in SNAPSHOT["cuda"]["names"][family]:
+        if row["since"] <= int(branch) < row.get("before", 1000):
+            found |= {name.format(b=branch) for name in row["names"]}
+            absent |= {name.format(b=branch) for name in row.get("absent", ())}
+    return (found - absent) | in_archive_headers(system)
+
+
+@cache
+def in_archive_headers(system: str) -> t.FrozenSet[str]:
+    """Kernel headers come from the distribution also where the driver does not."""
+    if system not in SNAPSHOT["archives"]:
+        return frozenset()
+    return frozenset(name for name in in_archive(system) if name.startswith("linux-headers-"))
+
+
+def offered(system: str, source: str, branch: str) -> t.Set[str]:
+    return in_archive(system) if source == "distribution" else in_cuda_repository(system, branch)
+
+
+def kernels(system: str) -> t.List[str]:
+    own = KERNELS[system]
+    if system.startswith("ubuntu"):
+        series = {each for rows in SNAPSHOT["archives"][system].get("modules", {}).values() for each in rows}
+        series |= {"oem-6.8", "generic-9.9"}  # a flavour and a series that nobody builds modules for
+        return [own, *("%s.0-1001-%s" % tuple(each.rsplit("-", 1)[::-1]) for each in sorted(series)), "6.18.44-own"]
+    if system.startswith("debian"):
+        return [own, own.replace("-cloud", "").replace("-amd64", "-cloud-amd64"), "6.18.44-own"]
+    return [own, own + "+64k", own + "+rt", "6.18.44-own"]
+
+
+CLAIMS = [
+    (system, source, branch)
+    for system in SYSTEMS
+    for source, rows in table(system)["sources"].items()
+    for branch in rows["branches"]
+]
+
+
+def of_running_kernel(name: str, kernel: str) -> bool:
+    return name.endswith((kernel, kernel.split("+")[0])) and re.match("linux-(headers|modules)-|kernel-", name) is not None
+
+
+@pytest.mark.parametrize("system, source, branch", CLAIMS)
+def test_every_package_of_a_plan_exists(system: str, source: str, branch: str) -> None:
+    given = 0
+    wrong: t.Dict[str, str] = {}
+    own = kernels(system)
+    nodes = [(board, own[0]) for board in BOARDS] + [("PCIe", kernel) for kernel in own[1:]]
+    for (board, kernel), flavour, modules, build, server in itertools.product(
+        nodes, ("headless", "desktop"), ("auto", "open", "proprietary", "none"), ("auto", "dkms", "prebuilt"),
+        (True, False) if source == "distribution" else (True,),
+    ):  # fmt: skip
+        device, switches, fabric = BOARDS[board]
+        wishes = wanted(
+            source=source, branch=branch, flavour=flavour, kernel_modules=modules, module_build=build, server=server,
+            fabric_manager=fabric,
+        )  # fmt: skip
+        try:
+            found = driver_plan(table(system), node(system, gpu(device), switches=switches, kernel=kernel), wishes)
+        except AnsibleFilterError as error:
+            assert re.search(r"set (it|nvidia_driver_)|take|choose", str(error)), error
+            continue
+        given += 1
+        names = {name for name in found["packages"] if not of_running_kernel(name, kernel)}
+        for name in names - offered(system, source, found["branch"]):
+            wrong.setdefault(name, "%s, %s, %s, %s, %s, server %s" % (board, kernel, flavour, modules, build, server))
+    assert given
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("system", [each for each in SYSTEMS if "cuda_repository" in table(each)["sources"]])
+def test_branches_of_the_cuda_repository_were_seen(system: str) -> None:
+    seen = SNAPSHOT["cuda"]["systems"][system]
+    source = table(system)["sources"]["cuda_repository"]
+    assert set(source["branches"]) <= set(seen["branches"])
+    assert source["default_branch"] in seen["branches"]
+    assert table(system)["repository"]["key"] == seen["key"]
+    for branch in seen.get("absent", ()):
+        with pytest.raises(AnsibleFilterError, match="no branch " + branch):
+            driver_plan(table(system), node(system), wanted(source="cuda_repository", branch=branch))
+
+
+@pytest.mark.parametrize("system", [each for each in SYSTEMS if "distribution" in table(each)["sources"]])
+def test_branches_of_the_archive_give_what_the_table_says(system: str) -> None:
+    packages = SNAPSHOT["archives"][system]["packages"]
+    tool = "nvidia-smi" if system.startswith("debian") else "nvidia-utils-%s"
+    branches = {name: re.split(r"[.]", version)[0] for version in sorted(packages) for name in packages[version]}
+    for branch, row in table(system)["sources"]["distribution"]["branches"].items():
+        gives = row.get("gives", branch)
+        server = "-server" if row.get("server") == "only" and not row.get("gives") else ""
+        assert branches[tool % gives + server if "%" in tool else tool] == gives
+        if "%" in tool:  # the requested branch has packages of its own name
+            assert {tool % branch, tool % branch + "-server"} & set(branches)
+
+
+def test_nodes_get_a_driver_by_default() -> None:
+    for system in SYSTEMS:
+        found = driver_plan(table(system), node(system), wanted())
+        assert found["source"] == ("distribution" if system.startswith("ubuntu") else "cuda_repository")
+        assert set(found["packages"]) - {found["headers"]} <= offered(system, found["source"], found["branch"])
