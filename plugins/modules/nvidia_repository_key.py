@@ -55,6 +55,12 @@ options:
     type: list
     elements: str
     default: []
+  checksum_without_version:
+    description:
+      - The SHA-256 of the file without the C(Version) lines of its armour, as C(sha256:DIGITS). Compared if neither
+        O(checksum) nor O(fingerprints) is given, for a key of which no fingerprint is published.
+    type: str
+    default: ""
   checksum:
     description:
       - Checksum of the file, as V(sha256:...), V(sha384:...) or V(sha512:...).

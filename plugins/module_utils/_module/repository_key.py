@@ -34,6 +34,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "dest": {"type": "path", "required": True},
         "fingerprints": {"type": "list", "elements": "str", "default": []},
         "checksum": {"type": "str", "default": ""},
+        "checksum_without_version": {"type": "str", "default": ""},
         "refresh": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 10},
         "variables": {"type": "str", "required": True},
@@ -61,6 +62,7 @@ class Expected(t.NamedTuple):
     fingerprints: t.Collection[str]
     checksum: str  # algorithm:digits
     variables: str  # prefix of the role variables
+    checksum_without_version: str = ""  # of the file without the armour's Version lines
 
     def check(self, content: bytes) -> None:
         """Raise Refused unless the file is the expected one, or contains expected keys and no others."""
@@ -74,6 +76,16 @@ class Expected(t.NamedTuple):
             fingerprints = openpgp.fingerprints(content)
         except openpgp.KeyFileError as error:
             raise Refused("%s. Check %s_key" % (error, self.variables)) from error
+        if not self.fingerprints and self.checksum_without_version:
+            lines = [line for line in content.splitlines(keepends=True) if not line.startswith(b"Version")]
+            found = "sha256:%s" % hashlib.sha256(b"".join(lines)).hexdigest()
+            if found != self.checksum_without_version:
+                raise Refused(
+                    "its checksum without Version lines is %s, expected %s, and its fingerprint is %s. If the repository's "
+                    "owner publishes this fingerprint, set %s_key_fingerprint to it"
+                    % (found, self.checksum_without_version, " and ".join(fingerprints), self.variables)
+                )
+            return
         if not self.fingerprints:
             raise Refused(
                 "its fingerprint is %s, and nothing says which is expected. Compare it with the one that the repository's "
@@ -96,14 +108,16 @@ class Expected(t.NamedTuple):
         )
 
 
-def expected(fingerprints: t.Iterable[str], checksum: str, variables: str) -> Expected:
+def expected(
+    fingerprints: t.Iterable[str], checksum: str, variables: str, checksum_without_version: str = ""
+) -> Expected:
     checksum = checksum.strip().lower()
     if checksum:
         match = _CHECKSUM.fullmatch(checksum)
         if not match or len(match.group(2)) != 2 * hashlib.new(match.group(1)).digest_size:
             raise Refused("%s_key_checksum is %s: give sha256: and 64 hexadecimal digits" % (variables, checksum))
     spelt = (re.sub("[ :]", "", each).upper() for each in fingerprints)
-    return Expected(sorted(filter(None, spelt)), checksum, variables)
+    return Expected(sorted(filter(None, spelt)), checksum, variables, checksum_without_version.strip().lower())
 
 
 class Installed(t.NamedTuple):
@@ -178,7 +192,9 @@ def run(module: AnsibleModule) -> None:
     given = module.params
     dest = given["dest"]
     try:
-        trusted = expected(given["fingerprints"], given["checksum"], given["variables"])
+        trusted = expected(
+            given["fingerprints"], given["checksum"], given["variables"], given["checksum_without_version"]
+        )
         before = read(dest)
         content = before.content
         accepted = content is not None and trusted.accepts(content)

@@ -283,3 +283,19 @@ def test_runs_at_once_leave_one_whole_file(site, tmp_path):
     for thread in threads:
         thread.join()
     is_file(dest, "key.asc")
+
+
+def test_a_key_known_by_its_checksum_without_version_lines(install, site, dest):
+    """The armour names the program that exported the key, in a line that changes without it."""
+    plain = (FILES / "key.asc").read_bytes()
+    known = "sha256:" + hashlib.sha256(plain).hexdigest()
+    head, _newline, rest = plain.partition(b"\n")
+    (site.path / "key").write_bytes(head + b"\nVersion: GnuPG v2\n" + rest)
+    options = {"fingerprints": [], "checksum_without_version": known}
+    assert install(**options)["changed"] is True
+    assert install(**options)["changed"] is False
+    site.offer("rotated.asc")
+    dest.unlink()
+    refused = install(**options)
+    assert refused["failed"] is True and not dest.exists()
+    assert "its checksum without Version lines is sha256:" in refused["msg"] and VARIABLES + "_key_fingerprint" in refused["msg"]
