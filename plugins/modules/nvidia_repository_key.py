@@ -35,7 +35,7 @@ options:
   src:
     description:
       - The key, armoured or binary. A URL that the node can reach, or the path of a file on the controller, which is searched
-        for as M(ansible.builtin.copy) does.
+        for as C(ansible.builtin.copy) does.
     type: str
     required: true
   content:
