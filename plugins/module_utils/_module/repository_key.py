@@ -184,7 +184,7 @@ def download(url: str, timeout: int) -> bytes:
         except (OSError, http.client.HTTPException, urls.ConnectionError, ValueError) as error:
             attempts += 1
             if attempts == ATTEMPTS or 400 <= getattr(error, "code", 0) < 500:
-                raise Unavailable(re.sub("^<urlopen error (.*)>$", r"\1", str(error))) from error
+                raise Unavailable(re.sub(r"^<\w+ error (.*)>$", r"\1", str(error))) from error
         time.sleep(PAUSE)
 
 
