@@ -127,7 +127,7 @@ class SmiBackend:
         self._glances = {}
         uuids = [gpu.uuid for gpu in self._gpus if gpu.uuid is not None]
         if len(uuids) == len(self._gpus) > 1:
-            # Where that fails, reading one by one tells what is wrong with which.
+            # If this fails, reading the GPUs one by one reports the error of each.
             with contextlib.suppress(BackendError):
                 self._glances = smi_glance.take(uuids, self._query)
 

@@ -144,7 +144,7 @@ def mig_devices(text: str, gpu_uuid: str) -> t.Dict[int, str]:
 
 
 def gpu_slots(text: str) -> t.List[t.Optional[str]]:
-    """``-L``: the GPUs' UUIDs in order of index, None for one that has fallen off the bus or tells no UUID."""
+    """``-L``: the GPUs' UUIDs in order of index, None for one that has fallen off the bus or has no UUID."""
     found = listed_gpus(text)
     lost = sum(map(_is_lost, _lines(text)))
     return [found.get(index) for index in range(max([len(found) + lost, *(index + 1 for index in found)]))]

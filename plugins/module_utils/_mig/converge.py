@@ -14,9 +14,8 @@ from __future__ import annotations
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from . import codes
+from . import codes, mode, words
 from .backend import BackendError
-from . import mode, words
 from .ci_choice import Choice, choose
 from .errors import MigError
 from .journal import Journal, Progress, Retry

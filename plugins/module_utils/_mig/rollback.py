@@ -122,9 +122,7 @@ class _Restoration:
             return
         lost = _extra(old, now)
         if lost:
-            offered = {
-                profile.id: profile for profile in self._journal.compute_profiles(now)
-            }
+            offered = {profile.id: profile for profile in self._journal.compute_profiles(now)}
             for ci in lost:
                 self._try(self._recreate_ci, now, ci, offered)
 
