@@ -23,11 +23,11 @@ test:
 
 test-fast:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain ansible-lint mypy docs changelog shell
+	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain ansible-lint ruff mypy docs changelog shell
 
 lint:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py ansible-lint mypy docs changelog shell
+	@.cache/venv/bin/python scripts/test.py ansible-lint ruff mypy docs changelog shell
 
 bench:
 	@benchmarks/run

@@ -30,7 +30,9 @@ def measure() -> str:
     note = "" if shutil.which("nvidia-mig-parted") else "nvidia-mig-parted is not on PATH, so it was not measured."
     return tables.table(
         "No change on GPUs with seven instances each (median of %d runs)" % RUNS,
-        ["program", "GPUs", "CPU seconds", "relative", "peak MiB"], rows, note,
+        ["program", "GPUs", "CPU seconds", "relative", "peak MiB"],
+        rows,
+        note,
     )
 
 
@@ -70,7 +72,10 @@ def packed(node: Path, work: Path, module: str, arguments: dict) -> Path:
         command += ["-a", json.dumps(arguments)]
     done = subprocess.run(
         [sys.executable, nodes.NVSIM, "run", node, "--", *command],
-        env=environment, capture_output=True, check=False, text=True,
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
     )
     if done.returncode:
         raise RuntimeError("%s failed: %s%s" % (module, done.stdout, done.stderr))

@@ -15,6 +15,7 @@ import time
 import typing as t
 
 import tables
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import InfeasibleError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (

@@ -31,7 +31,20 @@ CONTROLLER = (
 )
 FACTS = ("service_facts", "setup", "gpufleet.node.nvidia_driver_facts")
 # Name prefixes of task files for packages, their sources and their keys.
-PACKAGES = ("apt", "before", "bring", "install", "key", "list", "note", "offers", "packages", "record", "repository", "sources")
+PACKAGES = (
+    "apt",
+    "before",
+    "bring",
+    "install",
+    "key",
+    "list",
+    "note",
+    "offers",
+    "packages",
+    "record",
+    "repository",
+    "sources",
+)
 KINDS = ("facts", "packages", "nvidia_mig", "other modules", "controller")
 
 
@@ -53,8 +66,7 @@ def measure() -> str:
         "Nodes: %s; they share %d cores with Ansible. Tasks: not skipped, per node; on the node: tasks that run a module "
         "there. Pings: the duration of the same number of ansible.builtin.ping tasks. Below %d nodes, the fastest of %d "
         "runs counts. The other columns are shares of the time. Packages include sources and keys; controller includes "
-        "skipped tasks."
-        % (fleet.what, os.cpu_count() or 0, MANY, REPEATS),
+        "skipped tasks." % (fleet.what, os.cpu_count() or 0, MANY, REPEATS),
     )
 
 

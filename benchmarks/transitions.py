@@ -79,6 +79,7 @@ def on_node() -> dict:
     SAMPLE-th plan is also executed, and must have the planned cost.
     """
     import planner_speed
+
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Target

@@ -45,8 +45,9 @@ def measure() -> str:
 def on_node() -> dict[str, Counter[str]]:
     """Run on the node; return the number of results by method."""
     sys.path.insert(0, str(nodes.TOP / "tests/simulator"))
-    from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
     from simulated.library import Node
+
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 
     node = Node(Path(os.environ["NVSIM_STATE"]).parent)
     ways: dict[str, str] = {"gpufleet.node": "", WITHOUT_REPEATING: ""}

@@ -14,9 +14,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Sequence
 
-import playbooks
 import programs
 import telling
+
+import playbooks
 
 
 class Node(ABC):

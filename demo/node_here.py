@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, Sequence
 
-import playbooks
 import programs
 from node import Node
+
+import playbooks
 
 NVSIM = programs.TOP / "tests/simulator/nvsim"
 

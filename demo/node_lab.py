@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, Sequence
 
-import playbooks
 import programs
 import telling
 from node import Node
+
+import playbooks
 
 NAME = "gpufleet-demo"
 LAB = programs.TOP / "tests/lab/lab"

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 
-import playbooks
 import programs
 import story_day
 import telling
 from node_lab import NAME, NodeOfLab
-from playbooks import Event
 from telling import Chapters, DemoError, say
+
+import playbooks
+from playbooks import Event
 
 SITE = "site.yml"
 INVENTORY = programs.TOP / "demo/inventory/fresh/gpu_nodes.yml"

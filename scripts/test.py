@@ -89,7 +89,9 @@ PARTS: t.Sequence[Part] = (
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
     Part("boot", "What a node runs at boot, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
-    Part("cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2),
+    Part(
+        "cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2
+    ),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     scenario("default", "what the other scenarios take them for"),
     scenario("nvidia_driver", "the driver, on three distributions"),
@@ -104,6 +106,7 @@ PARTS: t.Sequence[Part] = (
     scenario("airgap", "site.yml without a network but a mirror, and a new key"),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
     Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
+    Part("ruff", "Python: format and linter", ["sh", "-c", "ruff format --check . && ruff check ."]),
     Part("mypy", "Types", ["mypy"]),
     Part("docs", "Documentation of modules, plugins and roles", ANTSIBULL_DOCS),
     Part("changelog", "Changelog fragments", ["antsibull-changelog", "lint"]),
@@ -167,7 +170,9 @@ def run(part: Part) -> Result:
 def clear_lab(parts: t.Sequence[Part]) -> None:
     """Nothing of the lab is left behind, nor found by the next run, where an earlier one was interrupted."""
     if os.geteuid() == 0 and shutil.which("podman") and any(part.name.startswith("scenario-") for part in parts):
-        subprocess.run([TOP / "tests/lab/lab", "down"], cwd=TOP, env=environment(), stdin=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            [TOP / "tests/lab/lab", "down"], cwd=TOP, env=environment(), stdin=subprocess.DEVNULL, check=False
+        )
 
 
 def show(result: Result) -> None:

@@ -23,7 +23,9 @@ if str(COLLECTIONS) not in sys.path:
 
 # No deadlines: how long an example takes says more about the machine than about the code. In CI, a failure must
 # come again when it is looked for, so that the examples are the same each time.
-hypothesis.settings.register_profile("house", deadline=None, print_blob=True, derandomize=os.environ.get("CI") == "true")
+hypothesis.settings.register_profile(
+    "house", deadline=None, print_blob=True, derandomize=os.environ.get("CI") == "true"
+)
 hypothesis.settings.load_profile("house")
 
 

@@ -236,7 +236,9 @@ def _modules(found: t.Sequence[Found], branch: Data, table: Data, wanted: Data) 
     asked: str = wanted["kernel_modules"]
     if asked == "none":
         return asked
-    possible = [each for each in _driver_generations.modules(found) if each in branch.get("modules", (OPEN, PROPRIETARY))]
+    possible = [
+        each for each in _driver_generations.modules(found) if each in branch.get("modules", (OPEN, PROPRIETARY))
+    ]
     number = int(branch["gives"])
     if number >= _OPEN_ONLY and PROPRIETARY in possible:
         possible.remove(PROPRIETARY)
@@ -278,7 +280,9 @@ def _build(
         build = "prebuilt" if can and asked != "dkms" else "dkms"
     else:
         own: Data = source.get("prebuilt", {})
-        can = modules in own.get("modules", ()) and node["architecture"] in own.get("architectures", [node["architecture"]])
+        can = modules in own.get("modules", ()) and node["architecture"] in own.get(
+            "architectures", [node["architecture"]]
+        )
         build = "prebuilt" if can and asked == "prebuilt" else "dkms"
         if build == "prebuilt" and own.get("repository"):
             notices.append(

@@ -12,7 +12,9 @@ import re
 import typing as t
 
 # What modprobe says of a module whose signature the kernel does not accept.
-_REJECTED = re.compile(r"Key was rejected|Required key not available|module is rejected|Operation not permitted", re.IGNORECASE)
+_REJECTED = re.compile(
+    r"Key was rejected|Required key not available|module is rejected|Operation not permitted", re.IGNORECASE
+)
 _LOG = "Read journalctl -k -g 'nvidia|NVRM|nouveau' on the node."
 
 

@@ -132,7 +132,9 @@ def _described() -> dict[str, dict[str, t.Any]]:
     roles = sorted(path.parents[1].name for path in _ROLES.glob("*/meta/argument_specs.yml"))
     return {
         role: {
-            name: option for entry in _specifications(role).values() for name, option in entry.get("options", {}).items()
+            name: option
+            for entry in _specifications(role).values()
+            for name, option in entry.get("options", {}).items()
         }
         for role in roles
     }

@@ -55,14 +55,14 @@ def _model_of(gpu: _gpus.Fact) -> str | None:
         return None
 
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?")
+_HOST_NAME = re.compile(
+    r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?"
+)
 
 # The format of Ansible's serial, except 0, which means all hosts at once.
 _BATCH = re.compile("0*([1-9][0-9]*|([1-9][0-9]?|100)%)")
 
-_UNIT = re.compile(
-    r"[A-Za-z0-9:_.\\@-]+\.(automount|device|mount|path|scope|service|slice|socket|swap|target|timer)"
-)
+_UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]+\.(automount|device|mount|path|scope|service|slice|socket|swap|target|timer)")
 
 _CHECKSUM = re.compile(r"sha256:[0-9A-Fa-f]{64}|sha384:[0-9A-Fa-f]{96}|sha512:[0-9A-Fa-f]{128}")
 # get_url also takes the address of a file with the digits.

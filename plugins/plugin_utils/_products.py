@@ -111,9 +111,7 @@ def _why(items: tuple[instances.Item, ...], board: Board) -> str | None:
 def _met(layout: Layout, product: Gpu, unknown: t.Collection[selector.Selector]) -> frozenset[object]:
     """The demands of the layout that a GPU meets as this product."""
     met: set[object] = {
-        name
-        for name in _demands(layout, unknown)
-        if isinstance(name, selector.Selector) and name.matches(product)
+        name for name in _demands(layout, unknown) if isinstance(name, selector.Selector) and name.matches(product)
     }
     if isinstance(product, BoardGpu):
         met.update(name for name in unknown if fits(layout, product, name))

@@ -15,6 +15,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._module import boot, engine
 
 TOP = Path(__file__).resolve().parents[2]

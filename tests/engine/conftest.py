@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 
 

@@ -74,5 +74,5 @@ WRITES = frozenset(
 )
 
 
-def codes(function: str) -> "list[int]":
+def codes_of(function: str) -> "list[int]":
     return sorted(ALLOWED[function] | ANYWHERE)

@@ -20,6 +20,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
@@ -33,8 +34,8 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.stages import c
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "simulator"))
 
-from simulated.description import Wish, describe  # noqa: E402
-from simulated.library import Node, NodeError, library  # noqa: E402
+from simulated.description import Wish, describe
+from simulated.library import Node, NodeError, library
 
 SMI_VERSIONS = ("535.261.03", "550.163.01")
 

@@ -20,13 +20,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.rollback import differences
 
-from .header import ALLOWED, WRITES, codes
+from .header import ALLOWED, WRITES, codes_of
 from .support import Simulated, essence, holds, run
 from .transitions import BY_NAME, TRANSITIONS, Transition
 
@@ -78,7 +79,7 @@ def numbered(calls: t.Sequence[str]) -> t.List[t.Tuple[str, int]]:
 
 def all_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
     for function, nth in numbered(calls):
-        for code in codes(function):
+        for code in codes_of(function):
             passes = code in TRANSIENT and function not in START
             yield Fault(function, nth, code, "return", passes=passes)
             if function in WRITES:
@@ -124,7 +125,7 @@ def problems(
             yield "said to be as before, and is not: %s" % (now.instances,)
     if [essence(gpu) for gpu in after] == [essence(gpu) for gpu in before]:
         return  # the undisturbed run from there is known to reach the target
-    for outcome, layout in zip(run(drivers(case), transition.wanted, transition.reset), transition.wanted):
+    for outcome in run(drivers(case), transition.wanted, transition.reset):
         if outcome.error is not None or outcome.reset_required or outcome.reboot_required:
             yield "the second run failed: %s %s" % (outcome.error, outcome.notice)
     if not all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.wanted)):
@@ -204,7 +205,7 @@ def representative_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
     counts = Counter(calls)
     for function, nth in numbered(calls):
         if function in WRITES:
-            for code in codes(function):
+            for code in codes_of(function):
                 yield Fault(function, nth, code, "return", passes=code in TRANSIENT)
             for action in ("return-after", "kill-during", "kill-after"):
                 yield Fault(function, nth, codes.UNKNOWN, action, passes=True)

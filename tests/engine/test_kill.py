@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import typing as t
+from functools import partial
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 
 from .support import Simulated, holds, run
@@ -41,7 +43,7 @@ def kill_everywhere(
     nth = 1
     while True:
         case = node.copy(cases / "case")
-        killed = in_child(lambda: victim(case, nth))
+        killed = in_child(partial(victim, case, nth))
         case.clear_faults()
         case.read()  # the node's state is valid after a kill
         for outcome in run(again(case), transition.wanted, transition.reset):

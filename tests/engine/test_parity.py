@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
@@ -120,8 +121,7 @@ def test_both_backends_fail_with_the_same_codes(templates, cases, both, version)
         (codes.NOT_FOUND, "destroy_compute_instance", (0, busy.id, 7)),
         (codes.NOT_SUPPORTED, "set_mode", (1, True)),
     ):
-        codes = [refusal(getattr(driver, call), *args).code for driver in (nvml, smi)]
-        assert codes == [code, code], call
+        assert [refusal(getattr(driver, call), *args).code for driver in (nvml, smi)] == [code, code], call
     assert refusal(smi.reset, 0).code == codes.IN_USE
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted

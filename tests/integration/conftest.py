@@ -33,7 +33,11 @@ class Node:
     def nvsim(self, command: str, *arguments: str) -> str:
         """Run nvsim on the node and return its output."""
         done = subprocess.run(
-            [NVSIM, command, self.path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            [NVSIM, command, self.path, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             pytest.fail("nvsim %s: %s" % (command, done.stdout))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_driver_facts, nvidia_mig
 
 MIG_PARTED = {
@@ -18,7 +19,9 @@ MIG_PARTED = {
 }
 
 
-@pytest.mark.parametrize("module", [nvidia_mig, nvidia_driver_facts], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "module", [nvidia_mig, nvidia_driver_facts], ids=lambda module: module.__name__.rpartition(".")[2]
+)
 def test_examples(make_node, tmp_path: Path, module):
     node = make_node(
         *("--board", "A100-80GB", "--gpus", "8"),

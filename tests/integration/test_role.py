@@ -86,7 +86,9 @@ def test_fails_on_a_busy_instance_without_stopping_clients(make_node, role, work
 def test_fails_on_a_missing_group_before_any_change(make_node, role):
     node = make_node("--board", "A100-80GB")
     for arguments in ([], ["--check"]):
-        _changed, output = role(node, SMALL, *arguments, fails=True, nvidia_mig_boot=True, nvidia_mig_access_group="nosuch")
+        _changed, output = role(
+            node, SMALL, *arguments, fails=True, nvidia_mig_boot=True, nvidia_mig_access_group="nosuch"
+        )
         assert "has no group nosuch, which nvidia_mig_access_group names" in output
     assert node.held() == [[]]
 

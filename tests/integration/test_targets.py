@@ -84,7 +84,9 @@ def test_nvidia_mig_with_nvml(run, scenario, node):
 
 def test_nvidia_mig_on_the_oldest_python(run, nvidia_smi):
     """Without pynvml, as on an old node."""
-    listed = subprocess.run([HERE.parents[1] / "scripts" / "interpreters"], stdout=subprocess.PIPE, text=True, check=True)
+    listed = subprocess.run(
+        [HERE.parents[1] / "scripts" / "interpreters"], stdout=subprocess.PIPE, text=True, check=True
+    )
     oldest = listed.stdout.split()[1]
     run("nvidia_mig", "busy", *A100, backend="nvidia_smi", python=oldest)
 

@@ -57,7 +57,11 @@ class Fleet:
             # The local machine's systemd and containers are not simulated.
             "nvidia_mig_boot": False,
             "nvidia_container_toolkit_runtimes": [],
-            "gpu_node_roles": ["gpu_node", "nvidia_container_toolkit", "nvidia_mig"],  # a simulated driver has no packages
+            "gpu_node_roles": [
+                "gpu_node",
+                "nvidia_container_toolkit",
+                "nvidia_mig",
+            ],  # a simulated driver has no packages
             "nvidia_container_toolkit_cdi": False,
         }
 
@@ -105,9 +109,7 @@ class Fleet:
     def play(self, playbook: t.Union[str, Path], *arguments: str, fails: bool = False, **variables: t.Any) -> Run:
         """Run a playbook by path or by its name in the collection. The variables apply to all hosts."""
         inventory = self.work / "inventory.json"
-        inventory.write_text(
-            json.dumps({"gpu_nodes": {"hosts": self.hosts, "vars": {**self.variables, **variables}}})
-        )
+        inventory.write_text(json.dumps({"gpu_nodes": {"hosts": self.hosts, "vars": {**self.variables, **variables}}}))
         run = ansible_playbook(self.work, "-i", inventory, *arguments, playbook)
         if (run.status != 0) != fails:
             pytest.fail("ansible-playbook ended with status %d\n%s" % (run.status, run.output), pytrace=False)

@@ -49,12 +49,20 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
         "gone", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1, ansible_ssh_common_args="-F none"
     )
     run = fleet.play(
-        SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT, gpu_node_boards=["A100-80GB"], nvidia_mig_reset=True
+        SITE,
+        "--tags",
+        "mig",
+        fails=True,
+        nvidia_mig_layout=LAYOUT,
+        gpu_node_boards=["A100-80GB"],
+        nvidia_mig_reset=True,
     )
     message = run.output[run.output.index("No node was touched. Problems: 5") :]
     assert '- full: entry 1 (devices: "all"), GPU 0' in message
     assert "8 compute slices are needed and the GPU has 7; nearest that fits: 4g.40gb: 1, 1g.10gb: 3" in message
-    assert "- misspelt: nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?" in message
+    assert (
+        "- misspelt: nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?" in message
+    )
     assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
     assert "- gone: it cannot be reached: " in message and "To go on without it, add --limit '!gone'" in message
@@ -224,7 +232,14 @@ def test_batches_can_be_set(fleet: Fleet) -> None:
     fleet.node("first", "--board", "A100-80GB")
     fleet.node("second", "--board", "A100-80GB")
     run = fleet.play(
-        SITE, "--tags", "mig", "-e", "gpu_node_batches=2", "-e", "gpu_node_target=first:second", nvidia_mig_layout=LAYOUT
+        SITE,
+        "--tags",
+        "mig",
+        "-e",
+        "gpu_node_batches=2",
+        "-e",
+        "gpu_node_target=first:second",
+        nvidia_mig_layout=LAYOUT,
     )
     assert run.output.count("PLAY [Provision the nodes") == 1
     assert fleet.play(SITE, "--tags", "mig", nvidia_mig_layout=LAYOUT).output.count("PLAY [Provision the nodes") == 2

@@ -19,8 +19,8 @@ import pytest
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from simulated import description  # noqa: E402
-from simulated.library import Node, library  # noqa: E402
+from simulated import description
+from simulated.library import Node, library
 
 if "NVSIM_LIBRARY" not in os.environ:
     subprocess.run(["make", "-s", "-C", str(HERE)], check=True)

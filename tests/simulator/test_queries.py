@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import time
 import typing as t
 import uuid

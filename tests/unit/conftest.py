@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 
 

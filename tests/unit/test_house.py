@@ -14,12 +14,12 @@ import fnmatch
 import re
 import subprocess
 import sys
-import tomllib
 import typing as t
 from functools import cache
 from pathlib import Path
 
 import pytest
+import tomllib
 import yaml
 
 TOP = Path(__file__).resolve().parents[2]
@@ -160,7 +160,9 @@ def test_no_two_files_import_each_other() -> None:
         return next((name for name in (found.name, found.name.rpartition(".")[0]) if name in modules), None)
 
     reached = {name: {target(found) for found in imports(path)} - {None, name} for name, path in modules.items()}
-    assert [(one, other) for one in reached for other in reached[one] if one < str(other) and one in reached[str(other)]] == []
+    assert [
+        (one, other) for one in reached for other in reached[one] if one < str(other) and one in reached[str(other)]
+    ] == []
 
 
 NODE_SIDE = ("_mig", "_backend", "_boot")

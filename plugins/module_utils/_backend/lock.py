@@ -172,7 +172,13 @@ def _acquire(descriptor: int, path: str, wait: float, progress: t.Optional[t.Cal
 def _sign(descriptor: int, command: str) -> None:
     """Record the holder in the lock file, for waiting runs."""
     since = time.strftime("%Y-%m-%d %H:%M:%S %z")
-    text = "%s%d (%s), user %s, since %s" % (_SIGNATURE.decode(), os.getpid(), command or "unnamed command", _user(), since)
+    text = "%s%d (%s), user %s, since %s" % (
+        _SIGNATURE.decode(),
+        os.getpid(),
+        command or "unnamed command",
+        _user(),
+        since,
+    )
     _write(descriptor, text.encode("utf-8", "replace")[:_LONGEST_SIGNATURE])
 
 

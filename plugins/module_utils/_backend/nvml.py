@@ -11,14 +11,13 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
 from .._mig import codes
+from .._mig.backend import BackendError, CiProfile, Versions
+from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
 from . import architecture, names
-from .._mig.backend import CiProfile, Versions
 from .boards import board_of, mark_reduced
 from .command import Runner
 from .command import run as run_command
-from .._mig.backend import BackendError
 from .gate import Gate
 from .nvml_library import Library
 

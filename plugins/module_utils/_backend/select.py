@@ -11,9 +11,9 @@ from __future__ import annotations
 import typing as t
 
 from .._mig import codes
+from .._mig.backend import BackendError
 from .command import Runner
 from .command import run as run_command
-from .._mig.backend import BackendError
 from .nvml import NvmlBackend
 
 if t.TYPE_CHECKING:

@@ -17,14 +17,13 @@ import csv
 import re
 import typing as t
 
-from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
 from .._mig import codes
+from .._mig.backend import BackendError, CiProfile, Versions
+from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
 from . import architecture, names, smi_glance, smi_log, smi_tables
-from .._mig.backend import CiProfile, Versions
 from .boards import board_of, mark_reduced
 from .command import Result, Runner
 from .command import run as run_command
-from .._mig.backend import BackendError
 from .reset import reset
 from .smi_errors import code_of, failure, words_of
 
@@ -74,7 +73,9 @@ class SmiBackend:
             if result.rc != 0:
                 raise failure(_command(argv), result)
             rows = list(csv.reader(result.out.splitlines(), skipinitialspace=True))
-            if any(len(row) != 3 or row[0] != str(index) or not row[1].startswith("GPU-") for index, row in enumerate(rows)):
+            if any(
+                len(row) != 3 or row[0] != str(index) or not row[1].startswith("GPU-") for index, row in enumerate(rows)
+            ):
                 raise _not_understood(argv, result)
         except BackendError as error:
             # One GPU that cannot be reached makes nvidia-smi fail for all, but not where they are listed or named.
@@ -212,7 +213,9 @@ class SmiBackend:
         log = self._query(argv, smi_log.parse)
         if log.uuid != self._gpus[index].uuid:
             raise BackendError(
-                codes.NOT_FOUND, _command(argv), "GPU %d was %s and is %s now" % (index, self._gpus[index].uuid, log.uuid)
+                codes.NOT_FOUND,
+                _command(argv),
+                "GPU %d was %s and is %s now" % (index, self._gpus[index].uuid, log.uuid),
             )
         return log
 
@@ -310,7 +313,9 @@ class SmiBackend:
 
     def _mig_uuids(self, glance: smi_glance.Glance) -> t.Dict[t.Tuple[int, int], str]:
         log = glance.log
-        listed = glance.listed or self._try(["-L"]).out  # a GPU that is lost makes it fail, after it has listed the others
+        listed = (
+            glance.listed or self._try(["-L"]).out
+        )  # a GPU that is lost makes it fail, after it has listed the others
         uuids = self._parsed(["-L"], listed, lambda text: smi_tables.mig_devices(text, log.uuid))
         return {(device.gi_id, device.ci_id): uuids[device.number] for device in log.devices if device.number in uuids}
 

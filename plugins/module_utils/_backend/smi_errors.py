@@ -15,8 +15,8 @@ from __future__ import annotations
 import typing as t
 
 from .._mig import codes
-from .command import Result
 from .._mig.backend import BackendError
+from .command import Result
 from .remedies import remedy
 
 # In order of precedence: a message may contain several, and the more specific ones come first.

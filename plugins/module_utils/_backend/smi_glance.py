@@ -15,8 +15,8 @@ from __future__ import annotations
 import typing as t
 
 from .._mig import codes
-from . import smi_log, smi_tables
 from .._mig.backend import BackendError
+from . import smi_log, smi_tables
 
 _T = t.TypeVar("_T")
 _Row = t.TypeVar("_Row", smi_tables.InstanceRow, smi_tables.ComputeRow)

@@ -12,10 +12,9 @@ import re
 import typing as t
 from xml.etree import ElementTree
 
-from . import architecture
 from .._mig.model import Process
+from . import architecture
 from .smi_tables import ParseError
-
 
 # nvmlErrorString, as nvidia-smi prints it in the place of a value.
 _ERROR = re.compile(

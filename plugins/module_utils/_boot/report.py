@@ -32,4 +32,6 @@ class Report:
 
     def _write(self, level: int, text: str) -> None:
         line = " / ".join(text.strip().splitlines())
-        os.write(self._descriptor, ("%s%s\n" % ("<%d>" % level if self._journal else "", line)).encode("utf-8", "replace"))
+        os.write(
+            self._descriptor, ("%s%s\n" % ("<%d>" % level if self._journal else "", line)).encode("utf-8", "replace")
+        )

@@ -22,10 +22,9 @@ import time
 import typing as t
 
 from .._backend import lock, select
-from .._mig import codes
-from .._mig.backend import BackendError
 from .._backend.remedies import remedy
-from .._mig import render
+from .._mig import codes, render
+from .._mig.backend import BackendError
 from .._mig.errors import LayoutError, MigError
 from .._mig.model import Board, Gpu, LostGpu
 from .._mig.planning import NodePlan, plan_gpu, read_gpu
@@ -324,6 +323,10 @@ def _grant(wanted: Settings, report: Report) -> bool:
         return False
     report.info(
         "Group %s %s %s"
-        % (wanted.access_group, "was given access to" if granted.changed else "has access to", ", ".join(granted.devices))
+        % (
+            wanted.access_group,
+            "was given access to" if granted.changed else "has access to",
+            ", ".join(granted.devices),
+        )
     )
     return True

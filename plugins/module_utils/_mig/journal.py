@@ -78,7 +78,9 @@ class Journal:
         self.attempted.add((placement, profile.id))
 
         def made(now: Gpu) -> t.Optional[int]:
-            return next((gi.id for gi in now.instances if (gi.placement, gi.profile_id) == (placement, profile.id)), None)
+            return next(
+                (gi.id for gi in now.instances if (gi.placement, gi.profile_id) == (placement, profile.id)), None
+            )
 
         gi_id = self._write(
             Operation(CREATE_GI, profile, placement),
@@ -115,7 +117,9 @@ class Journal:
 
         def made(now: Gpu) -> t.Optional[int]:
             new = _cis(now, instance.id)
-            return next((ci.id for ci in new if ci.profile_id == profile.id and ci.id not in {old.id for old in had}), None)
+            return next(
+                (ci.id for ci in new if ci.profile_id == profile.id and ci.id not in {old.id for old in had}), None
+            )
 
         ci_id = self._write(
             operation,
@@ -163,9 +167,7 @@ class Journal:
                 return gi
         raise KeyError(placement)
 
-    def _write(
-        self, operation: Operation, call: t.Callable[[], _T], made: t.Callable[[Gpu], t.Optional[_T]]
-    ) -> _T:
+    def _write(self, operation: Operation, call: t.Callable[[], _T], made: t.Callable[[Gpu], t.Optional[_T]]) -> _T:
         """The result of a write. After a failure ``made`` finds it in the GPU's state; None means it was not made."""
         return retry.write(
             call,

@@ -150,7 +150,9 @@ def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
             if process.gi_id == item.instance.id and (process.ci_id is None or process.ci_id in lost)
         ]
         if lost:
-            blocked.append("%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), words.processes(users)))
+            blocked.append(
+                "%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), words.processes(users))
+            )
     if blocked:
         raise BusyError(
             "%s: the layout cannot be reached without destroying %s. "

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from . import codes
+from . import codes, retry
 from .backend import BackendError
-from . import retry
 from .errors import BusyError, InfeasibleError, LayoutError, MigError
 from .keys import listed
 from .model import Gpu, LostGpu

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .backend import BackendError
 from . import words
+from .backend import BackendError
 from .keys import listed
 from .model import ComputeInstance, Gpu, GpuInstance
 

@@ -209,7 +209,9 @@ def _named(text: str) -> Selector:
     if upper.startswith("GPU-"):
         raise LayoutError("%.60r is not the UUID of a GPU: write it in full, as nvidia-smi -L shows it" % text)
     if re.fullmatch(r"[0-9A-F]*(?::[0-9A-F]*)+(?:\.[0-9A-F]*)?", upper):
-        raise LayoutError("%.60r is not a PCI bus id: write domain:bus:device.function, as in '00000000:47:00.0'" % text)
+        raise LayoutError(
+            "%.60r is not a PCI bus id: write domain:bus:device.function, as in '00000000:47:00.0'" % text
+        )
     if text != text.strip():
         raise LayoutError("the product name %.60r has spaces around it: write %.60r" % (text, text.strip()))
     return Selector(PRODUCT, text.lower())

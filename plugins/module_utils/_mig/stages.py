@@ -30,7 +30,11 @@ Replan = t.Callable[[Gpu], Plan]
 
 
 def converge_node(
-    backend: Backend, plans: t.Sequence[Plan], replan: Replan, reset: bool = False, progress: t.Optional[Progress] = None
+    backend: Backend,
+    plans: t.Sequence[Plan],
+    replan: Replan,
+    reset: bool = False,
+    progress: t.Optional[Progress] = None,
 ) -> t.Tuple[Outcome, ...]:
     """Apply the plans of a node; outcomes in the order of the plans.
 

@@ -70,7 +70,9 @@ def doing(operation: Operation) -> str:
     size = (
         "unknown size"
         if operation.slices is None
-        else "1 slice" if operation.slices == 1 else "%d slices" % operation.slices
+        else "1 slice"
+        if operation.slices == 1
+        else "%d slices" % operation.slices
     )
     inside = "a compute instance of %s" % size
     return "%s %s in %s" % ({CREATE_CI: "creating", DESTROY_CI: "destroying"}[operation.kind], inside, where)

@@ -16,8 +16,7 @@ import typing as t
 
 from .._backend import select
 from .._mig import codes
-from .._mig.backend import Versions
-from .._mig.backend import BackendError
+from .._mig.backend import BackendError, Versions
 from . import describe
 from .node import Node
 
@@ -58,9 +57,10 @@ def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
         },
         "secure_boot": node.secure_boot(),
         "fabric_manager": dict(node.fabric_manager()._asdict()),
-        "nvswitches": None if switches is None else [
-            {"pci_bus_id": switch.pci_bus_id, "pci_device_id": _device_id(switch.pci_device_id)}
-            for switch in switches
+        "nvswitches": None
+        if switches is None
+        else [
+            {"pci_bus_id": switch.pci_bus_id, "pci_device_id": _device_id(switch.pci_device_id)} for switch in switches
         ],
         "gpus": _merged(gpus, node.gpus()),
     }

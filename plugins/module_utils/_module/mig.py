@@ -15,8 +15,8 @@ import contextlib
 import typing as t
 
 from .._backend import lock, select
-from .._mig.backend import BackendError
 from .._mig import layout
+from .._mig.backend import BackendError
 from .._mig.errors import BusyError, MigError
 from .._mig.keys import listed
 from .._mig.planning import NodePlan, plan_node

@@ -39,7 +39,8 @@ def fingerprints(content: bytes) -> t.List[str]:
 def _fingerprint(body: bytes) -> str:
     if body[0] != 4:
         raise KeyFileError(
-            "it contains a key of version %d; only version 4 can be verified by fingerprint, others by checksum" % body[0]
+            "it contains a key of version %d; only version 4 can be verified by fingerprint, others by checksum"
+            % body[0]
         )
     if len(body) > 0xFFFF:
         raise KeyFileError("it contains a key of impossible size")
@@ -68,7 +69,9 @@ def _blocks(lines: t.Iterator[bytes]) -> t.Iterator[bytes]:
         if line.rstrip() == _BEGIN:
             yield _block(lines)
         elif line.startswith(b"-----"):
-            raise KeyFileError("it contains something other than public keys: %s" % line.decode("ascii", "replace").rstrip())
+            raise KeyFileError(
+                "it contains something other than public keys: %s" % line.decode("ascii", "replace").rstrip()
+            )
 
 
 def _block(lines: t.Iterator[bytes]) -> bytes:

@@ -210,7 +210,8 @@ def run(module: AnsibleModule) -> None:
     except Unavailable as error:
         module.fail_json(
             msg="Cannot download the key %s: %s. A node without access to that address needs a mirror in %s_url and its key, "
-            "a URL or a file on the controller, in %s_key" % (given["src"], error, given["variables"], given["variables"]),
+            "a URL or a file on the controller, in %s_key"
+            % (given["src"], error, given["variables"], given["variables"]),
             changed=False,
         )
     except OSError as error:

@@ -125,7 +125,8 @@ def _kept(gpu: Gpu, item: Kept) -> Data:
     (found,) = describe.instances(gpu._replace(instances=(item.instance,)))
     staying = [ci for ci in found["compute_instances"] if ci["id"] in item.keep]
     coming = [
-        describe.compute_instance(compute_name(item.wanted.profile, slices, item.wanted.reduced), slices) for slices in item.create
+        describe.compute_instance(compute_name(item.wanted.profile, slices, item.wanted.reduced), slices)
+        for slices in item.create
     ]
     return dict(found, compute_instances=staying + coming)
 

@@ -12,7 +12,7 @@ import tempfile
 import typing as t
 from pathlib import Path
 
-from .places import BUILDING, HERE, LabError, alone, fingerprint, podman, call, say, succeeds, LABNS
+from .places import BUILDING, HERE, LABNS, LabError, alone, call, fingerprint, podman, say, succeeds
 
 PACKAGES = (
     "ca-certificates dbus gnupg iproute2 kmod openssh-server pciutils procps psmisc python3 python3-apt python3-debian"
@@ -40,7 +40,16 @@ IMAGES: t.Mapping[str, Image] = {
     # Debian with dnf and rpm: what the Rocky look-alike is made of, and what builds the rpm repositories.
     "rpm": Image(
         suite="bookworm",
-        packages=["dkms", "dnf", "dnf-plugins-core", "python3-dnf", "rpm", "createrepo-c", "python3-selinux", "python3-rpm"],
+        packages=[
+            "dkms",
+            "dnf",
+            "dnf-plugins-core",
+            "python3-dnf",
+            "rpm",
+            "createrepo-c",
+            "python3-selinux",
+            "python3-rpm",
+        ],
     ),
     "rocky9": Image(base="rpm", recipe=["rocky.sh", "9.6", "Blue Onyx"]),
 }

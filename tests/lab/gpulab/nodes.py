@@ -87,7 +87,9 @@ def remove_bridge() -> None:
     there = json.loads(call("ip", "-json", "address", "show", "to", GATEWAY, "type", "bridge"))
     for name in [each["ifname"] for each in there if each]:
         if json.loads(call("ip", "-json", "link", "show", "master", name)):
-            raise LabError("%s has the lab's address and is in use, perhaps by nodes of a checkout that was deleted" % name)
+            raise LabError(
+                "%s has the lab's address and is in use, perhaps by nodes of a checkout that was deleted" % name
+            )
         call("ip", "link", "delete", name)
 
 

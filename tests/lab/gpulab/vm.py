@@ -219,8 +219,11 @@ def boot(home: Path, port: str, options: t.Sequence[str]) -> None:
                 *("-drive", "file=%s,format=raw,if=virtio,cache=unsafe" % (home / "disk.img")),
                 *("-drive", "file=%s,format=raw,if=virtio,readonly=on" % (home / "lab.img")),
                 *("-device", "virtio-rng-pci", "-device", "virtio-net-pci,netdev=n0,romfile="),
-                *("-netdev", "user,id=n0,net=%s.0/24,host=%s,hostfwd=tcp:%s:%s-%s.9:22" % (
-                    SUBNET, GATEWAY, LOOPBACK, port, SUBNET)),
+                *(
+                    "-netdev",
+                    "user,id=n0,net=%s.0/24,host=%s,hostfwd=tcp:%s:%s-%s.9:22"
+                    % (SUBNET, GATEWAY, LOOPBACK, port, SUBNET),
+                ),
             ],
             check=True,
         )

@@ -17,7 +17,7 @@ SIMULATOR = HERE.parent
 REPOSITORY = SIMULATOR.parent.parent
 sys.path.insert(0, str(SIMULATOR))
 
-from simulated.library import Node  # noqa: E402
+from simulated.library import Node
 
 __all__ = ["REPOSITORY", "SIMULATOR", "MakeNode", "Node", "Result", "Sleeper", "Smi", "data", "run_python_client"]
 

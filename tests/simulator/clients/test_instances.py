@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from .support import MakeNode, Node, Smi, Sleeper
+from .support import MakeNode, Node, Sleeper, Smi
 
 NOT_ROOT = 1000
 INVALID, NO_PERMISSION, NOT_FOUND, IN_USE, INSUFFICIENT_RESOURCES = 2, 4, 6, 19, 23

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from .support import MakeNode, Node, Smi, Sleeper
+from .support import MakeNode, Node, Sleeper, Smi
 
 NOT_ROOT = 1000
 NO_PERMISSION, SOME_FAILED = 4, 255

@@ -29,9 +29,7 @@ def test_profile_table(recorded: Node, smi: Smi) -> None:
     [("19,19,19,19,19,19,19", "seven"), ("9,14,19", "three")],
     ids=["seven instances", "three sizes"],
 )
-def test_instances_have_the_recorded_ids_and_uuids(
-    recorded: Node, smi: Smi, profiles: str, layout: str
-) -> None:
+def test_instances_have_the_recorded_ids_and_uuids(recorded: Node, smi: Smi, profiles: str, layout: str) -> None:
     assert smi.ok(recorded, "mig", "-cgi", profiles, "-C") == data("created_%s.txt" % layout)
     assert smi.ok(recorded, "-L") == data("listed_%s.txt" % layout)
 

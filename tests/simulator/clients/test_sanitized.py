@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .support import REPOSITORY, SIMULATOR, MakeNode, Smi, Sleeper
+from .support import REPOSITORY, SIMULATOR, MakeNode, Sleeper, Smi
 
 VIEWS = (
     (),
@@ -48,9 +48,7 @@ def preload() -> str:
     return " ".join(asked)
 
 
-def test_no_memory_errors(
-    make_node: MakeNode, smi: Smi, preload: str, sleeper: Sleeper
-) -> None:
+def test_no_memory_errors(make_node: MakeNode, smi: Smi, preload: str, sleeper: Sleeper) -> None:
     node = make_node("--board", "A100-40GB", "--board", "H100-80GB", "--board", "T4", "--driver", smi.version)
     smi.ok(node, "-i", "0", "-mig", "1")
     smi.ok(node, "mig", "-i", "0", "-cgi", "9,14,19", "-C")

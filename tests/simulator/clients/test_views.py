@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 import pytest
 from simulated.description import load_products
 
-from .support import MakeNode, Node, Smi, Sleeper
+from .support import MakeNode, Node, Sleeper, Smi
 
 NOT_ROOT = 1000
 NOT_FOUND, NO_DRIVER = 6, 9

@@ -242,7 +242,7 @@ def run_run(options: argparse.Namespace) -> int:
     try:
         os.execvpe(program[0], program, environment)
     except OSError as problem:
-        raise NodeError("%s: %s" % (program[0], problem.strerror))
+        raise NodeError("%s: %s" % (program[0], problem.strerror)) from None
 
 
 def run_attach(options: argparse.Namespace) -> int:
@@ -262,7 +262,7 @@ def run_reset(options: argparse.Namespace) -> int:
         try:
             node.reset(gpu)
         except NodeError as problem:
-            raise NodeError("GPU %d: %s" % (gpu, problem), problem.code)
+            raise NodeError("GPU %d: %s" % (gpu, problem), problem.code) from None
     return 0
 
 

@@ -125,7 +125,7 @@ def branch(driver: str) -> int:
     try:
         return int(driver.split(".")[0])
     except ValueError:
-        raise NodeError("a driver version looks like 550.163.01, not %s" % driver)
+        raise NodeError("a driver version looks like 550.163.01, not %s" % driver) from None
 
 
 def by_branch(table: t.Mapping[int, t.Any], number: int) -> t.Any:
@@ -162,7 +162,7 @@ def place(index: int, bus_id: t.Optional[str]) -> t.Tuple[int, int, int]:
         domain, bus, device = ("0:" + bus_id).rsplit(":", 2)
         return int(domain.split(":")[-1], 16), int(bus, 16), int(device.split(".")[0], 16)
     except ValueError:
-        raise NodeError("a PCI bus id looks like 00000000:47:00.0, not %s" % bus_id)
+        raise NodeError("a PCI bus id looks like 00000000:47:00.0, not %s" % bus_id) from None
 
 
 def describe(

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.filter.board_problems import FilterModule
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import LOST, gpu
 
 board_problems = FilterModule().filters()["board_problems"]
@@ -30,9 +29,7 @@ def test_without_a_driver_the_bus_is_asked() -> None:
     bus = [dict(gpu(number), index=None, uuid=None) for number in (1, 0)]
     assert board_problems(bus, [MODEL, MODEL]) == []
     assert board_problems(bus, [MODEL]) == ["the PCI bus shows 2 GPUs, and 1 boards are named"]
-    assert board_problems(bus, ["H100-80GB", MODEL]) == [
-        "GPU 0 00000000:47:00.0 is A100-80GB, and H100-80GB is named"
-    ]
+    assert board_problems(bus, ["H100-80GB", MODEL]) == ["GPU 0 00000000:47:00.0 is A100-80GB, and H100-80GB is named"]
 
 
 def test_another_board() -> None:

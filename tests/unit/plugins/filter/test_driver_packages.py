@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
+
 from ansible_collections.gpufleet.node.plugins.filter.driver_choice import FilterModule as Choice
 from ansible_collections.gpufleet.node.plugins.filter.driver_failure import FilterModule as Failure
 from ansible_collections.gpufleet.node.plugins.filter.driver_problems import FilterModule as Problems
@@ -102,7 +103,9 @@ def test_a_package_of_another_version_is_seen() -> None:
     "state, words", [("iF ", "half-configured"), ("iU ", "unpacked"), ("iHR", "half-installed"), ("iiR", "reinstall")]
 )
 def test_broken_packages_are_missing_and_named(state: str, words: str) -> None:
-    found = driver_status(dpkg((state, "nvidia-open-kernel-dkms", "550.163.01-2")), plan("nvidia-open-kernel-dkms"), "apt")
+    found = driver_status(
+        dpkg((state, "nvidia-open-kernel-dkms", "550.163.01-2")), plan("nvidia-open-kernel-dkms"), "apt"
+    )
     assert found["missing"] == ["nvidia-open-kernel-dkms"]
     assert len(found["broken"]) == 1
     assert words in found["broken"][0]
@@ -117,7 +120,11 @@ def test_a_node_as_it_should_be_has_no_problems() -> None:
     "text, wanted, words",
     [
         (installed(NEW, "hi "), plan(branch="550"), "driver 535.309.01 is installed, and branch 550 is asked for"),
-        (installed(NEW, "hi "), plan(version="535.261.03"), "driver 535.309.01 is installed, and 535.261.03 is asked for"),
+        (
+            installed(NEW, "hi "),
+            plan(version="535.261.03"),
+            "driver 535.309.01 is installed, and 535.261.03 is asked for",
+        ),
         (installed(NEW, "hi "), plan("nvidia-smi", "nvidia-kernel-dkms"), "nvidia-kernel-dkms: not installed"),
         (
             installed(NEW, "hi ") + dpkg(("hF ", "nvidia-kernel-dkms", NEW)),
@@ -141,7 +148,9 @@ def test_what_is_wrong_with_a_node(text: str, wanted: Data, words: str) -> None:
 
 
 def test_a_node_without_a_driver() -> None:
-    assert driver_problems("", plan(), "apt")[0].startswith("no package of a driver is installed, and branch 535 is asked")
+    assert driver_problems("", plan(), "apt")[0].startswith(
+        "no package of a driver is installed, and branch 535 is asked"
+    )
 
 
 def test_an_rpm_node_keeps_its_versions_by_locks() -> None:
@@ -171,7 +180,9 @@ def test_status_of_an_rpm_node() -> None:
 # --- Choice -----------------------------------------------------------------------------------------------------------
 
 
-def choose(text: str, offers: str = OFFERS, wanted: t.Optional[Data] = None, manager: str = "apt", **more: t.Any) -> Data:
+def choose(
+    text: str, offers: str = OFFERS, wanted: t.Optional[Data] = None, manager: str = "apt", **more: t.Any
+) -> Data:
     return t.cast(Data, driver_choice(text, offers, wanted or plan(), manager, independent=INDEPENDENT, **more))
 
 
@@ -217,7 +228,12 @@ def test_an_upgrade_is_asked_for() -> None:
 
 def test_an_upgrade_never_goes_back() -> None:
     offers = madison(nvidia_smi=[OLD], libnvidia_ml1=[OLD])
-    assert choose(installed(NEW), offers, upgrade=True) == {"version": "535.309.01", "install": [], "downgrade": False, "if_it_fits": []}
+    assert choose(installed(NEW), offers, upgrade=True) == {
+        "version": "535.309.01",
+        "install": [],
+        "downgrade": False,
+        "if_it_fits": [],
+    }
 
 
 def test_an_exact_version_may_be_older() -> None:
@@ -239,7 +255,11 @@ def test_all_packages_come_in_a_version_that_all_are_offered_in() -> None:
     assert found["install"] == ["nvidia-open-kernel-dkms=" + OLD, "nvidia-smi=" + OLD, "nvidia-persistenced"]
 
 
-UTILS, IMAGE, MODULES = "nvidia-utils-580-server", "linux-image-generic-6.8", "linux-modules-nvidia-580-server-generic-6.8"
+UTILS, IMAGE, MODULES = (
+    "nvidia-utils-580-server",
+    "linux-image-generic-6.8",
+    "linux-modules-nvidia-580-server-generic-6.8",
+)
 RUNNING = "linux-modules-nvidia-580-server-6.8.0-149-generic"
 UBUNTU = "580.178.04-0ubuntu0.24.04.1"
 
@@ -297,7 +317,9 @@ def test_later_kernels_come_with_an_upgrade_only() -> None:
 
 
 def test_dnf_takes_name_and_version() -> None:
-    offers = "nvidia-driver-cuda 3:580.126.20-1.el9\nnvidia-driver-cuda 3:580.105.08-1.el9\nnvidia-driver-cuda 3:590.1.1-1\n"
+    offers = (
+        "nvidia-driver-cuda 3:580.126.20-1.el9\nnvidia-driver-cuda 3:580.105.08-1.el9\nnvidia-driver-cuda 3:590.1.1-1\n"
+    )
     found = choose("", offers, plan("nvidia-driver-cuda", branch="580"), "dnf")
     assert found["install"] == ["nvidia-driver-cuda-3:580.126.20-1.el9"]
 
@@ -339,9 +361,7 @@ CUDA_RPM = "nvidia-driver-cuda 3:580.126.20-1.el9 x86_64\n"
 
 
 def el_plan() -> Data:
-    return plan(
-        KERNEL_DEVEL, "nvidia-driver-cuda", branch="580", kernel="5.14.0-503.el9.x86_64", headers=KERNEL_DEVEL
-    )
+    return plan(KERNEL_DEVEL, "nvidia-driver-cuda", branch="580", kernel="5.14.0-503.el9.x86_64", headers=KERNEL_DEVEL)
 
 
 def test_dnf_offers_the_headers_of_the_kernel_that_runs() -> None:
@@ -355,7 +375,9 @@ def test_headers_that_are_there_need_not_be_offered() -> None:
     assert choose(text, CUDA_RPM, el_plan(), "dnf")["version"] == "580.126.20"
 
 
-@pytest.mark.parametrize("others", ["", "kernel-devel 5.14.0-570.el9 x86_64\n", "kernel-devel 5.14.0-503.el9 aarch64\n"])
+@pytest.mark.parametrize(
+    "others", ["", "kernel-devel 5.14.0-570.el9 x86_64\n", "kernel-devel 5.14.0-503.el9 aarch64\n"]
+)
 def test_dnf_offers_headers_of_other_kernels_only(others: str) -> None:
     message = refusal("", others + CUDA_RPM, el_plan(), manager="dnf")
     assert "gpu-1 runs kernel 5.14.0-503.el9.x86_64" in message
@@ -415,13 +437,19 @@ def test_a_broken_package_is_installed_again() -> None:
         ("E: You don't have enough free space in /var/cache/apt/archives/.", "no space"),
         ("dpkg: error: failed to write: No space left on device", "no space"),
         ("E: Held packages were changed and -y was used without --allow-change-held-packages.", "somebody holds"),
-        ("Failed to validate GPG signature for a-1.rpm: Public key for a-1.rpm is not installed", "not signed with the key"),
+        (
+            "Failed to validate GPG signature for a-1.rpm: Public key for a-1.rpm is not installed",
+            "not signed with the key",
+        ),
         ("E: Could not get lock /var/lib/dpkg/lock-frontend.", "Another package manager"),
         ("E: The repository 'http://x ./ Release' is not signed.", "not signed"),
         ("GPG error: http://x InRelease: NO_PUBKEY 0123456789ABCDEF", "not signed"),
         ("Bad return status for module build on kernel: 6.12.117 (x86_64)", "could not be built"),
         ("Error! Build of nvidia.ko failed for: 6.12.117", "could not be built"),
-        ("Error! Your kernel headers for kernel 5.14.0-570.el9.x86_64 cannot be found at /lib", "headers of the kernel"),
+        (
+            "Error! Your kernel headers for kernel 5.14.0-570.el9.x86_64 cannot be found at /lib",
+            "headers of the kernel",
+        ),
         ("The following packages have unmet dependencies:", "do not fit together"),
         ("Problem: nothing provides dkms needed by kmod-nvidia-open-dkms", "do not fit together"),
         ("E: Failed to fetch http://x/y.deb 404 Not Found", "cannot be reached"),

@@ -11,14 +11,24 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
+
 from ansible_collections.gpufleet.node.plugins.filter.driver_plan import FilterModule
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _driver_generations
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import SYSTEMS, Data, gpu, node, table, wanted
 
 driver_plan = FilterModule().filters()["driver_plan"]
 
-A100, H100, H200, B200, B300, GH200, V100, K80, T4 = "20B5", "2330", "2335", "2901", "3182", "2342", "1DB6", "102D", "1EB8"
+A100, H100, H200, B200, B300, GH200, V100, K80, T4 = (
+    "20B5",
+    "2330",
+    "2335",
+    "2901",
+    "3182",
+    "2342",
+    "1DB6",
+    "102D",
+    "1EB8",
+)
 
 
 def plan(system: str, *gpus: Data, switches: int = 0, around: t.Optional[Data] = None, **wishes: t.Any) -> Data:

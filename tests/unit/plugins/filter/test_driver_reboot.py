@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.filter.driver_reboot import FilterModule
 
 driver_reboot = FilterModule().filters()["driver_reboot"]
@@ -58,7 +59,9 @@ def test_a_module_that_secure_boot_rejects_needs_no_reboot_but_a_key(said: str) 
     assert "mokutil --import" in reason
 
 
-@pytest.mark.parametrize("loaded, modprobe", [(None, "modprobe: ERROR: could not insert 'nvidia': No such device"), (OLD, "")])
+@pytest.mark.parametrize(
+    "loaded, modprobe", [(None, "modprobe: ERROR: could not insert 'nvidia': No such device"), (OLD, "")]
+)
 def test_no_second_reboot_for_the_same_driver(loaded: t.Optional[str], modprobe: str) -> None:
     more = {"modprobe": modprobe, "rebooted": {"version": NEW, "boot_id": "boot 1"}}
     required, helps, reason = decide(loaded, **more)

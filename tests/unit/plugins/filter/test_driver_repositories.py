@@ -15,9 +15,17 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.node.plugins.filter.driver_plan import FilterModule
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import KERNELS, SYSTEMS, Data, gpu, node, table, wanted
+from ansible_collections.gpufleet.node.plugins.filter.driver_plan import FilterModule
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import (
+    KERNELS,
+    SYSTEMS,
+    Data,
+    gpu,
+    node,
+    table,
+    wanted,
+)
 
 driver_plan = FilterModule().filters()["driver_plan"]
 
@@ -85,7 +93,9 @@ CLAIMS = [
 
 
 def of_running_kernel(name: str, kernel: str) -> bool:
-    return name.endswith((kernel, kernel.split("+")[0])) and re.match("linux-(headers|modules)-|kernel-", name) is not None
+    return (
+        name.endswith((kernel, kernel.split("+")[0])) and re.match("linux-(headers|modules)-|kernel-", name) is not None
+    )
 
 
 @pytest.mark.parametrize("system, source, branch", CLAIMS)

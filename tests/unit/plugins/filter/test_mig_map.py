@@ -10,8 +10,8 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.node.plugins.filter.mig_map import FilterModule
 
+from ansible_collections.gpufleet.node.plugins.filter.mig_map import FilterModule
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import (
     H100,
     LOST,

@@ -10,8 +10,8 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.node.plugins.filter.mig_parted import FilterModule
 
+from ansible_collections.gpufleet.node.plugins.filter.mig_parted import FilterModule
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, held, reduced
 
 mig_parted = FilterModule().filters()["mig_parted"]

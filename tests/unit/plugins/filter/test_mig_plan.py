@@ -10,8 +10,8 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.node.plugins.filter.mig_plan import FilterModule
 
+from ansible_collections.gpufleet.node.plugins.filter.mig_plan import FilterModule
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, LOST, UNKNOWN, gpu, held, reduced
 
 mig_plan = FilterModule().filters()["mig_plan"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.filter.mig_problems import FilterModule
 
+from ansible_collections.gpufleet.node.plugins.filter.mig_problems import FilterModule
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import LOST, NOT_ROOT, gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import models
 
@@ -35,8 +35,8 @@ def test_every_entry_is_judged() -> None:
     layout = [{"devices": "all"}, entry(0, _1g_10gb=1), {"devices": 1, "mig_enabled": "yes"}]
     found = mig_problems(layout, BOARDS)
     assert len(found) == 2
-    assert found[0].startswith("entry 1 (devices: \"all\") has no mig_enabled")
-    assert found[1].startswith("entry 3 (devices: 1): mig_enabled is \"yes\"")
+    assert found[0].startswith('entry 1 (devices: "all") has no mig_enabled')
+    assert found[1].startswith('entry 3 (devices: 1): mig_enabled is "yes"')
 
 
 def test_every_gpu_is_judged() -> None:
@@ -80,7 +80,16 @@ ALL_BALANCED: t.List[t.Tuple[t.List[str], t.Dict[str, int]]] = [
     (["0x233510DE", "0x233B10DE"], {"1g.18gb": 2, "2g.35gb": 1, "3g.71gb": 1}),
     (["0x232110DE", "0x233A10DE"], {"1g.12gb": 2, "2g.24gb": 1, "3g.47gb": 1}),
     (
-        ["0x233010DE", "0x233110DE", "0x232210DE", "0x232410DE", "0x20B210DE", "0x20B510DE", "0x20F310DE", "0x20F510DE"],
+        [
+            "0x233010DE",
+            "0x233110DE",
+            "0x232210DE",
+            "0x232410DE",
+            "0x20B210DE",
+            "0x20B510DE",
+            "0x20F310DE",
+            "0x20F510DE",
+        ],
         {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1},
     ),
     (["0x20B010DE", "0x20B110DE", "0x20F110DE", "0x20F610DE"], {"1g.5gb": 2, "2g.10gb": 1, "3g.20gb": 1}),
@@ -137,7 +146,7 @@ def test_product_names_mean_boards(name: str) -> None:
 
 def test_a_product_name_that_no_board_has() -> None:
     [found] = mig_problems([entry("all", _1g_10gb=7), entry("H200*", _1g_18gb=7)], BOARDS)
-    assert "entry 2 (devices: \"H200*\"): product name h200* matches no GPU: use one of" in found
+    assert 'entry 2 (devices: "H200*"): product name h200* matches no GPU: use one of' in found
     assert "GPU 0 (A100-80GB); GPU 1 (A100-80GB)" in found
 
 
@@ -186,7 +195,8 @@ def test_a_gpu_of_an_unknown_board_is_left_to_the_module() -> None:
 
 
 @pytest.mark.parametrize(
-    "driver, good", [("580", True), (580, True), ("550", True), ("535.309.01", False), ("535", False), ("550.90.07-1", True)]
+    "driver, good",
+    [("580", True), (580, True), ("550", True), ("535.309.01", False), ("535", False), ("550.90.07-1", True)],
 )
 def test_the_driver_is_late_enough_for_the_board(driver: t.Union[str, int], good: bool) -> None:
     found = mig_problems([entry("all", _1g_18gb=7)], ["H200-141GB"], driver)

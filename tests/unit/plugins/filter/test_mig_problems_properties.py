@@ -11,15 +11,15 @@ import itertools
 import typing as t
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.gpufleet.node.plugins.filter.mig_problems import FilterModule
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout as layouts
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter import facts
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import gpu, models
 

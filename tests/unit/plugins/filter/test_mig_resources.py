@@ -10,8 +10,8 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.node.plugins.filter.mig_resources import FilterModule
 
+from ansible_collections.gpufleet.node.plugins.filter.mig_resources import FilterModule
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, held, reduced
 
 mig_resources = FilterModule().filters()["mig_resources"]

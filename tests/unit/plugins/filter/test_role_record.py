@@ -11,6 +11,7 @@ import json
 
 import pytest
 from ansible.errors import AnsibleFilterError
+
 from ansible_collections.gpufleet.node.plugins.filter.role_record import FilterModule
 
 role_record = FilterModule().filters()["role_record"]
@@ -31,7 +32,8 @@ def test_no_file() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"installed": [', "", "[]", '{"installed": "all"}', '{"held": [1]}', '{"before": null}', "[" * 100000, "\0"]
+    "text",
+    ['{"installed": [', "", "[]", '{"installed": "all"}', '{"held": [1]}', '{"before": null}', "[" * 100000, "\0"],
 )
 def test_anything_else_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(AnsibleFilterError) as error:

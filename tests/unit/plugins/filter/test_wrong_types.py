@@ -10,6 +10,8 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
+from jinja2 import Undefined
+
 from ansible_collections.gpufleet.node.plugins.filter.board_problems import board_problems
 from ansible_collections.gpufleet.node.plugins.filter.mig_map import mig_map
 from ansible_collections.gpufleet.node.plugins.filter.mig_parted import mig_parted
@@ -17,8 +19,6 @@ from ansible_collections.gpufleet.node.plugins.filter.mig_plan import mig_plan
 from ansible_collections.gpufleet.node.plugins.filter.mig_problems import mig_problems
 from ansible_collections.gpufleet.node.plugins.filter.mig_resources import mig_resources
 from ansible_collections.gpufleet.node.plugins.test.mig_feasible import mig_feasible
-from jinja2 import Undefined
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 
 BOARD = "A100-80GB"

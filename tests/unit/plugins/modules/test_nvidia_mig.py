@@ -15,11 +15,17 @@ import sys
 import hypothesis
 import hypothesis.strategies as st
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import select
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import A100, H100, FakeBackend, FakeGpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
+    A100,
+    H100,
+    FakeBackend,
+    FakeGpu,
+)
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
 
 MIXED = {"3g.20gb": 1, "1g.5gb": 2}
@@ -114,7 +120,9 @@ def test_results_name_what_is_kept_created_and_destroyed(node):
 
 
 def test_in_check_mode_what_does_not_exist_has_no_id(node):
-    (found,) = node(FakeGpu()).run(on([{"profile": "3g.20gb", "compute_instances": ["1c.3g.20gb"]}]), check=True)["gpus"]
+    (found,) = node(FakeGpu()).run(on([{"profile": "3g.20gb", "compute_instances": ["1c.3g.20gb"]}]), check=True)[
+        "gpus"
+    ]
     (created,) = found["created"]
     assert created["id"] is None
     assert created["compute_instances"] == [{"id": None, "profile": "1c.3g.20gb", "slices": 1, "uuid": None}]
@@ -282,9 +290,7 @@ def test_a_refusal_that_shows_only_with_mig_on_leaves_the_whole_node_as_it_was(n
     plain = FakeGpu(index=2)
     plain.add("1g.5gb", 0)
     driver = node(silent, other, plain)
-    result = driver.run(
-        on(MIXED, devices=[0]), on({"4g.20gb": 1, "1g.5gb": 4}, devices=[1]), on(MIXED, devices=[2])
-    )
+    result = driver.run(on(MIXED, devices=[0]), on({"4g.20gb": 1, "1g.5gb": 4}, devices=[1]), on(MIXED, devices=[2]))
     assert result["failed"] is True
     assert result["changed"] is False
     assert "entry 2 (devices: [1]), GPU 1" in result["msg"]
@@ -346,7 +352,9 @@ def states(draw):
     gpu = FakeGpu(board=board, mode=draw(st.booleans()), tells_profiles=draw(st.booleans()))
     small, _two, large = (board.profiles[position].name for position in range(3))
     if gpu.current:
-        for name, start in draw(st.sampled_from([(), ((small, 0), (small, 1)), ((large, 4),), ((large, 4), (small, 0))])):
+        for name, start in draw(
+            st.sampled_from([(), ((small, 0), (small, 1)), ((large, 4),), ((large, 4), (small, 0))])
+        ):
             gpu.add(name, start)
     users = [None, *gpu.instances] if gpu.current else [None]
     for gi_id in draw(st.lists(st.sampled_from(users), max_size=2, unique=True)):
@@ -416,7 +424,9 @@ def test_gpus_with_the_same_trouble_share_a_line(node):
     message = refused(node(*gpus), on({"7g.40gb": 1, "1g.5gb": 1}, devices=[0, 1, 2]), on({"7g.80gb": 2}, devices=[3]))
     first, second = message.splitlines()
     assert first.startswith("entry 1 (devices: [0, 1, 2]), GPUs 0, 1, 2 (NVIDIA A100-SXM4-40GB): ")
-    assert second.startswith("entry 2 (devices: [3]), GPU 3 (%s, 00000000:0A:00.0, NVIDIA H100 80GB HBM3): " % gpus[3].uuid)
+    assert second.startswith(
+        "entry 2 (devices: [3]), GPU 3 (%s, 00000000:0A:00.0, NVIDIA H100 80GB HBM3): " % gpus[3].uuid
+    )
 
 
 def test_one_refused_gpu_keeps_all_others_from_being_written(node):
@@ -494,7 +504,9 @@ def test_a_lost_gpu_that_can_be_identified_is_judged_by_its_identity(node, entry
     result = driver.run(off(devices=[0]), dict(off(), **entry))
     assert result.get("failed", False) is covered
     if covered:
-        assert result["msg"].startswith("GPU 1 (%s, 00000000:08:00.0, NVIDIA H100 80GB HBM3) cannot be read" % gpus[1].uuid)
+        assert result["msg"].startswith(
+            "GPU 1 (%s, 00000000:08:00.0, NVIDIA H100 80GB HBM3) cannot be read" % gpus[1].uuid
+        )
         assert "cannot be read either" not in result["msg"]
         assert driver.writes == []
     else:

@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._module import repository_key
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_repository_key
 
@@ -94,7 +95,9 @@ def is_file(dest, name):
     assert list(dest.parent.iterdir()) == [dest]
 
 
-@pytest.mark.parametrize("options", [{}, {"checksum": sha256("key.asc"), "fingerprints": [ROTATED]}], ids=["fingerprint", "checksum"])
+@pytest.mark.parametrize(
+    "options", [{}, {"checksum": sha256("key.asc"), "fingerprints": [ROTATED]}], ids=["fingerprint", "checksum"]
+)
 def test_create_check_and_again(install, site, dest, options):
     old = os.umask(0o077)
     try:
@@ -238,7 +241,10 @@ def test_a_server_s_error_is_retried(install, site, statuses, requests, installe
     assert len(site.requests) == requests
     if not installed:
         assert result["msg"].startswith("Cannot download the key %s: HTTP Error %d" % (site.url, statuses[-1]))
-        assert "needs a mirror in nvidia_driver_repository_url and its key, a URL or a file on the controller, in " in result["msg"]
+        assert (
+            "needs a mirror in nvidia_driver_repository_url and its key, a URL or a file on the controller, in "
+            in result["msg"]
+        )
         assert "nvidia_driver_repository_key" in result["msg"]
 
 
@@ -277,7 +283,9 @@ def test_runs_at_once_leave_one_whole_file(site, tmp_path):
     content = (FILES / "key.asc").read_bytes()
     dest = tmp_path / "keyrings" / "vendor.asc"
     attributes = (0o644, os.geteuid(), os.getegid())
-    threads = [threading.Thread(target=repository_key.write, args=(str(dest), content, attributes)) for _each in range(8)]
+    threads = [
+        threading.Thread(target=repository_key.write, args=(str(dest), content, attributes)) for _each in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -298,4 +306,7 @@ def test_a_key_known_by_its_checksum_without_version_lines(install, site, dest):
     dest.unlink()
     refused = install(**options)
     assert refused["failed"] is True and not dest.exists()
-    assert "its checksum without Version lines is sha256:" in refused["msg"] and VARIABLES + "_key_fingerprint" in refused["msg"]
+    assert (
+        "its checksum without Version lines is sha256:" in refused["msg"]
+        and VARIABLES + "_key_fingerprint" in refused["msg"]
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import profile
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement, Wanted

@@ -9,12 +9,15 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory
 
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
 
 
-def judge(values: t.Mapping[str, t.Any], *roles: str, others: t.Sequence[str] = (), **unreadable: str) -> _inventory.Findings:
+def judge(
+    values: t.Mapping[str, t.Any], *roles: str, others: t.Sequence[str] = (), **unreadable: str
+) -> _inventory.Findings:
     return _inventory.judge([*values, *unreadable, *others], values, unreadable, ["gpu_node", *roles])
 
 

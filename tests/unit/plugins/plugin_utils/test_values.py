@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.plugin_utils._problems import of_values as value_problems
 
 TYPES = {"gpu_node_hosts_entries": "list", "nvidia_mig_boot_before": "list", "nvidia_driver_record": "path"}
@@ -80,8 +81,16 @@ def test_values_that_can_work() -> None:
         ("gpu_node_hostname", "-gpu", "gpu_node_hostname is '-gpu', which is not a valid host name"),
         ("gpu_node_hostname", "a" * 64, "is not a valid host name"),
         ("gpu_node_hostname", "gpu 1", "is not a valid host name"),
-        ("gpu_node_hosts_entries", [{"address": "x", "names": ["a"]}], "gpu_node_hosts_entries, entry 1: invalid IP address 'x'"),
-        ("gpu_node_hosts_entries", [{"address": "fe80::1%x\n192.0.2.9 b", "names": ["a"]}], "invalid IP address 'fe80::1%"),
+        (
+            "gpu_node_hosts_entries",
+            [{"address": "x", "names": ["a"]}],
+            "gpu_node_hosts_entries, entry 1: invalid IP address 'x'",
+        ),
+        (
+            "gpu_node_hosts_entries",
+            [{"address": "fe80::1%x\n192.0.2.9 b", "names": ["a"]}],
+            "invalid IP address 'fe80::1%",
+        ),
         ("gpu_node_hosts_entries", [{"address": "fe80::1%eth0 b", "names": ["a"]}], "invalid IP address 'fe80::1%"),
         ("gpu_node_hosts_entries", [{"address": "192.0.2.1", "names": "ab"}], "entry 1: names is 'ab': give a list"),
         ("gpu_node_hosts_entries", [{"address": "192.0.2.1", "names": []}], "entry 1: no names"),

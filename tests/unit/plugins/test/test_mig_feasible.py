@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 from ansible.errors import AnsibleFilterError
+
 from ansible_collections.gpufleet.node.plugins.test.mig_feasible import TestModule as Plugin
 
 mig_feasible = Plugin().tests()["mig_feasible"]

@@ -14,10 +14,9 @@ from __future__ import annotations
 import collections
 import threading
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import CiProfile, Versions
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.boards import mark_reduced
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError, CiProfile, Versions
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Board,
     ComputeInstance,

@@ -7,9 +7,10 @@ from __future__ import annotations
 import threading
 
 import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.gate import Gate
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.gate import Gate
 
 
 def test_many_pass_at_once():

@@ -11,6 +11,7 @@ import signal
 import stat
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import lock
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.lock import LockError, held
 

@@ -8,11 +8,12 @@ import sys
 import threading
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.names import computed_profile_name
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake_pynvml import FakeNvml, entry
 

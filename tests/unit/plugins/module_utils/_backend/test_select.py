@@ -7,10 +7,11 @@ from __future__ import annotations
 import sys
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result, missing
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.select import open_backend
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake_pynvml import FakeNvml
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.smi_texts import QUERY
 

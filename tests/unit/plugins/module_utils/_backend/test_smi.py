@@ -7,11 +7,12 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import command
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import ComputeInstance, Placement
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import smi_texts as texts
 
@@ -179,7 +180,9 @@ def test_what_keeps_it_from_opening(answer, code):
 LOST = "Unable to determine the device handle for GPU: GPU is lost.  Reboot the system to recover this GPU\n"
 
 
-@pytest.mark.parametrize("failure", [Result(15, LOST, ""), Result(0, "0, GPU-aaaa, 8.0\n1, [GPU is lost], [GPU is lost]\n", "")])
+@pytest.mark.parametrize(
+    "failure", [Result(15, LOST, ""), Result(0, "0, GPU-aaaa, 8.0\n1, [GPU is lost], [GPU is lost]\n", "")]
+)
 @pytest.mark.parametrize("listed", [LOST, "GPU 1: GPU is lost (UUID: GPU is lost)\n", ""])
 def test_a_lost_gpu_costs_only_itself(failure, listed):
     """nvidia-smi answers nothing about all GPUs then, but lists and reads the others."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import command
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import smi_texts as texts
 
 QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import smi_log, smi_tables
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi_tables import ParseError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Process

@@ -11,8 +11,9 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._boot import access
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result, missing
+from ansible_collections.gpufleet.node.plugins.module_utils._boot import access
 
 GROUP = grp.getgrgid(os.getgid()).gr_name
 

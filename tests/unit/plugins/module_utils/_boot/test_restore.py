@@ -15,9 +15,10 @@ import threading
 import time
 
 import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import select
 from ansible_collections.gpufleet.node.plugins.module_utils._boot import restore, settings
 from ansible_collections.gpufleet.node.plugins.module_utils._boot.report import Report
-from ansible_collections.gpufleet.node.plugins.module_utils._backend import select
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import H100, FakeBackend, FakeGpu
@@ -62,7 +63,7 @@ def test_an_empty_gpu_gets_its_layout(boot, mode):
     status, said = boot(FakeBackend(*gpus))
     assert status == 0
     assert [held(gpu) for gpu in gpus] == [HELD, HELD]
-    lines = said.splitlines()
+    lines = sorted(said.splitlines())  # the GPUs are restored side by side, and told as they are done
     assert [line.split()[:2] for line in lines] == [["GPU", "0"], ["GPU", "1"]]
     assert all(line.endswith("|  restored") and "|3g.20gb " in line for line in lines)
 
@@ -251,7 +252,10 @@ def test_a_missing_gpu_is_named_and_the_others_are_restored(boot, devices, recor
     if recorded:
         assert problems[0].startswith("GPU 7 (%s) is not among the GPUs that can be read" % UUIDS[7])
     else:
-        assert "A part of the layout cannot be restored: entry 2 (devices: " in problems[0] and "matches no GPU" in problems[0]
+        assert (
+            "A part of the layout cannot be restored: entry 2 (devices: " in problems[0]
+            and "matches no GPU" in problems[0]
+        )
 
 
 def test_an_index_means_the_gpu_that_had_it_when_the_role_ran(boot):
@@ -338,7 +342,9 @@ def test_a_gpu_that_hangs_while_it_is_read_does_not_hold_the_others(boot, monkey
         boot(driver)
     assert (ended, [held(gpu) for gpu in gpus]) == ([1], [HELD] * 2 + [[]] + [HELD] * 5)
     (problem,) = seen
-    assert problem.startswith("GPU 2 cannot be read, and is left as it is: reading the GPU: TIMEOUT (no answer after 0.5 ")
+    assert problem.startswith(
+        "GPU 2 cannot be read, and is left as it is: reading the GPU: TIMEOUT (no answer after 0.5 "
+    )
 
 
 def test_an_entry_without_its_gpu_costs_the_others_nothing(boot):

@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import yaml
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import operations as ops
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     WHOLE,
@@ -25,7 +26,6 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Target,
     Wanted,
 )
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import legal
 
 REDUCED = "1c."  # in front of 1g.20gb: its compute instance of the kind with fewer multiprocessors

@@ -9,9 +9,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import board as rules
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
     models,

@@ -8,8 +8,8 @@ import re
 import threading
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
+
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes, retry
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, InfeasibleError
@@ -149,7 +149,9 @@ def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code,
             assert outcome.error is None
         if outcome.error is None:
             assert layout(gpu) == layout(reference.gpus[0])
-            assert [retry.operation.kind for retry in outcome.retries] == ([name_of[name]] if write and not late else [])
+            assert [retry.operation.kind for retry in outcome.retries] == (
+                [name_of[name]] if write and not late else []
+            )
         elif "could not be read back" not in outcome.error:
             assert "told to fail" in outcome.error
             assert layout(gpu) == before, outcome.error

@@ -9,11 +9,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, selector
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Gpu, Target
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, selector
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Gpu, Target
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
 
 A100 = board("A100-80GB")

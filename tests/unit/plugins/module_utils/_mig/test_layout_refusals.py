@@ -11,11 +11,11 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
 
 GOOD = {"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}

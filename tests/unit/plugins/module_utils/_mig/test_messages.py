@@ -9,11 +9,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, planning
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, LayoutError, MigError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.keys import listed, short
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Process
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
 
 LONGEST = 1500

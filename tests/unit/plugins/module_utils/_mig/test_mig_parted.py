@@ -12,13 +12,13 @@ from collections import Counter
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, mig_parted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import Held
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Gpu
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
 
 A100 = board("A100-40GB")

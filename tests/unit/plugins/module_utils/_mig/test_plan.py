@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import (
     BusyError,
     DisturbError,
@@ -17,7 +18,6 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Pl
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.solve import Search
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
     carry_out,

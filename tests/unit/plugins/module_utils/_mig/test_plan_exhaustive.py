@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Board,
     ComputeInstance,
@@ -21,7 +22,6 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import State, by_layout, states
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,

@@ -12,6 +12,9 @@ import typing as t
 from collections import Counter
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import Outcome
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, DisturbError, InfeasibleError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
@@ -29,9 +32,6 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations impo
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.unchanged import unchanged
 from ansible_collections.gpufleet.node.plugins.module_utils._module import results
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import (
     State,
     by_layout,

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import profile
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.profile import Name
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import profile
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.profile import Name
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, models
 
 

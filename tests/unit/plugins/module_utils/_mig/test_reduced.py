@@ -10,12 +10,13 @@ import itertools
 import typing as t
 
 import pytest
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import CiProfile
+
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.boards import mark_reduced
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.codes import NO_PERMISSION
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, mig_parted, render
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import CiProfile
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.board import offers_reduced
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.ci_choice import choose
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.codes import NO_PERMISSION
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, DisturbError, LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import describe
@@ -24,7 +25,6 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WH
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.verify import mismatch
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import fake
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
     carry_out,

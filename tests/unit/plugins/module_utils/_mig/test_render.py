@@ -10,15 +10,15 @@ import itertools
 import typing as t
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import operations as ops
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import render
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board, Placement, Target
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Operation
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.render import Cell, Row
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
     gpu,
@@ -112,7 +112,9 @@ def test_a_diff_changes_only_the_lines_of_gpus_that_change() -> None:
 
 def test_the_diff_of_a_mode_change() -> None:
     off = a100(mode_current=False, mode_pending=False)
-    text = render.plan_diff([plan(off, want(A100, "7g.80gb")), plan(a100("3g.40gb@4", index=1), Target(False), reset=True)])
+    text = render.plan_diff(
+        [plan(off, want(A100, "7g.80gb")), plan(a100("3g.40gb@4", index=1), Target(False), reset=True)]
+    )
     assert text["before"].splitlines()[0].endswith("  MIG off")
     assert "|7g.80gb" in text["after"].splitlines()[0]
     assert "|3g.40gb" in text["before"].splitlines()[1]

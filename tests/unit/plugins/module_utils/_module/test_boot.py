@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._boot import settings
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._module import boot
@@ -78,7 +79,11 @@ def test_the_settings_are_those_that_the_command_reads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "given, problem",
-    [({"layout": [{"devices": "all"}]}, "mig_enabled"), ({"time_limit": 0}, "time_limit"), ({"lock_wait": -1}, "lock_wait")],
+    [
+        ({"layout": [{"devices": "all"}]}, "mig_enabled"),
+        ({"time_limit": 0}, "time_limit"),
+        ({"lock_wait": -1}, "lock_wait"),
+    ],
 )
 def test_what_the_command_would_refuse_at_boot_is_refused_now(given: t.Any, problem: str) -> None:
     with pytest.raises((LayoutError, ValueError), match=problem):
@@ -86,6 +91,8 @@ def test_what_the_command_would_refuse_at_boot_is_refused_now(given: t.Any, prob
 
 
 def test_the_unit_is_ordered_and_ends_after_the_command() -> None:
-    text = boot.unit_text(params(after=["dkms.service"], before=["kubelet.service", "dcgm*", "kubelet.service"], time_limit=60))
+    text = boot.unit_text(
+        params(after=["dkms.service"], before=["kubelet.service", "dcgm*", "kubelet.service"], time_limit=60)
+    )
     assert "\nAfter=dkms.service\nBefore=kubelet.service\n" in text
     assert "\nTimeoutStartSec=90\n" in text

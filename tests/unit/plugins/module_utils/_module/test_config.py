@@ -12,11 +12,12 @@ import string
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import mig_parted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._module import config
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("yaml")
 
@@ -241,11 +242,19 @@ def test_a_valid_file_with_mistakes_is_read_or_refused(file, cuts):
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(["all", "1g.10gb"]),
-    lambda inner: st.lists(inner, max_size=5)
-    | st.dictionaries(
-        st.text(max_size=5) | st.sampled_from(["devices", "device-filter", "mig-enabled", "mig-devices", "profile"]),
-        inner,
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["all", "1g.10gb"]),
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(
+            st.text(max_size=5)
+            | st.sampled_from(["devices", "device-filter", "mig-enabled", "mig-devices", "profile"]),
+            inner,
+        )
     ),
 )
 

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._module import engine
 
 PLUGINS = Path(__file__).resolve().parents[5] / "plugins"

@@ -21,11 +21,13 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.
 
 UNKNOWN = {"capable": None, "current": None, "pending": None, "instances": None, "devices": None}
 
+NO_MODULE = KernelModule("none", None, None)
+
 
 class FakeNode:
     """What lies around the driver; by default nothing."""
 
-    def __init__(self, gpus=(), kernel=KernelModule("none", None, None), packages=()):
+    def __init__(self, gpus=(), kernel=NO_MODULE, packages=()):
         self.gpus = lambda: None if gpus is None else tuple(gpus)
         self.kernel_module = lambda: kernel
         self.packages = lambda: None if packages is None else tuple(packages)

@@ -167,9 +167,7 @@ def test_the_kernel_module_tells_name_and_uuid(tree):
     pci(tree, "0000:47:00.0")
     tree("proc/driver/nvidia/gpus/0000:47:00.0/information", INFORMATION)
     assert node(tree).gpus() == (
-        PciGpu(
-            "00000000:47:00.0", 0x20B510DE, "NVIDIA A100 80GB PCIe", "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"
-        ),
+        PciGpu("00000000:47:00.0", 0x20B510DE, "NVIDIA A100 80GB PCIe", "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 
 import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._module.openpgp import KeyFileError, fingerprints
 
 FINGERPRINT = "766CAF676207FF8C79C95FB8EC4E8FA8E89A610D"  # as gpg --fingerprint prints it
@@ -72,9 +73,15 @@ def test_a_changed_key_has_another_fingerprint() -> None:
         (BINARY[:-1], "cut off"),
         (ARMOURED[:200].encode(), "cut off"),
         (BINARY + b"\n", "neither an armoured nor a binary"),
-        (BINARY[:2] + b"\x06" + BINARY[3:], "version 6; only version 4 can be verified by fingerprint, others by checksum"),
+        (
+            BINARY[:2] + b"\x06" + BINARY[3:],
+            "version 6; only version 4 can be verified by fingerprint, others by checksum",
+        ),
         (b"\xc6\xff\x00\x01\x00\x00" + b"\x04" * 0x10000, "impossible size"),
-        (b"-----BEGIN PGP MESSAGE-----\n\nAAAA\n-----END PGP MESSAGE-----\n" + ARMOURED.encode(), "other than public keys"),
+        (
+            b"-----BEGIN PGP MESSAGE-----\n\nAAAA\n-----END PGP MESSAGE-----\n" + ARMOURED.encode(),
+            "other than public keys",
+        ),
     ],
 )
 def test_what_is_no_key_is_refused(content: bytes, words: str) -> None:
