@@ -1,0 +1,33 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Files that the collection's modules write on a node."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+
+def write(path: str, content: bytes, mode: int) -> None:
+    """Replace the file in one step, so that no reader and no second run sees half of it.
+
+    It belongs to the user that runs the module. A missing directory is created with mode 0755.
+    """
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        os.makedirs(parent, exist_ok=True)
+        os.chmod(parent, 0o755)  # whatever the umask
+    descriptor, fresh = tempfile.mkstemp(prefix=".gpufleet-", dir=parent)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            os.fchown(handle.fileno(), os.geteuid(), os.getegid())
+            os.fchmod(handle.fileno(), mode)
+            handle.write(content)
+        os.replace(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise
