@@ -55,6 +55,8 @@ def update(role: str, set: t.Mapping[str, t.Any], add: t.Mapping[str, t.Iterable
 
 def forget(role: str) -> t.Tuple[Entry, Entry]:
     """Remove the role's entry, and the file with its last one; the entry before and after."""
+    if not os.path.lexists(PATH):
+        return {}, {}
     return _change(role, lambda entry: {})
 
 
