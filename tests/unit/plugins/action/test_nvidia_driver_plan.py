@@ -89,7 +89,10 @@ def test_invalid_variables_are_problems() -> None:
 
 def test_settings_that_cannot_work_are_problems() -> None:
     result = run(DEBIAN_12, nvidia_driver_branch="470")
-    assert (result["plan"], result["problems"]) == ({}, ["nvidia_driver_branch is '470'; set it to auto or to a number from 515 on"])
+    assert (result["plan"], result["problems"]) == (
+        {},
+        ["nvidia_driver_branch is '470'; set it to auto or to a number from 515 on"],
+    )
 
 
 def test_a_transitional_branch_is_a_warning() -> None:
@@ -104,7 +107,11 @@ def test_a_transitional_branch_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("name", "version", "message"),
     [
-        ("Debian", "11", "no driver packages are known for Debian 11.13: the supported systems are Debian 12, Debian 13,"),
+        (
+            "Debian",
+            "11",
+            "no driver packages are known for Debian 11.13: the supported systems are Debian 12, Debian 13,",
+        ),
         ("Fedora", "44", "no driver packages are known for Fedora 44.13"),
     ],
 )

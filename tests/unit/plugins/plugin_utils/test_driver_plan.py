@@ -11,7 +11,6 @@ import typing as t
 
 import pytest
 
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _driver_generations, _driver_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import SYSTEMS, Data, gpu, node, table, wanted

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import (
@@ -113,7 +112,9 @@ def test_every_package_of_a_plan_exists(system: str, source: str, branch: str) -
             fabric_manager=fabric,
         )  # fmt: skip
         try:
-            found = _driver_plan.plan(table(system), node(system, gpu(device), switches=switches, kernel=kernel), wishes)
+            found = _driver_plan.plan(
+                table(system), node(system, gpu(device), switches=switches, kernel=kernel), wishes
+            )
         except Refusal as error:
             assert re.search(r"set (it|nvidia_driver_)|take|choose", str(error)), error
             continue
