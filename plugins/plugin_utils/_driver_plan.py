@@ -38,7 +38,11 @@ _MULTI_NODE = ("GB200-186GB", "GB300")
 
 
 def plan(table: Data, node: Data, wanted: Data) -> Data:
-    """``table`` is the role's for the node's system, ``node`` what facts say, ``wanted`` the role's variables."""
+    """What a node gets. Raises Refusal if the settings do not fit the node or its operating system.
+
+    ``table`` is that of the operating system, ``node`` consists of facts, and ``wanted`` has the role's variables without
+    their prefix.
+    """
     notices: t.List[str] = []
     source_name = _source_name(table, wanted)
     source = _source(table, source_name)
@@ -74,7 +78,11 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
     check_minimum(minimum, minimum_board, wanted["version"] or branch["gives"], whole=bool(wanted["version"]))
     packages = _unique(_fill(name, words) for name in names if _applies(name, wanted["version"] or branch["gives"]))
     follows_kernel = build == "prebuilt" and table["family"] == "ubuntu"
+    services = ["nvidia-persistenced.service"] if wanted["persistenced"] else []
     return {
+        "manager": table["manager"],
+        # Packages of the driver that have versions of their own.
+        "independent": table["independent"],
         "source": source_name,
         "branch": branch["gives"],
         "branch_asked": branch["asked"],
@@ -93,6 +101,7 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
         # These bring later kernels, and modules for them: held together with the driver.
         "kernel_packages": [name for name in packages if follows_kernel and name.startswith("linux-")],
         "fabric_manager": fabric,
+        "services": [*services, *(["nvidia-fabricmanager.service"] if fabric else [])],
         # Needed by the fabric manager of NVLink 5.
         "load_modules": ["ib_umad"] if nvlink5 else [],
         "persistence_override": bool(wanted["persistenced"] and source.get("persistence_mode_off")),

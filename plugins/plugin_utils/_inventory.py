@@ -79,10 +79,21 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
 
 def _refused(role: str, values: Values, unreadable: t.Collection[str]) -> list[str]:
     """The errors of Ansible's argument validation for a role's variables."""
+    return validated(role, values, unreadable)[1]
+
+
+def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> tuple[dict[str, t.Any], list[str]]:
+    """A role's variables, with defaults and of the types in its argument specification, and the errors in them."""
     options = {name: option for name, option in _main_options(role).items() if name not in unreadable}
     given = {name: _plain(values[name]) for name in options if name in values}
+    result = ArgumentSpecValidator(options).validate(given)
     # Before ansible-core 2.19, types are named as Python shows them.
-    return [_CLASS.sub(r"\1", message) for message in ArgumentSpecValidator(options).validate(given).error_messages]
+    return result.validated_parameters, [_CLASS.sub(r"\1", message) for message in result.error_messages]
+
+
+def variables_of(role: str) -> set[str]:
+    """The names of the variables that a role's main entry point reads."""
+    return set(_main_options(role))
 
 
 def _plain(value: t.Any) -> t.Any:

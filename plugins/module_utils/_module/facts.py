@@ -31,7 +31,7 @@ Data = t.Dict[str, t.Any]
 
 
 def run(module: AnsibleModule) -> None:
-    module.exit_json(ansible_facts={"nvidia": gather(Node(_runner(module)), select.open_backend)})
+    module.exit_json(ansible_facts={"nvidia": gather(Node(runner(module)), select.open_backend)})
 
 
 def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
@@ -170,7 +170,7 @@ def _device_id(number: t.Optional[int]) -> t.Optional[str]:
     return None if number is None else "0x%08X" % number
 
 
-def _runner(module: AnsibleModule) -> Run:
+def runner(module: AnsibleModule) -> Run:
     def run_command(argv: t.List[str]) -> t.Optional[t.Tuple[int, str]]:
         path = module.get_bin_path(argv[0])
         if path is None:

@@ -46,3 +46,14 @@ def test_the_role_and_the_module_have_the_same_defaults():
     role = options(next(role for role in ROLES if role.name == "nvidia_mig"))
     for name in ("reset", "disturb", "lock_path", "lock_wait", "backend"):
         assert role["nvidia_mig_" + name]["default"] == module[name]["default"], name
+
+
+def test_the_readme_of_the_driver_has_the_default_source_and_branch_of_every_system():
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_tables
+
+    text = next(role for role in ROLES if role.name == "nvidia_driver").joinpath("README.md").read_text()
+    for name in _driver_tables.systems():
+        table = _driver_tables.load(name)
+        source = "CUDA repository" if table["default_source"] == "cuda_repository" else "Ubuntu"
+        branch = table["sources"][table["default_source"]]["default_branch"]
+        assert "| %s | %s, %s |" % (table["title"], source, branch) in text

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the tests of the driver's filters share: the role's tables, wishes, nodes."""
+"""Nodes and settings for the tests of the driver's plugins."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from functools import cache
 from pathlib import Path
 
 import yaml
-from jinja2.nativetypes import NativeEnvironment
 
-VARS = Path(__file__).resolve().parents[4] / "roles" / "nvidia_driver" / "vars"
-SYSTEMS: t.List[str] = yaml.safe_load((VARS / "main.yml").read_text())["__nvidia_driver_systems"]
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_tables
+
+ROLE = Path(__file__).resolve().parents[4] / "roles" / "nvidia_driver"
+SYSTEMS = _driver_tables.systems()
+table = _driver_tables.load
 
 Data = t.Dict[str, t.Any]
 
@@ -30,23 +32,8 @@ KERNELS = {
 }
 
 
-@cache
-def table(system: str) -> Data:
-    """The role's table, with the references that Ansible would fill in."""
-    common = yaml.safe_load((VARS / (system.split("_")[0] + ".yml")).read_text())
-
-    def filled(value: t.Any) -> t.Any:
-        if isinstance(value, str) and value.startswith("{{"):
-            return NativeEnvironment().from_string(value).render(common)
-        return {key: filled(each) for key, each in value.items()} if isinstance(value, dict) else value
-
-    own = yaml.safe_load((VARS / (system + ".yml")).read_text())["__nvidia_driver_table"]
-    return t.cast(Data, filled(own))
-
-
 def independent(system: str) -> t.List[str]:
-    common = yaml.safe_load((VARS / (system.split("_")[0] + ".yml")).read_text())
-    return t.cast("t.List[str]", common["__nvidia_driver_independent"])
+    return t.cast("t.List[str]", table(system)["independent"])
 
 
 def gpu(device: str = "20B5", slot: int = 0, name: t.Optional[str] = None) -> Data:
@@ -66,10 +53,10 @@ def node(system: str, *gpus: Data, switches: int = 0, **more: t.Any) -> Data:
 
 @cache
 def defaults() -> Data:
-    found = yaml.safe_load((VARS.parent / "defaults" / "main.yml").read_text())
+    found = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
     return {name.removeprefix("nvidia_driver_"): value for name, value in found.items()}
 
 
 def wanted(**other: t.Any) -> Data:
-    """The role's defaults, but for what is told."""
+    """The role's defaults, except for the given settings."""
     return {**defaults(), **other}

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible.errors import AnsibleFilterError
 
-from ansible_collections.gpufleet.node.plugins.filter.driver_plan import FilterModule
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import (
     KERNELS,
     SYSTEMS,
@@ -27,9 +27,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import (
     wanted,
 )
 
-driver_plan = FilterModule().filters()["driver_plan"]
-
-SNAPSHOT: Data = yaml.safe_load((Path(__file__).parent / "repositories.yml").read_text())
+SNAPSHOT: Data = yaml.safe_load((Path(__file__).parents[1] / "filter" / "repositories.yml").read_text())
 
 # PCI device id, NVSwitches on the bus, nvidia_driver_fabric_manager
 BOARDS = {
@@ -114,8 +112,10 @@ def test_every_package_of_a_plan_exists(system: str, source: str, branch: str) -
             fabric_manager=fabric,
         )  # fmt: skip
         try:
-            found = driver_plan(table(system), node(system, gpu(device), switches=switches, kernel=kernel), wishes)
-        except AnsibleFilterError as error:
+            found = _driver_plan.plan(
+                table(system), node(system, gpu(device), switches=switches, kernel=kernel), wishes
+            )
+        except Refusal as error:
             assert re.search(r"set (it|nvidia_driver_)|take|choose", str(error)), error
             continue
         given += 1
@@ -134,8 +134,8 @@ def test_branches_of_the_cuda_repository_were_seen(system: str) -> None:
     assert source["default_branch"] in seen["branches"]
     assert table(system)["repository"]["key"] == seen["key"]
     for branch in seen.get("absent", ()):
-        with pytest.raises(AnsibleFilterError, match="no branch " + branch):
-            driver_plan(table(system), node(system), wanted(source="cuda_repository", branch=branch))
+        with pytest.raises(Refusal, match="no branch " + branch):
+            _driver_plan.plan(table(system), node(system), wanted(source="cuda_repository", branch=branch))
 
 
 @pytest.mark.parametrize("system", [each for each in SYSTEMS if "distribution" in table(each)["sources"]])
@@ -153,6 +153,6 @@ def test_branches_of_the_archive_give_what_the_table_says(system: str) -> None:
 
 def test_nodes_get_a_driver_by_default() -> None:
     for system in SYSTEMS:
-        found = driver_plan(table(system), node(system), wanted())
+        found = _driver_plan.plan(table(system), node(system), wanted())
         assert found["source"] == ("distribution" if system.startswith("ubuntu") else "cuda_repository")
         assert set(found["packages"]) - {found["headers"]} <= offered(system, found["source"], found["branch"])

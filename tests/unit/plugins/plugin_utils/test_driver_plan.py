@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The filter driver_plan: every system, source, branch and flavour, and everything that it refuses."""
+"""The selection of packages: every system, source, branch and flavour, and everything that it refuses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ import itertools
 import typing as t
 
 import pytest
-from ansible.errors import AnsibleFilterError
 
-from ansible_collections.gpufleet.node.plugins.filter.driver_plan import FilterModule
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _driver_generations
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _driver_generations, _driver_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import SYSTEMS, Data, gpu, node, table, wanted
-
-driver_plan = FilterModule().filters()["driver_plan"]
 
 A100, H100, H200, B200, B300, GH200, V100, K80, T4 = (
     "20B5",
@@ -33,11 +30,11 @@ A100, H100, H200, B200, B300, GH200, V100, K80, T4 = (
 
 def plan(system: str, *gpus: Data, switches: int = 0, around: t.Optional[Data] = None, **wishes: t.Any) -> Data:
     given = node(system, *gpus, switches=switches, **(around or {}))
-    return t.cast(Data, driver_plan(table(system), given, wanted(**wishes)))
+    return t.cast(Data, _driver_plan.plan(table(system), given, wanted(**wishes)))
 
 
 def refusal(system: str, *gpus: Data, **wishes: t.Any) -> str:
-    with pytest.raises(AnsibleFilterError) as caught:
+    with pytest.raises(Refusal) as caught:
         plan(system, *gpus, **wishes)
     return str(caught.value)
 
@@ -62,7 +59,7 @@ def test_every_wish_gives_whole_names_or_a_reason(system: str, source: str, bran
         wishes = {"source": source, "branch": branch, "flavour": flavour, "kernel_modules": modules, "server": server}
         try:
             found = plan(system, **wishes)
-        except AnsibleFilterError as error:
+        except Refusal as error:
             assert "set " in str(error)
             continue
         given += 1
@@ -155,13 +152,13 @@ def test_prebuilt_modules_need_no_headers() -> None:
 
 @pytest.mark.parametrize("name", [None, "", "a b; rm", "--purge", "nvidia*", "nvidia-{branch}"])
 def test_what_cannot_be_a_package_is_refused(name: t.Optional[str]) -> None:
-    with pytest.raises(AnsibleFilterError, match="nvidia_driver_packages names"):
+    with pytest.raises(Refusal, match="nvidia_driver_packages names"):
         plan("debian_12", packages=["nvidia-smi", name])
 
 
 @pytest.mark.parametrize("branch", ["５８０", "58²", "-580", ""])
 def test_a_branch_is_a_number(branch: str) -> None:
-    with pytest.raises(AnsibleFilterError, match="nvidia_driver_branch is"):
+    with pytest.raises(Refusal, match="nvidia_driver_branch is"):
         plan("debian_12", branch=branch)
 
 

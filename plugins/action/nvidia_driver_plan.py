@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: select the driver packages of a node and check whether they can be installed."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_node, _inventory
+from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
+
+# dkms may be installed without a package; else a package source must offer it.
+_FIND_DKMS = "command -v dkms || dnf --quiet list --available dkms"
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    _VALID_ARGS: frozenset[str] = frozenset()
+
+    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        facts = variables["ansible_facts"]
+        names = _inventory.variables_of("nvidia_driver").intersection(variables)
+        values = {name: self._templar.template(variables[name]) for name in names}
+        settings, problems = _inventory.validated("nvidia_driver", values)
+        plan: dict[str, t.Any] = {}
+        try:
+            plan = {} if problems else _driver_node.plan(variables["inventory_hostname"], facts, settings)
+        except Refusal as error:
+            problems = [str(error)]
+        if plan and plan["manager"] == "dnf" and plan["build"] == "dkms" and not self._finds_dkms():
+            problems.append(
+                "the kernel modules need dkms, and no package source of the node offers it. Enable EPEL (dnf install "
+                "epel-release; on RHEL from dl.fedoraproject.org), or install dkms from a mirror, or use prebuilt modules "
+                "with nvidia_driver_module_build"
+            )
+        if int(facts.get("effective_user_id", 0)) != 0:
+            problems.append(
+                "Ansible runs as %s, but only root can install packages. Set become, or log in as root"
+                % facts.get("user_id")
+            )
+        running = _driver_node.running_problems(facts["nvidia"], plan or None)
+        result.update(changed=False, plan=plan, problems=problems, running_problems=running)
+        if plan.get("notices"):
+            result["warnings"] = plan["notices"]
+        return result
+
+    def _finds_dkms(self) -> bool:
+        return bool(self._low_level_execute_command(_FIND_DKMS)["rc"] == 0)

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What the role nvidia_driver decides about a node from its facts: the plan, and the problems of the running driver."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import _driver_plan, _driver_tables
+
+Data = t.Dict[str, t.Any]
+
+
+def plan(host: str, facts: t.Mapping[str, t.Any], settings: Data) -> Data:
+    """The plan for a node. ``settings`` are the role's variables. Raises Refusal if the driver cannot be installed."""
+    nvidia = facts["nvidia"]
+    node = {
+        "host": host,
+        "kernel": facts["kernel"],
+        "architecture": facts["architecture"],
+        "gpus": nvidia["gpus"],
+        "nvswitches": nvidia["nvswitches"],
+        "secure_boot": nvidia["secure_boot"],
+    }
+    wanted = {name.removeprefix("nvidia_driver_"): value for name, value in settings.items()}
+    return _driver_plan.plan(_driver_tables.load(_driver_tables.system(facts)), node, wanted)
+
+
+def running_problems(nvidia: Data, planned: t.Optional[Data] = None) -> t.List[str]:
+    """Problems of the driver that runs on a node, from the facts of nvidia_driver_facts.
+
+    Without a plan, as for a driver that another tool installed, every node with NVSwitches needs the fabric manager.
+    """
+    module, fabric_manager = nvidia["kernel_module"], nvidia["fabric_manager"]
+    problems = []
+    if nvidia["driver"]["problem"]:
+        remedy = "Load it with modprobe nvidia, or reboot the node"
+        if not module["installed_version"]:
+            remedy = "Install it with site.yml --tags driver"
+        problems.append("no driver answers (%s). %s" % (nvidia["driver"]["problem"], remedy))
+    if module["versions_match"] is False:
+        problems.append(
+            "the running driver is %s, the installed driver is %s. Reboot the node"
+            % (module["loaded_version"], module["installed_version"])
+        )
+    if planned["fabric_manager"] if planned else nvidia["nvswitches"]:
+        if fabric_manager["active"] is False:
+            problems.append(
+                "the node has NVSwitches, but nvidia-fabricmanager.service does not run; CUDA fails without it. "
+                "See journalctl -u nvidia-fabricmanager"
+            )
+        elif fabric_manager["active"] is None:
+            problems.append(
+                "the node has NVSwitches, but systemctl does not report the state of nvidia-fabricmanager.service"
+            )
+    if nvidia["nvswitches"] is None:
+        problems.append("its PCI bus cannot be read, so NVSwitches cannot be detected. Check that /sys is readable")
+    problems += ["GPU %s: %s" % (_name(gpu), gpu["problem"]) for gpu in nvidia["gpus"] or () if gpu["problem"]]
+    return problems
+
+
+def _name(gpu: Data) -> str:
+    return " ".join(str(part) for part in (gpu["index"], gpu["pci_bus_id"]) if part is not None)
