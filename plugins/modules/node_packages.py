@@ -15,8 +15,8 @@ description:
     Otherwise the newest version of O(branch) that all packages are offered in. Without O(version) and O(branch) the packages
     are only installed, at any version, and are neither pinned nor held.
   - With apt, writes the version that is to stay to C(/etc/apt/preferences.d/gpufleet-ROLE) before it installs. With O(hold),
-    this is the exact version, otherwise the O(branch), and without a O(branch) there is no such file. With dnf, a module
-    stream or C(includepkgs) in the file of the repository is up to the role.
+    this is the exact version, otherwise the O(branch), and without a O(branch) there is no such file. With dnf, enables
+    O(stream); C(includepkgs) in the file of the repository is up to the role.
   - Holds with C(dpkg --set-selections), or with lines in the file of dnf's plugin C(versionlock), which is installed if it is
     missing.
   - Holds and locks of somebody else are left alone. If they block the version, the module fails and names them.
@@ -125,6 +125,16 @@ options:
     type: list
     elements: str
     default: []
+  stream:
+    description:
+      - With dnf, the stream of a module to enable before packages are installed, such as V(nvidia-driver:580-open).
+    type: str
+    default: ""
+  stream_optional:
+    description:
+      - Whether repositories may lack O(stream).
+    type: bool
+    default: false
   headers:
     description:
       - The one of O(packages) that has the running kernel's headers. If no package source offers it, the error says that the

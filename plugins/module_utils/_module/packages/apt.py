@@ -77,6 +77,10 @@ class Apt:
         if not readable:
             self._commands.warn("Some package sources cannot be read: " + " ".join(causes.tail(output.stderr)))
 
+    def enable_stream(self, stream: str, optional: bool) -> bool:
+        """apt has pins for that."""
+        return False
+
     def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
         found: t.Dict[str, t.List[str]] = {}
         for line in self._commands.attempt(["apt-cache", "madison", *names]).stdout.splitlines():

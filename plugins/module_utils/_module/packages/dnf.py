@@ -16,6 +16,7 @@ from ..files import write
 from .choice import Package
 from .manager import CommandError, Commands, Repository, Simulation
 
+MODULES = "/etc/dnf/modules.d"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = ("/etc/dnf/plugins/versionlock.conf", "python3-dnf-plugin-versionlock")
 
@@ -31,8 +32,9 @@ class Dnf:
     releases = False
     checks_builds = True
 
-    def __init__(self, commands: Commands) -> None:
+    def __init__(self, commands: Commands, check_mode: bool) -> None:
         self._commands = commands
+        self._check_mode = check_mode
 
     def packages(self) -> t.List[Package]:
         return parse(self._commands.run(["rpm", "--query", "--all", "--queryformat", _FORMAT]).stdout)
@@ -45,6 +47,20 @@ class Dnf:
 
     def refresh(self, repository: Repository) -> None:
         self._commands.run([*_DNF, "--quiet", "--refresh", "makecache"])
+
+    def enable_stream(self, stream: str, optional: bool) -> bool:
+        module, wanted = stream.split(":")
+        if _enabled_stream(module) == wanted:
+            return False
+        if (
+            optional
+            and wanted not in self._commands.attempt([*_DNF, "--quiet", "module", "list", module]).stdout.split()
+        ):
+            return False
+        if not self._check_mode:
+            self._commands.run([*_DNF, "module", "reset", module])
+            self._commands.run([*_DNF, "module", "enable", stream])
+        return True
 
     def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
         """A package with its version in its name, as kernel-devel has, is listed under that name too."""
@@ -105,6 +121,15 @@ class Dnf:
         wanted = lines + [line for line in sorted(add) if line not in lines]
         if wanted != _lines():
             write(LOCKS, "".join(line + "\n" for line in wanted).encode(), 0o644)
+
+
+def _enabled_stream(module: str) -> str:
+    try:
+        with open(os.path.join(MODULES, module + ".module"), encoding="utf-8") as handle:
+            found = re.search(r"(?m)^stream *= *(\S*)", handle.read())
+    except FileNotFoundError:
+        found = None
+    return found.group(1) if found else ""
 
 
 def _lines() -> t.List[str]:

@@ -105,6 +105,9 @@ class Manager(t.Protocol):
     def refresh(self, repository: Repository) -> None:
         """Read the package sources."""
 
+    def enable_stream(self, stream: str, optional: bool) -> bool:
+        """Whether another stream of a module has to be enabled, and is now except in check mode."""
+
     def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]: ...
 
     def pin(self, patterns: t.Sequence[str], version: str) -> bool:

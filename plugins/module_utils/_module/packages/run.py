@@ -39,6 +39,8 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "independent": {"type": "list", "elements": "str", "default": []},
         "optional_packages": {"type": "list", "elements": "str", "default": []},
         "kernel_packages": {"type": "list", "elements": "str", "default": []},
+        "stream": {"type": "str", "default": ""},
+        "stream_optional": {"type": "bool", "default": False},
         "headers": {"type": "str", "default": ""},
         "dkms": {"type": "bool", "default": False},
         "minimum_version": {"type": "str", "default": ""},
@@ -77,12 +79,18 @@ class Node:
         name = given["manager"]
         if name == "auto":
             name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
-        self.manager: Manager = Apt(self.commands, given["role"], self.check) if name == "apt" else Dnf(self.commands)
+        self.manager: Manager = (
+            Apt(self.commands, given["role"], self.check) if name == "apt" else Dnf(self.commands, self.check)
+        )
         self.host: str = given["host"] or os.uname().nodename
         self.desired = Desired(**{name: given[name] for name in Desired._fields})
         repository = given["repository"]
         self.repository = Repository(repository["url"], repository["file"] or "", repository["added"])
         self.record: Data = {}
+        self.recorded: t.Set[str] = set()  # packages, before this run
+
+    def update_record(self, set: t.Mapping[str, t.Any], add: t.Mapping[str, t.Iterable[str]]) -> None:
+        _before, self.record = record.update(self.desired.role, set, add)
 
     @property
     def own_holds(self) -> t.List[str]:
@@ -120,7 +128,9 @@ def run(module: AnsibleModule) -> None:
         with contextlib.ExitStack() as stack:
             if not (module.check_mode or state == "verified"):
                 stack.enter_context(_locked(module.params["lock_timeout"], node.host))
-            node.record = record.read(node.desired.role)
+            if state != "verified":
+                node.record = record.read(node.desired.role)
+                node.recorded = set(node.record.get("installed", []))
             result = {"present": present, "absent": absent, "verified": verified}[state](node)
     except Refusal as error:
         module.fail_json(msg="%s: %s" % (node.host, error), changed=False)
@@ -160,7 +170,12 @@ def verified(node: Node) -> Data:
         node.manager.wait()
         packages = node.manager.packages()
         now = node.status(packages)
-    return _result(node, packages, packages, False, version=now.version, problems=node.problems(now))
+    problems = node.problems(now)
+    try:
+        node.record = record.read(node.desired.role)
+    except record.RecordError as error:
+        problems.append(str(error))
+    return _result(node, packages, packages, False, version=now.version, problems=problems)
 
 
 def absent(node: Node) -> Data:
@@ -180,7 +195,7 @@ def absent(node: Node) -> Data:
     if names:
         node.manager.remove(names)
     if node.record:
-        record.update(node.desired.role, {"installed": [], "held": []}, {})
+        node.update_record({"installed": [], "held": []}, {})
     return _result(node, before, node.manager.packages(), bool(pinned or held or names), kept=kept)
 
 
@@ -233,8 +248,16 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
         return {}
     if not node.check:
         _refresh(node)
+    if _enable_stream(node) and node.check:
+        return None if needed else {}
     offers = node.manager.offers([*node.desired.packages, *node.desired.optional_packages])
     return None if node.check and not any(offers.values()) else offers
+
+
+def _enable_stream(node: Node) -> bool:
+    """The stream decides which packages of a repository dnf sees."""
+    stream = node.given["stream"]
+    return bool(stream) and node.manager.enable_stream(stream, node.given["stream_optional"])
 
 
 def _refresh(node: Node) -> None:
@@ -284,7 +307,7 @@ def _install(node: Node, packages: t.Sequence[Package], chosen: Choice) -> None:
     elif chosen.optional:
         simulation = node.manager.simulate(names)
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
-    record.update(node.desired.role, {}, {"installed": new})
+    node.update_record({}, {"installed": new})
     own = sorted(set(node.own_holds) & set(node.manager.holds())) if node.manager.releases else []
     try:
         node.manager.hold([], own)
@@ -302,8 +325,8 @@ def _install(node: Node, packages: t.Sequence[Package], chosen: Choice) -> None:
 def _record_remains(node: Node) -> None:
     """What came before the installation failed."""
     there = {name for each in node.manager.packages() for name in (each.name, each.full_name)}
-    installed = record.read(node.desired.role).get("installed", [])
-    record.update(node.desired.role, {"installed": [name for name in installed if name in there]}, {})
+    installed = [name for name in node.record.get("installed", []) if name in there]
+    node.update_record({"installed": installed}, {})
 
 
 def _build(node: Node, chosen: Choice) -> bool:
@@ -343,13 +366,13 @@ def _record(
     node: Node, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, held: t.List[str]
 ) -> None:
     there = {name for each in packages for name in (each.name, each.full_name)}
-    installed = set(record.read(node.desired.role).get("installed", []))
+    installed = set(node.record.get("installed", []))
     installed |= set(now.scope) - set(node.status(before).scope)
     entry: Data = {"installed": sorted(installed & there)}
     if node.desired.versioned:
         entry.update(held=held, version=now.version)
     if entry != {key: node.record.get(key) for key in entry}:
-        record.update(node.desired.role, entry, {})
+        node.update_record(entry, {})
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------
@@ -397,7 +420,6 @@ def _result(
     install: t.Sequence[str] = (),
     **more: t.Any,
 ) -> Data:
-    entry = record.read(node.desired.role)
     lines = [
         _described(node, before),
         _described(node, after) + "".join("would install %s\n" % each for each in install),
@@ -406,15 +428,16 @@ def _result(
         "changed": changed or lines[0] != lines[1],
         "version": version,
         "pending": pending,
-        "installed": entry.get("installed", []),
-        "held": entry.get("held", []),
+        "installed": node.record.get("installed", []),
+        "held": node.record.get("held", []),
         "diff": {"before_header": "packages", "after_header": "packages", "before": lines[0], "after": lines[1]},
         **more,
     }
 
 
 def _described(node: Node, packages: t.Sequence[Package]) -> str:
-    own = set(node.record.get("installed", []))
-    scope = [each for each in packages if node.desired.in_scope(each.name) or {each.name, each.full_name} & own]
+    scope = [
+        each for each in packages if node.desired.in_scope(each.name) or {each.name, each.full_name} & node.recorded
+    ]
     lines = ["%s %s %s %s" % (each.name, each.version, "held" if each.held else "", each.broken) for each in scope]
     return "".join(sorted(line.rstrip() + "\n" for line in lines))

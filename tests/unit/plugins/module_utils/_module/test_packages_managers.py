@@ -38,7 +38,7 @@ class Commands:
 
 
 def manager(**answers: t.Tuple[int, str]) -> dnf.Dnf:
-    return dnf.Dnf(Commands(**answers))  # type: ignore[arg-type]
+    return dnf.Dnf(Commands(**answers), False)  # type: ignore[arg-type]
 
 
 # --- dnf --------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_locks_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(dnf, "LOCKS", str(file))
     monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path / "versionlock.conf"), "plugin"))
     commands = Commands()
-    packages = dnf.Dnf(commands)  # type: ignore[arg-type]
+    packages = dnf.Dnf(commands, False)  # type: ignore[arg-type]
     lock = packages.spell_holds([Package("nvidia-driver-cuda", "3:580.126.20-1.el9")])
     assert lock == ["nvidia-driver-cuda-3:580.126.20-1.el9.*"]
     packages.hold(lock, [])
@@ -94,6 +94,27 @@ def test_locks_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert packages.holds() == ["kernel-0:5.14.0-503.el9.*", *lock]
     packages.hold([], lock)
     assert file.read_text() == "# Mine\nkernel-0:5.14.0-503.el9.*\n"
+
+
+def test_a_stream_is_enabled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dnf, "MODULES", str(tmp_path))
+    commands = Commands(list=(0, "nvidia-driver  580-open  default"))
+    packages = dnf.Dnf(commands, False)  # type: ignore[arg-type]
+    assert not packages.enable_stream("nvidia-driver:595-open", optional=True)
+    assert packages.enable_stream("nvidia-driver:580-open", optional=True)
+    assert [call.split("module ")[1] for call in commands.calls[-2:]] == [
+        "reset nvidia-driver",
+        "enable nvidia-driver:580-open",
+    ]
+    (tmp_path / "nvidia-driver.module").write_text("[nvidia-driver]\nname=nvidia-driver\nstream=580-open\n")
+    assert not packages.enable_stream("nvidia-driver:580-open", optional=False)
+
+
+def test_check_mode_enables_no_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dnf, "MODULES", str(tmp_path))
+    commands = Commands()
+    assert dnf.Dnf(commands, True).enable_stream("nvidia-driver:580-open", optional=False)  # type: ignore[arg-type]
+    assert commands.calls == []
 
 
 def test_packages_that_others_need_are_not_removed() -> None:
@@ -107,7 +128,7 @@ def test_packages_that_others_need_are_not_removed() -> None:
                 return Output(0, "libnvidia-ml\t3:580.126.20-1.el9\tx86_64\n", "")
             return Output(0, "", "")
 
-    rpm = dnf.Dnf(Rpm())  # type: ignore[arg-type]
+    rpm = dnf.Dnf(Rpm(), False)  # type: ignore[arg-type]
     assert rpm.removable(["libnvidia-ml", "nvidia-driver-cuda"]) == ["nvidia-driver-cuda"]
 
 
