@@ -390,6 +390,8 @@ def test_a_damaged_record_is_refused(node, driver):
     with open(record.PATH, "w", encoding="utf-8") as file:
         file.write("{")
     assert "Move it away" in driver()["msg"]
+    (problem,) = driver(state="verified")["problems"]
+    assert "Move it away" in problem
 
 
 def test_one_run_at_a_time(node, driver):
