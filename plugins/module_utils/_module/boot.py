@@ -12,13 +12,12 @@ import json
 import os
 import stat
 import sys
-import tempfile
 import typing as t
 
 from .._backend import lock, select
 from .._boot import settings
 from .._mig.errors import LayoutError
-from . import engine
+from . import engine, files
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -191,20 +190,10 @@ def _read(path: str) -> t.Optional[File]:
 
 
 def _write(path: str, file: t.Optional[File]) -> None:
-    """Replace or remove the file in one step."""
     if file is None:
         os.remove(path)
-        return
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            os.fchmod(handle.fileno(), file.mode)
-            handle.write(file.content)
-        os.replace(temporary, path)
-    except BaseException:
-        os.remove(temporary)
-        raise
+    else:
+        files.write(path, file.content, file.mode)
 
 
 def _shown(file: t.Optional[File]) -> str:

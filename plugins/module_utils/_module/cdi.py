@@ -83,7 +83,7 @@ class Cdi:
             self.systemctl("restart", SERVICE)
             self.systemctl("start", PATH)
         if files.read(self.path) != content:
-            files.write(self.path, content, files.Attributes(0o644))
+            files.write(self.path, content, 0o644)
 
     def units(self) -> t.List[str]:
         """Return the active states of the installed units: the service's first, and the path unit's."""

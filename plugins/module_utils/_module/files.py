@@ -4,22 +4,13 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Read, replace and remove small files."""
+"""Files that the collection's modules write on a node."""
 
 from __future__ import annotations
 
 import os
-import stat
 import tempfile
 import typing as t
-
-
-class Attributes(t.NamedTuple):
-    """Mode and owner of a file. Root owns new files."""
-
-    mode: int
-    uid: int = 0
-    gid: int = 0
 
 
 def read(path: str) -> t.Optional[bytes]:
@@ -31,32 +22,22 @@ def read(path: str) -> t.Optional[bytes]:
         return None
 
 
-def attributes(path: str) -> t.Optional[Attributes]:
+def write(path: str, content: bytes, mode: int, owner: t.Optional[t.Tuple[int, int]] = None) -> None:
+    """Replace the file in one step, so that no reader and no second run sees half of it.
+
+    It belongs to the user that runs the module, unless another user and group are given. A missing directory is created
+    with mode 0755.
+    """
+    parent = os.path.dirname(path)
+    if not os.path.isdir(parent):
+        os.makedirs(parent, exist_ok=True)
+        os.chmod(parent, 0o755)  # whatever the umask
+    descriptor, fresh = tempfile.mkstemp(prefix=".gpufleet-", dir=parent)
     try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return Attributes(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
-
-
-def make_directory(path: str, mode: int = 0o755) -> None:
-    """Create a directory and its parents, whatever the umask."""
-    if not os.path.isdir(path):
-        os.makedirs(path, exist_ok=True)
-        os.chmod(path, mode)
-
-
-def write(path: str, content: bytes, wanted: Attributes) -> None:
-    """Replace a file in one step. A reader sees the old or the new content, and only with the new file's mode."""
-    path = os.path.realpath(path)
-    make_directory(os.path.dirname(path))
-    handle, fresh = tempfile.mkstemp(prefix=".gpufleet-", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            if os.geteuid() == 0:
-                os.fchown(file.fileno(), wanted.uid, wanted.gid)
-            os.fchmod(file.fileno(), wanted.mode)
+        with os.fdopen(descriptor, "wb") as handle:
+            os.fchown(handle.fileno(), *(owner or (os.geteuid(), os.getegid())))
+            os.fchmod(handle.fileno(), mode)
+            handle.write(content)
         os.replace(fresh, path)
     except BaseException:
         os.unlink(fresh)

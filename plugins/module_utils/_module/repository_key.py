@@ -16,13 +16,13 @@ import http.client
 import os
 import re
 import stat
-import tempfile
 import time
 import typing as t
 
 from ansible.module_utils import urls
 
 from . import openpgp
+from .files import write
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -156,25 +156,6 @@ def read(path: str) -> Installed:
         return Installed(handle.read(LIMIT + 1), (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid))
 
 
-def write(path: str, content: bytes, attributes: t.Tuple[int, int, int]) -> None:
-    """Replace the file in one step, so that no reader and no second run sees half of it."""
-    mode, owner, group = attributes
-    parent = os.path.dirname(path)
-    if not os.path.isdir(parent):
-        os.makedirs(parent, exist_ok=True)
-        os.chmod(parent, 0o755)  # whatever the umask
-    handle, fresh = tempfile.mkstemp(prefix=".gpufleet-", dir=parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            os.fchown(file.fileno(), owner, group)
-            os.fchmod(file.fileno(), mode)
-        os.replace(fresh, path)
-    except BaseException:
-        os.unlink(fresh)
-        raise
-
-
 def download(url: str, timeout: int) -> bytes:
     attempts = 0
     while True:
@@ -204,7 +185,7 @@ def run(module: AnsibleModule) -> None:
         attributes = (MODE, os.geteuid(), os.getegid())
         after = Installed(content, attributes)
         if before != after and not module.check_mode:
-            write(dest, content, attributes)
+            write(dest, content, MODE)
     except Refused as error:
         module.fail_json(msg="The key %s is refused: %s" % (given["src"], error), changed=False)
     except Unavailable as error:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import repository_key
+from ansible_collections.gpufleet.node.plugins.module_utils._module import files, repository_key
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_repository_key
 
 from .running import run
@@ -282,10 +282,7 @@ def test_what_is_too_large_is_refused(install, site, dest):
 def test_runs_at_once_leave_one_whole_file(site, tmp_path):
     content = (FILES / "key.asc").read_bytes()
     dest = tmp_path / "keyrings" / "vendor.asc"
-    attributes = (0o644, os.geteuid(), os.getegid())
-    threads = [
-        threading.Thread(target=repository_key.write, args=(str(dest), content, attributes)) for _each in range(8)
-    ]
+    threads = [threading.Thread(target=files.write, args=(str(dest), content, 0o644)) for _each in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module node_record: what a role installed and changed is recorded once, whoever else records at the same time."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module import record
+from ansible_collections.gpufleet.node.plugins.modules import node_record
+
+from .running import run
+
+
+@pytest.fixture(name="path", autouse=True)
+def fixture_path(monkeypatch, tmp_path):
+    path = tmp_path / "facts.d" / "gpufleet.fact"
+    monkeypatch.setattr(record, "PATH", str(path))
+    return path
+
+
+def do(check=False, role="nvidia_driver", **values):
+    return run(node_record.main, check=check, role=role, **values)
+
+
+def cycle(**values):
+    """Check, real, check again, real again: whether each reports a change, and the record afterwards."""
+    results = [do(check=check, **values) for check in (True, False, True, False)]
+    assert results[0]["diff"] == results[1]["diff"]
+    assert {json.dumps(result["record"], sort_keys=True) for result in results} == {
+        json.dumps(results[0]["record"], sort_keys=True)
+    }
+    return [result["changed"] for result in results], results[1]["record"]
+
+
+def test_twelve_steps(path):
+    """Create, change, remove, each as check, real, check again, real again."""
+    assert cycle(set={"version": "580"}, add={"held": ["b", "a"]}) == (
+        [True, True, False, False],
+        {"version": "580", "held": ["a", "b"]},
+    )
+    assert cycle(set={"version": "595"}, add={"held": ["c", "a"]}) == (
+        [True, True, False, False],
+        {"version": "595", "held": ["a", "b", "c"]},
+    )
+    assert cycle(state="absent") == ([True, True, False, False], {})
+    assert not path.exists() and not path.parent.exists()
+
+
+def test_check_mode_writes_nothing(path):
+    assert do(check=True, set={"version": "580"})["changed"]
+    assert not path.parent.exists()
+
+
+def test_facts_gathering_can_read_it(path):
+    do(set={"version": "580"})
+    assert json.loads(path.read_text()) == {"nvidia_driver": {"version": "580"}}
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o644  # executable files are run by Ansible
+
+
+def test_roles_do_not_touch_each_other(path):
+    do(set={"version": "580"})
+    do(role="rke2", add={"files": ["/etc/rancher"]})
+    assert do(state="absent")["changed"]
+    assert json.loads(path.read_text()) == {"rke2": {"files": ["/etc/rancher"]}}
+    assert do()["record"] == {}
+    assert do(role="rke2")["record"] == {"files": ["/etc/rancher"]}
+
+
+def test_facts_of_others_stay(path):
+    do(set={"version": "580"})
+    (path.parent / "other.fact").write_text("{}")
+    do(state="absent")
+    assert [each.name for each in path.parent.iterdir()] == ["other.fact"]
+
+
+def test_runs_at_once_lose_nothing():
+    names = ["package-%02d" % number for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: record.update("nvidia_driver", {}, {"installed": [name]}), names))
+    assert record.read("nvidia_driver") == {"installed": names}
+
+
+@pytest.mark.parametrize("content", ["", '{"nvidia_driver": {', "[]", '{"nvidia_driver": []}', "\0", "[" * 100000])
+def test_a_damaged_record_is_refused_and_kept(path, content):
+    path.parent.mkdir()
+    path.write_text(content)
+    for values in ({}, {"set": {"version": "580"}}, {"state": "absent"}):
+        result = do(**values)
+        assert result["failed"] and str(path) in result["msg"] and "Move it away" in result["msg"]
+    assert path.read_text() == content
