@@ -53,9 +53,6 @@ plan:
       description: The branch that is installed.
       type: str
       sample: "580"
-    branch_asked:
-      description: The branch in the settings, which may be transitional.
-      type: str
     version:
       description: The exact version in the settings, or V(null).
       type: str
