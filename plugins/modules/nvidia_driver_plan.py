@@ -91,6 +91,9 @@ plan:
       description: Other kernel modules that the fabric manager needs.
       type: list
       elements: str
+    module_options:
+      description: Options of the kernel module C(nvidia).
+      type: dict
     persistence_override:
       description: Whether the unit of the persistence daemon must be overridden to enable persistence mode.
       type: bool

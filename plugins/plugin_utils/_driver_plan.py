@@ -35,6 +35,9 @@ _DEBIAN_KERNEL = re.compile(r"-((?:cloud-|rt-)?(?:amd64|arm64))$")
 _NVLINK5 = ("B200-180GB", "B300")
 # Boards of NVLink domains that span nodes.
 _MULTI_NODE = ("GB200-186GB", "GB300")
+# Options of the kernel module on these: a channel to share memory between nodes, and GPU memory that the driver manages
+# instead of the kernel.
+_MULTI_NODE_OPTIONS = {"NVreg_CreateImexChannel0": "1", "NVreg_CoherentGPUMemoryMode": "driver"}
 
 
 def plan(table: Data, node: Data, settings: Data) -> Data:
@@ -105,6 +108,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "services": [*services, *(["nvidia-fabricmanager.service"] if fabric else [])],
         # Needed by the fabric manager of NVLink 5.
         "load_modules": ["ib_umad"] if nvlink5 else [],
+        "module_options": _MULTI_NODE_OPTIONS if imex and modules != "none" else {},
         "persistence_override": bool(settings["persistenced"] and source.get("persistence_mode_off")),
         "module_stream": _module_stream(source, modules, build, words),
         "module_stream_optional": bool(source.get("module_stream_optional")),

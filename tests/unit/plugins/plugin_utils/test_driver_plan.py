@@ -523,7 +523,11 @@ def test_grace_blackwell_gets_imex(system: str, wishes: Data, package: str) -> N
     found = plan(system, gpu("2941"), **wishes)
     assert (found["fabric_manager"], found["packages"][-1]) == (False, package)
     assert any("nodes_config.cfg" in notice for notice in found["notices"])
-    assert "imex" not in str(plan(system, gpu(GH200), **wishes)["packages"])
+    assert found["module_options"] == {"NVreg_CreateImexChannel0": "1", "NVreg_CoherentGPUMemoryMode": "driver"}
+    assert plan(system, gpu("2941"), kernel_modules="none", **wishes)["module_options"] == {}
+    other = plan(system, gpu(GH200), **wishes)
+    assert "imex" not in str(other["packages"])
+    assert other["module_options"] == {}
 
 
 def test_persistence_mode_is_switched_on_where_ubuntu_s_unit_leaves_it_off() -> None:
