@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._problems import of_values as value_problems
 
-TYPES = {"gpu_node_hosts_entries": "list", "nvidia_mig_boot_before": "list", "nvidia_driver_record": "path"}
+TYPES = {"gpu_node_hosts_entries": "list", "nvidia_mig_boot_before": "list", "nvidia_mig_export_path": "path"}
 
 
 def test_values_that_can_work() -> None:
@@ -46,8 +46,8 @@ def test_values_that_can_work() -> None:
     "name, value, words",
     [
         ("nvidia_mig_lock_path", "lock", "nvidia_mig_lock_path is 'lock': give an absolute path"),
-        ("nvidia_driver_record", "/etc/a\0b", "nvidia_driver_record is '/etc/a\\x00b': no control characters"),
-        ("nvidia_driver_record", {"a": 1}, "nvidia_driver_record is {'a': 1}: give a string"),
+        ("nvidia_mig_export_path", "/etc/a\0b", "nvidia_mig_export_path is '/etc/a\\x00b': no control characters"),
+        ("nvidia_mig_export_path", {"a": 1}, "nvidia_mig_export_path is {'a': 1}: give a string"),
         ("nvidia_mig_boot_before", "kubelet.service", "nvidia_mig_boot_before is 'kubelet.service': give a list"),
         ("nvidia_mig_boot_before", ["a\nExecStart=/bin/false"], "no control characters"),
         ("nvidia_mig_access_group", None, "nvidia_mig_access_group is null: give a value, or remove the variable"),
