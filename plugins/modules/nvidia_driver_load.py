@@ -38,6 +38,11 @@ options:
       - Whether to load the kernel module.
     type: bool
     default: true
+  options:
+    description:
+      - The options of the kernel module in C(/etc/modprobe.d). If the loaded module runs with others, the node must be rebooted.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""

@@ -53,9 +53,6 @@ plan:
       description: The branch that is installed.
       type: str
       sample: "580"
-    branch_asked:
-      description: The branch in the settings, which may be transitional.
-      type: str
     version:
       description: The exact version in the settings, or V(null).
       type: str
@@ -94,6 +91,9 @@ plan:
       description: Other kernel modules that the fabric manager needs.
       type: list
       elements: str
+    module_options:
+      description: Options of the kernel module C(nvidia).
+      type: dict
     persistence_override:
       description: Whether the unit of the persistence daemon must be overridden to enable persistence mode.
       type: bool

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a GPU's generation demands of its driver, told from the PCI device id alone: no driver is there yet to ask."""
+"""Driver requirements of GPU generations. The PCI device id identifies the generation before a driver is installed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Generation(t.NamedTuple):
     newest_branch: t.Optional[int] = None
 
 
-# Grace Hopper stands before the range that it lies in.
+# Grace Hopper is listed before the range that includes it.
 GENERATIONS = (
     Generation("Kepler or older", 0x0000, 0x133F, ()),
     Generation("Maxwell, Pascal or Volta", 0x1340, 0x1DFF, (PROPRIETARY,), newest_branch=580),
@@ -38,36 +38,36 @@ _LATER = Generation("a generation later than any known here", 0x3000, 0xFFFF, (O
 
 
 class Found(t.NamedTuple):
-    """One GPU of the node, as messages name it."""
+    """One GPU of the node, with its name for messages."""
 
     title: str
     generation: Generation
 
 
 def generation(pci_device_id: str) -> Generation:
-    """Of ``0x20B510DE``, the spelling of facts and board files."""
+    """The generation of a device such as ``0x20B510DE``, the format of facts and board files."""
     device = int(pci_device_id, 16) >> 16
     return next((each for each in GENERATIONS if each.first <= device <= each.last), _LATER)
 
 
 def modules(found: t.Sequence[Found]) -> t.Tuple[str, ...]:
-    """The kernel modules that run every one of these GPUs, those to prefer first."""
+    """The kernel modules that support all of these GPUs, in order of preference."""
     for gpu in found:
         if not gpu.generation.modules:
             raise Refusal(
-                "%s is of generation %s, which no driver of branch 515 or later runs; take it out of the node"
+                "%s is of generation %s, which no driver of branch 515 or later supports; remove it from the node"
                 % (gpu.title, gpu.generation.name)
             )
     common = tuple(each for each in (OPEN, PROPRIETARY) if all(each in gpu.generation.modules for gpu in found))
     if not common:
         raise Refusal(
-            "no kernel module runs all GPUs of the node: "
+            "no kernel module supports all GPUs of the node: "
             + "; ".join(
                 "%s (%s) needs the %s one" % (gpu.title, gpu.generation.name, gpu.generation.modules[0])
                 for gpu in found
                 if len(gpu.generation.modules) == 1
             )
-            + "; take one kind out of the node"
+            + "; remove one kind from the node"
         )
     return common
 
@@ -82,6 +82,6 @@ def check_branch(found: t.Sequence[Found], branch: int) -> None:
             )
         if newest is not None and branch > newest:
             raise Refusal(
-                "%s (%s) is run by branches up to %d only, and branch %d would be installed; set nvidia_driver_branch"
+                "%s (%s) is supported by branches up to %d only, and branch %d would be installed; set nvidia_driver_branch"
                 % (gpu.title, gpu.generation.name, newest, branch)
             )

@@ -18,43 +18,46 @@ from ._refusal import Refusal
 Data = t.Dict[str, t.Any]
 
 _OLDEST_BRANCH = 515  # the first with open kernel modules
-_OPEN_BY_DEFAULT = 560  # NVIDIA's own default since this branch
+_OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on
 _OPEN_ONLY = 620  # the first without proprietary modules
-# The vendor's packages carry no branch in their names from here on: NVSwitch and NVLink packages, and all others.
+# Branches from which on the names of NVIDIA's packages have no branch: NVSwitch and NVLink packages, and all others.
 _UNSUFFIXED_FABRIC = 580
 _UNSUFFIXED = 590
-# No option, pattern or version.
+# Names that a package manager cannot take for an option or a pattern.
 _PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 # Series and flavour: 6.8.0-149-generic, 6.8.0-1067-nvidia-lowlatency, 6.11.0-1016-nvidia-64k
 _UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-([a-z][a-z0-9-]*)$")
-# With the flavour that Enterprise Linux puts at the end, as in "5.14.0-503.el9.x86_64+rt".
+# Release and flavour: "5.14.0-503.el9.x86_64+rt".
 _EL_KERNEL = re.compile(r"(\S+\.el\d+(?:_\d+)?\.[^.+]+)(?:\+(\w+))?$")
 _DEBIAN_KERNEL = re.compile(r"-((?:cloud-|rt-)?(?:amd64|arm64))$")
 # HGX boards with NVLink 5, whose NVSwitches are not on the PCI bus.
 _NVLINK5 = ("B200-180GB", "B300")
 # Boards of NVLink domains that span nodes.
 _MULTI_NODE = ("GB200-186GB", "GB300")
+# Options of the kernel module on these: a channel to share memory between nodes, and GPU memory that the driver manages
+# instead of the kernel.
+_MULTI_NODE_OPTIONS = {"NVreg_CreateImexChannel0": "1", "NVreg_CoherentGPUMemoryMode": "driver"}
 
 
-def plan(table: Data, node: Data, wanted: Data) -> Data:
-    """What a node gets. Raises Refusal if the settings do not fit the node or its operating system.
+def plan(table: Data, node: Data, settings: Data) -> Data:
+    """The driver that a node should have. Raises Refusal if the settings do not fit the node or its operating system.
 
-    ``table`` is that of the operating system, ``node`` consists of facts, and ``wanted`` has the role's variables without
-    their prefix.
+    ``table`` is that of the operating system, ``node`` has facts, and ``settings`` has the role's variables without their
+    prefix.
     """
     notices: t.List[str] = []
-    source_name = _source_name(table, wanted)
+    source_name = _source_name(table, settings)
     source = _source(table, source_name)
-    boards = [_boards.data(name) for name in wanted["boards"]]
+    boards = [_boards.data(name) for name in settings["boards"]]
     found = _found(node, boards)
     models = _models(node, boards)
-    branch = _branch(table, source_name, source, wanted, notices)
-    _driver_generations.check_branch(found, int(branch["gives"]))
-    modules = _modules(found, branch, table, wanted)
-    words = _words(table, node, branch, modules, wanted)
-    build = _build(table, source, node, modules, words, wanted, notices)
-    fabric = _fabric_manager(table, source, node, models, wanted, notices)
+    branch = _branch(table, source_name, source, settings, notices)
+    _driver_generations.check_branch(found, int(branch["installs"]))
+    modules = _modules(found, branch, table, settings)
+    words = _words(table, node, branch, modules, settings)
+    build = _build(table, source, node, modules, words, settings, notices)
+    fabric = _fabric_manager(table, source, node, models, settings, notices)
     nvlink5 = fabric and any(model in _NVLINK5 for model in models)
     if nvlink5 and not source.get("nvlink5"):
         raise Refusal(
@@ -64,47 +67,49 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
     imex = _multi_node(models, notices)
     if build == "dkms" and not words["headers"]:
         notices.append(
-            "Kernel %s is not one of %s's: its headers, which DKMS needs, have to be there already."
+            "Kernel %s is not one of %s's. DKMS needs its headers, which must be installed already."
             % (node["kernel"], table["title"])
         )
-    names = _named(wanted, "packages") or [
-        *source["packages"][wanted["flavour"]][build],
-        *(source["persistenced"] if wanted["persistenced"] else ()),
+    names = _named(settings, "packages") or [
+        *source["packages"][settings["flavour"]][build],
+        *(source["persistenced"] if settings["persistenced"] else ()),
     ]
     for present, key in ((fabric, "fabric_manager"), (nvlink5, "nvlink5"), (imex, "imex")):
         names += source.get(key, ()) if present else ()
-    names += _named(wanted, "extra_packages")
+    names += _named(settings, "extra_packages")
     minimum, minimum_board = _minimum(models)
-    check_minimum(minimum, minimum_board, wanted["version"] or branch["gives"], whole=bool(wanted["version"]))
-    packages = _unique(_fill(name, words) for name in names if _applies(name, wanted["version"] or branch["gives"]))
+    check_minimum(minimum, minimum_board, settings["version"] or branch["installs"], whole=bool(settings["version"]))
+    packages = _unique(
+        _fill(name, words) for name in names if _applies(name, settings["version"] or branch["installs"])
+    )
     follows_kernel = build == "prebuilt" and table["family"] == "ubuntu"
-    services = ["nvidia-persistenced.service"] if wanted["persistenced"] else []
+    services = ["nvidia-persistenced.service"] if settings["persistenced"] else []
     return {
         "manager": table["manager"],
         # Packages of the driver that have versions of their own.
         "independent": table["independent"],
         "source": source_name,
-        "branch": branch["gives"],
-        "branch_asked": branch["asked"],
-        "version": wanted["version"] or None,
+        "branch": branch["installs"],
+        "version": settings["version"] or None,
         "modules": modules,
         "build": build,
         "host": node.get("host") or "the node",
         "kernel": node["kernel"],
-        # Without these, DKMS would build for other kernels, and nothing for the one that runs.
+        # Without these, DKMS builds no modules for the running kernel.
         "headers": words["headers"] if build == "dkms" else None,
         "packages": packages,
-        # Modules of the running kernel, installed where they fit the driver's version.
+        # Modules of the running kernel, installed if they exist for the driver's version.
         "running_modules": _fill("linux-modules-nvidia-{branch}{server}{open}-" + node["kernel"], words)
         if follows_kernel
         else None,
-        # These bring later kernels, and modules for them: held together with the driver.
+        # These install later kernels and modules for them. They are held with the driver.
         "kernel_packages": [name for name in packages if follows_kernel and name.startswith("linux-")],
         "fabric_manager": fabric,
         "services": [*services, *(["nvidia-fabricmanager.service"] if fabric else [])],
         # Needed by the fabric manager of NVLink 5.
         "load_modules": ["ib_umad"] if nvlink5 else [],
-        "persistence_override": bool(wanted["persistenced"] and source.get("persistence_mode_off")),
+        "module_options": _MULTI_NODE_OPTIONS if imex and modules != "none" else {},
+        "persistence_override": bool(settings["persistenced"] and source.get("persistence_mode_off")),
         "module_stream": _module_stream(source, modules, build, words),
         "module_stream_optional": bool(source.get("module_stream_optional")),
         "repository": _repository(table, node) if source_name == "cuda_repository" else None,
@@ -116,7 +121,7 @@ def plan(table: Data, node: Data, wanted: Data) -> Data:
 
 
 def check_minimum(minimum: t.Optional[str], board: t.Optional[str], version: str, whole: bool = True) -> None:
-    """Of a branch alone (``whole`` is false) only the first number can be compared."""
+    """If ``version`` is only a branch (``whole`` is false), only the first number is compared."""
     if minimum is None:
         return
     have, need = numbers(version), numbers(minimum)
@@ -131,11 +136,11 @@ def numbers(version: str) -> t.Tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def _source_name(table: Data, wanted: Data) -> str:
-    """A mirror is one of the CUDA repository."""
-    if wanted["source"] != "auto":
-        return str(wanted["source"])
-    return "cuda_repository" if wanted["repository_url"] else str(table["default_source"])
+def _source_name(table: Data, settings: Data) -> str:
+    """The source, or the one that auto stands for. A mirror is one of the CUDA repository."""
+    if settings["source"] != "auto":
+        return str(settings["source"])
+    return "cuda_repository" if settings["repository_url"] else str(table["default_source"])
 
 
 def _source(table: Data, name: str) -> Data:
@@ -160,7 +165,7 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
     found = []
     if node["gpus"] is None or any(gpu["pci_device_id"] is None for gpu in node["gpus"]):
         raise Refusal(
-            "the GPUs on the node's PCI bus cannot be read; check that /sys is readable there, or name the boards in "
+            "the GPUs on the node's PCI bus cannot be read; check that /sys is readable there, or set "
             "nvidia_driver_boards"
         )
     for gpu in node["gpus"]:
@@ -168,65 +173,69 @@ def _found(node: Data, boards: t.Sequence[Data]) -> t.List[Found]:
         found.append(Found(title, _driver_generations.generation(gpu["pci_device_id"])))
     if not found:
         raise Refusal(
-            "there is no NVIDIA GPU on the PCI bus; take the node out of the group, or name the boards that it will "
-            "have in nvidia_driver_boards"
+            "no NVIDIA GPU is on the PCI bus; remove the node from the group, or set nvidia_driver_boards to the boards "
+            "that it will have"
         )
     return found
 
 
-def _branch(table: Data, source_name: str, source: Data, wanted: Data, notices: t.List[str]) -> Data:
-    """What the requested branch really gives here."""
-    asked = str(wanted["branch"])
-    if asked == "auto":
-        asked = wanted["version"].split(".")[0] if _VERSION.match(wanted["version"]) else source["default_branch"]
-    if not (asked.isascii() and asked.isdigit()) or int(asked) < _OLDEST_BRANCH:
-        raise Refusal("nvidia_driver_branch is %r; set it to auto or to a number from %d on" % (asked, _OLDEST_BRANCH))
+def _branch(table: Data, source_name: str, source: Data, settings: Data, notices: t.List[str]) -> Data:
+    """The requested branch as the table has it, and the branch that its packages install."""
+    requested = str(settings["branch"])
+    if requested == "auto":
+        requested = (
+            settings["version"].split(".")[0] if _VERSION.match(settings["version"]) else source["default_branch"]
+        )
+    if not (requested.isascii() and requested.isdigit()) or int(requested) < _OLDEST_BRANCH:
+        raise Refusal(
+            "nvidia_driver_branch is %r; set it to auto or to a number from %d on" % (requested, _OLDEST_BRANCH)
+        )
     known: t.Dict[str, Data] = source["branches"]
-    # What a mirror holds is its owner's decision.
-    if asked not in known and not (source_name == "cuda_repository" and wanted["repository_url"]):
-        own = ", ".join(sorted({row.get("gives", name) for name, row in known.items()}))
+    # A mirror may hold any branch.
+    if requested not in known and not (source_name == "cuda_repository" and settings["repository_url"]):
+        own = ", ".join(sorted({row.get("installs", name) for name, row in known.items()}))
         if source_name == "distribution":
             raise Refusal(
                 "%s itself has no branch %s, but %s; set nvidia_driver_branch to one of these, or nvidia_driver_source "
-                "to cuda_repository" % (table["title"], asked, own)
+                "to cuda_repository" % (table["title"], requested, own)
             )
-        if int(asked) < int(source["oldest_branch"]):
+        if int(requested) < int(source["oldest_branch"]):
             raise Refusal(
                 "NVIDIA's repository for %s has no branch %s, but %s; set nvidia_driver_branch to one of these%s"
-                % (table["title"], asked, own, _or_distribution(table, asked))
+                % (table["title"], requested, own, _or_distribution(table, requested))
             )
         notices.append(
-            "Branch %s is not among those known of NVIDIA's repository for %s: %s. The installation fails if the "
-            "repository does not offer it." % (asked, table["title"], own)
+            "Branch %s is not among the known branches of NVIDIA's repository for %s: %s. The installation fails if the "
+            "repository does not offer it." % (requested, table["title"], own)
         )
-    branch: Data = {"gives": asked, "asked": asked, **known.get(asked, {})}
-    if branch["gives"] != asked:
+    branch: Data = {"installs": requested, **known.get(requested, {})}
+    if branch["installs"] != requested:
         notices.append(
-            "Branch %s is transitional on %s: its packages install branch %s, which is what will be installed."
-            % (asked, table["title"], branch["gives"])
+            "Branch %s is transitional on %s: its packages install branch %s."
+            % (requested, table["title"], branch["installs"])
         )
-    if wanted["server"] and branch.get("server") is False:
+    if settings["server"] and branch.get("server") is False:
         raise Refusal(
-            "%s has no server series of branch %s; set nvidia_driver_server to false" % (table["title"], asked)
+            "%s has no server series of branch %s; set nvidia_driver_server to false" % (table["title"], requested)
         )
-    if not wanted["server"] and branch.get("server") == "only":
+    if not settings["server"] and branch.get("server") == "only":
         raise Refusal(
-            "%s has branch %s as server series only; set nvidia_driver_server to true" % (table["title"], asked)
+            "%s has only the server series of branch %s; set nvidia_driver_server to true" % (table["title"], requested)
         )
-    version = wanted["version"]
+    version = settings["version"]
     if version:
         if not _VERSION.match(version):
             raise Refusal(
-                "nvidia_driver_version is %r; it must be a driver's version such as 580.126.20, without what the "
-                "package adds" % version
+                "nvidia_driver_version is %r; it must be a driver version such as 580.126.20, without the "
+                "package's revision" % version
             )
-        if version.split(".")[0] != branch["gives"]:
+        if version.split(".")[0] != branch["installs"]:
             raise Refusal(
-                "nvidia_driver_version %s is not of branch %s, which nvidia_driver_branch %s gives on %s%s"
+                "nvidia_driver_version %s is not of branch %s, which nvidia_driver_branch %s installs on %s%s"
                 % (
                     version,
-                    branch["gives"],
-                    asked,
+                    branch["installs"],
+                    requested,
                     table["title"],
                     "; set nvidia_driver_source to cuda_repository for other branches"
                     if source_name == "distribution"
@@ -241,87 +250,92 @@ def _or_distribution(table: Data, branch: str) -> str:
     return ", or nvidia_driver_source to distribution" if branch in own else ""
 
 
-def _modules(found: t.Sequence[Found], branch: Data, table: Data, wanted: Data) -> str:
-    asked: str = wanted["kernel_modules"]
-    if asked == "none":
-        return asked
+def _modules(found: t.Sequence[Found], branch: Data, table: Data, settings: Data) -> str:
+    requested: str = settings["kernel_modules"]
+    if requested == "none":
+        return requested
     possible = [
         each for each in _driver_generations.modules(found) if each in branch.get("modules", (OPEN, PROPRIETARY))
     ]
-    number = int(branch["gives"])
+    number = int(branch["installs"])
     if number >= _OPEN_ONLY and PROPRIETARY in possible:
         possible.remove(PROPRIETARY)
     if not possible:
         raise Refusal(
-            "branch %s has no kernel module on %s that runs %s; choose another branch or nvidia_driver_source"
-            % (branch["gives"], table["title"], ", ".join(gpu.title for gpu in found))
+            "branch %s has no kernel module on %s that supports %s; choose another branch or nvidia_driver_source"
+            % (branch["installs"], table["title"], ", ".join(gpu.title for gpu in found))
         )
-    if asked == "auto":
+    if requested == "auto":
         return possible[0] if len(possible) == 1 or number >= _OPEN_BY_DEFAULT else PROPRIETARY
-    if asked not in possible:
+    if requested not in possible:
         raise Refusal(
             "nvidia_driver_kernel_modules is %s, but with branch %s only the %s kernel module runs %s; "
-            "set it to auto" % (asked, branch["gives"], possible[0], ", ".join(gpu.title for gpu in found))
+            "set it to auto" % (requested, branch["installs"], possible[0], ", ".join(gpu.title for gpu in found))
         )
-    return asked
+    return requested
 
 
 def _build(
-    table: Data, source: Data, node: Data, modules: str, words: t.Mapping[str, str], wanted: Data, notices: t.List[str]
+    table: Data,
+    source: Data,
+    node: Data,
+    modules: str,
+    words: t.Mapping[str, str],
+    settings: Data,
+    notices: t.List[str],
 ) -> str:
-    """Whether modules come built and signed, or are built on the node."""
+    """Whether the modules are installed prebuilt and signed, or built on the node."""
     if modules == "none":
-        if "none" not in source["packages"][wanted["flavour"]]:
+        if "none" not in source["packages"][settings["flavour"]]:
             raise Refusal(
                 "there are no packages for nvidia_driver_flavour %s without kernel modules on %s; set it to headless"
-                % (wanted["flavour"], table["title"])
+                % (settings["flavour"], table["title"])
             )
         return "none"
-    asked: str = wanted["module_build"]
+    requested: str = settings["module_build"]
     if table["family"] == "ubuntu":
         signed = source.get("signed_modules", {}).get(_fill("{branch}{server}{open}", words), ())
         can = words["series"] in signed
-        if not can and asked != "dkms" and "signed_modules" in source:
+        if not can and requested != "dkms" and "signed_modules" in source:
             notices.append(
                 "Canonical offers no signed modules of driver %s for kernel %s: DKMS builds them on the node."
                 % (_fill("{branch}{server}{open}", words), node["kernel"])
             )
-        build = "prebuilt" if can and asked != "dkms" else "dkms"
+        build = "prebuilt" if can and requested != "dkms" else "dkms"
     else:
         own: Data = source.get("prebuilt", {})
         can = modules in own.get("modules", ()) and node["architecture"] in own.get(
             "architectures", [node["architecture"]]
         )
-        build = "prebuilt" if can and asked == "prebuilt" else "dkms"
+        build = "prebuilt" if can and requested == "prebuilt" else "dkms"
         if build == "prebuilt" and own.get("repository"):
             notices.append(
-                "The signed modules come from the repository %s, which has to be enabled on the node."
-                % own["repository"]
+                "The signed modules are in the repository %s, which must be enabled on the node." % own["repository"]
             )
-    if asked == "prebuilt" and build != "prebuilt":
+    if requested == "prebuilt" and build != "prebuilt":
         raise Refusal(
             "there are no prebuilt %s modules of branch %s for kernel %s on %s; set nvidia_driver_module_build to dkms"
             % (modules, words["branch"], node["kernel"], table["title"])
         )
     if build == "dkms" and node.get("secure_boot") == "enabled":
         notices.append(
-            "Secure Boot is on: a kernel module that is built on the node loads only if the key that DKMS signs it "
-            "with is enrolled, which needs somebody at the console (mokutil --import)."
+            "Secure Boot is enabled. A kernel module that DKMS builds loads only if DKMS's key is enrolled, which "
+            "somebody must confirm at the console (mokutil --import)."
         )
     return build
 
 
 def _fabric_manager(
-    table: Data, source: Data, node: Data, models: t.Sequence[str], wanted: Data, notices: t.List[str]
+    table: Data, source: Data, node: Data, models: t.Sequence[str], settings: Data, notices: t.List[str]
 ) -> bool:
-    if not _fabric_manager_wanted(node, models, wanted, notices):
+    if not _needs_fabric_manager(node, models, settings, notices):
         return False
     if not source.get("fabric_manager"):
         raise Refusal(
             "the node has NVSwitches, and %s has no fabric manager; set nvidia_driver_source to cuda_repository"
             % table["title"]
         )
-    if source.get("fabric_manager_needs_server") and not wanted["server"]:
+    if source.get("fabric_manager_needs_server") and not settings["server"]:
         raise Refusal(
             "the node has NVSwitches, and %s's fabric manager fits the server series only; "
             "set nvidia_driver_server to true" % table["title"]
@@ -329,9 +343,9 @@ def _fabric_manager(
     return True
 
 
-def _fabric_manager_wanted(node: Data, models: t.Sequence[str], wanted: Data, notices: t.List[str]) -> bool:
-    if wanted["fabric_manager"] != "auto":
-        return bool(wanted["fabric_manager"] == "present")
+def _needs_fabric_manager(node: Data, models: t.Sequence[str], settings: Data, notices: t.List[str]) -> bool:
+    if settings["fabric_manager"] != "auto":
+        return bool(settings["fabric_manager"] == "present")
     if node["nvswitches"] is None:
         raise Refusal(
             "the NVSwitches on the node's PCI bus cannot be read; check that /sys is readable there, or set "
@@ -342,8 +356,8 @@ def _fabric_manager_wanted(node: Data, models: t.Sequence[str], wanted: Data, no
     hidden = sorted(set(models) & set(_NVLINK5))
     if hidden:
         notices.append(
-            "%s often sits on NVSwitches that are not on the PCI bus: set nvidia_driver_fabric_manager to present on "
-            "HGX and DGX machines." % ", ".join(hidden)
+            "The NVSwitches of HGX and DGX machines with %s are not on the PCI bus. Set nvidia_driver_fabric_manager to "
+            "present on these." % ", ".join(hidden)
         )
     return False
 
@@ -364,16 +378,16 @@ def _module_stream(source: Data, modules: str, build: str, words: t.Mapping[str,
     return _fill(stream, words) if stream else None
 
 
-def _words(table: Data, node: Data, branch: Data, modules: str, wanted: Data) -> t.Dict[str, str]:
-    """What stands for the placeholders of the table's names."""
-    number = branch["gives"]
+def _words(table: Data, node: Data, branch: Data, modules: str, settings: Data) -> t.Dict[str, str]:
+    """Values of the placeholders in the table's names."""
+    number = branch["installs"]
     is_open = modules == OPEN
     series = _ubuntu_series(table, node)
     return {
         "branch": number,
         "suffix": "-" + number if int(number) < _UNSUFFIXED else "",
         "fabric_suffix": "-" + number if int(number) < _UNSUFFIXED_FABRIC else "",
-        "server": "-server" if wanted["server"] else "",
+        "server": "-server" if settings["server"] else "",
         "open": "-open" if is_open else "",
         "meta": "nvidia-open" if is_open else "cuda-drivers",
         "kmod": "open" if is_open else "latest",
@@ -385,7 +399,7 @@ def _words(table: Data, node: Data, branch: Data, modules: str, wanted: Data) ->
 
 
 def _headers(table: Data, node: Data) -> str:
-    """The package with the headers of the kernel that runs; of a kernel that is not the system's own, none."""
+    """The package with the headers of the running kernel; empty if the kernel is not the distribution's."""
     kernel: str = node["kernel"]
     if table["family"] == "ubuntu":
         return "linux-headers-" + kernel if _UBUNTU_KERNEL.search(kernel) else ""
@@ -396,13 +410,13 @@ def _headers(table: Data, node: Data) -> str:
         return ""
     release, flavour = match.groups()
     if flavour is None and re.search(r"\.rt\d+\.", release):
-        flavour = "rt"  # as it was spelt up to 9.2
-    # Named by the kernel that runs: without a version, dnf brings the headers of the newest one.
+        flavour = "rt"  # the spelling up to 9.2
+    # Without a version, dnf installs the headers of the newest kernel.
     return "kernel-%sdevel-%s" % (flavour + "-" if flavour else "", release)
 
 
 def _later_headers(table: Data, node: Data, series: str) -> str:
-    """The package that brings the headers of later kernels too: of the same series, where there are several."""
+    """The package that installs the headers of later kernels too, of the same series if there are several."""
     if table["family"] == "debian":
         match = _DEBIAN_KERNEL.search(node["kernel"])
         return "linux-headers-" + match.group(1) if match else ""
@@ -412,10 +426,10 @@ def _later_headers(table: Data, node: Data, series: str) -> str:
 
 
 def _ubuntu_series(table: Data, node: Data) -> str:
-    """By which Ubuntu names the packages of one kernel series: generic-6.8, azure-fde-5.15.
+    """The suffix of Ubuntu's packages for a kernel series: generic-6.8, azure-fde-5.15.
 
-    Names without the series (generic-hwe-24.04, aws) move on to later ones, whose modules the running kernel cannot
-    load.
+    Packages without the series in their names (generic-hwe-24.04, aws) move to later series, whose modules the running
+    kernel cannot load.
     """
     match = _UBUNTU_KERNEL.search(node["kernel"]) if table["family"] == "ubuntu" else None
     return "%s-%s" % (match.group(2), match.group(1)) if match else ""
@@ -425,7 +439,7 @@ def _repository(table: Data, node: Data) -> Data:
     folder = table["architectures"].get(node["architecture"])
     if folder is None:
         raise Refusal(
-            "NVIDIA's repository has nothing for %s on %s, but for %s; set nvidia_driver_source to distribution"
+            "NVIDIA's repository has no packages for %s on %s, only for %s; set nvidia_driver_source to distribution"
             % (node["architecture"], table["title"], ", ".join(sorted(table["architectures"])))
         )
     repository = table["repository"]
@@ -433,9 +447,9 @@ def _repository(table: Data, node: Data) -> Data:
     return {
         "url": base,
         "key": "%s/%s" % (base, repository["key"]),
-        # Empty where it is not known.
+        # Empty if unknown.
         "fingerprint": repository["fingerprint"],
-        # Of the key's file without the lines of its armour that begin with "Version".
+        # Checksum of the key file without the Version lines of its armour.
         "checksum_without_version": repository.get("checksum_without_version", ""),
     }
 
@@ -447,7 +461,7 @@ def _models(node: Data, boards: t.Sequence[Data]) -> t.List[str]:
 
 
 def _minimum(models: t.Sequence[str]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
-    """The highest of the boards' lowest drivers, and the board that needs it."""
+    """The highest minimum driver of the boards, and the board that needs it."""
     known = [(model, _boards.data(model)["minimum_driver"]) for model in models]
     needed = [(numbers(minimum), minimum, model) for model, minimum in known if minimum]
     if not needed:
@@ -465,16 +479,16 @@ def _model(pci_device_id: t.Optional[str]) -> t.Optional[str]:
         return None  # a GPU without MIG
 
 
-def _named(wanted: Data, variable: str) -> t.List[t.Union[str, Data]]:
-    """Packages that the inventory names, none of which a package manager could take for an option or a pattern."""
-    for name in wanted[variable]:
+def _named(settings: Data, variable: str) -> t.List[t.Union[str, Data]]:
+    """The packages in a setting."""
+    for name in settings[variable]:
         if name is None or not _PACKAGE.fullmatch(str(name)):
-            raise Refusal("nvidia_driver_%s names %r, which cannot be a package" % (variable, name and str(name)))
-    return [str(name) for name in wanted[variable]]
+            raise Refusal("nvidia_driver_%s contains %r, which is not a package name" % (variable, name and str(name)))
+    return [str(name) for name in settings[variable]]
 
 
 def _applies(entry: t.Union[str, Data], version: str) -> bool:
-    """Whether a name exists for a driver: of a branch alone, for its newest version."""
+    """Whether a package exists for a driver version; for a branch, in its newest version."""
     if isinstance(entry, str):
         return True
     driver = numbers(version) if "." in version else (int(version), 999)

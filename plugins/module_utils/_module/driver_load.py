@@ -23,11 +23,14 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "version": {"type": "str", "required": True},
         "load": {"type": "bool", "default": True},
+        "options": {"type": "dict", "default": {}},
     }
 }
 ROLE = "nvidia_driver"
 # Kernel modules that bind to the GPUs instead.
 RIVALS = ("nouveau", "nova_core")
+
+PARAMETERS = "/proc/driver/nvidia/params"
 
 # The kernel does not accept the module's signature.
 _REJECTED = re.compile(
@@ -50,15 +53,19 @@ def decide(
     rival: t.Optional[str] = None,
     secure_boot: t.Optional[str] = None,
     rebooted: t.Optional[t.Mapping[str, str]] = None,
+    outdated: t.Sequence[str] = (),
 ) -> Decision:
     """Whether a reboot brings the installed driver into the kernel.
 
     ``rebooted`` is the role's last reboot, if any: the driver version that it was for, and the id of the boot before it. A
-    reboot does not help if the node was rebooted for the same driver before, or if the kernel rejects the module.
+    reboot does not help if the node was rebooted for the same driver before, or if the kernel rejects the module. ``outdated`` are the options that the
+    loaded module does not have.
     """
-    if loaded == installed:
+    if loaded == installed and not outdated:
         return Decision(False, False, "driver %s is installed and loaded" % installed)
     state = "kernel module %s is loaded" % loaded if loaded else "its kernel module is not loaded"
+    if loaded == installed:
+        state = "its kernel module is loaded with other options (%s)" % ", ".join(outdated)
     state = "driver %s is installed, but %s" % (installed, state + (", and %s is" % rival if rival else ""))
     output = " (%s)" % " ".join(modprobe.split()) if modprobe.strip() else ""
     if loaded is None and _REJECTED.search(modprobe):
@@ -98,7 +105,8 @@ def run(module: AnsibleModule) -> None:
         boot_id = handle.read().strip()
     try:
         rebooted = record.read(ROLE).get("rebooted")
-        decision = decide(version, loaded, boot_id, output, rival, node.secure_boot(), rebooted)
+        outdated = outdated_options(_parameters(), module.params["options"])
+        decision = decide(version, loaded, boot_id, output, rival, node.secure_boot(), rebooted, outdated)
         if rebooted and not decision.required and not module.check_mode:
             record.update(ROLE, {"rebooted": {}}, {})
     except record.RecordError as error:
@@ -112,6 +120,25 @@ def run(module: AnsibleModule) -> None:
         reason=decision.reason,
         boot_id=boot_id,
     )
+
+
+def outdated_options(parameters: str, options: t.Mapping[str, t.Any]) -> t.List[str]:
+    """The options with which the loaded module does not run. Those that the module does not list are skipped."""
+    current = dict(line.split(": ", 1) for line in parameters.splitlines() if ": " in line)
+    names = {option: option.split("_", 1)[-1] for option in options}  # listed without NVreg_
+    return [
+        "%s is %s" % (option, current[name])
+        for option, name in sorted(names.items())
+        if name in current and current[name].strip('"') != str(options[option])
+    ]
+
+
+def _parameters() -> str:
+    try:
+        with open(PARAMETERS, encoding="utf-8") as handle:
+            return handle.read()
+    except OSError:  # not loaded
+        return ""
 
 
 def _unknown(version: str) -> t.Dict[str, t.Any]:

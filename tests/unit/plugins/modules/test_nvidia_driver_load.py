@@ -73,6 +73,20 @@ def test_a_reboot_that_did_not_happen_is_repeated():
     assert decide(rebooted={})[:2] == (True, True)
 
 
+def test_a_module_with_other_options_needs_a_reboot():
+    required, helps, reason = decide(NEW, outdated=["NVreg_CreateImexChannel0 is 0"])
+    assert (required, helps) == (True, True)
+    assert "loaded with other options (NVreg_CreateImexChannel0 is 0)" in reason
+    assert not decide(NEW, outdated=["x"], rebooted={"version": NEW, "boot_id": "boot 1"}).helps
+
+
+def test_options_of_the_loaded_module():
+    parameters = 'ModifyDeviceFiles: 1\nCreateImexChannel0: 0\nCoherentGPUMemoryMode: "driver"\nno parameter\n'
+    options = {"NVreg_CreateImexChannel0": "1", "NVreg_CoherentGPUMemoryMode": "driver", "NVreg_Unknown": "1"}
+    assert driver_load.outdated_options(parameters, options) == ["NVreg_CreateImexChannel0 is 0"]
+    assert driver_load.outdated_options("", options) == []
+
+
 # --- The module -------------------------------------------------------------------------------------------------------
 
 
@@ -101,6 +115,7 @@ def fixture_machine(monkeypatch, tmp_path):
 
     monkeypatch.setattr(driver_load, "Node", Node)
     monkeypatch.setattr(driver_load, "RIVALS", ())
+    monkeypatch.setattr(driver_load, "PARAMETERS", str(tmp_path / "params"))
     monkeypatch.setattr(record, "PATH", str(tmp_path / "facts.d" / "gpufleet.fact"))
     return tmp_path
 
@@ -142,6 +157,14 @@ def test_the_module_is_not_loaded_beside_nouveau_or_against_the_settings(machine
     monkeypatch.setattr(driver_load, "RIVALS", ("..",))  # /sys/module/.. exists
     assert load()["reboot_required"]
     assert calls(machine) == []
+
+
+def test_changed_options_are_noticed(machine):
+    (machine / "loaded").write_text(NEW)
+    (machine / "params").write_text("CreateImexChannel0: 0\n")
+    result = load(options={"NVreg_CreateImexChannel0": "1"})
+    assert (result["running"], result["reboot_required"]) == (True, True)
+    assert not load()["reboot_required"]
 
 
 def test_the_reboot_is_removed_from_the_record_once_the_driver_runs(machine):

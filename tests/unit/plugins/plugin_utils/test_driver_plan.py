@@ -51,7 +51,7 @@ KERNEL_PARTS = ("dkms", "linux-modules-", "headless", "nvidia-open", "cuda-drive
 
 
 @pytest.mark.parametrize("system, source, branch", BRANCHES)
-def test_every_wish_gives_whole_names_or_a_reason(system: str, source: str, branch: str) -> None:
+def test_every_wish_installs_whole_names_or_a_reason(system: str, source: str, branch: str) -> None:
     given = 0
     for flavour, modules, server in itertools.product(
         ("headless", "desktop"), ("auto", "open", "proprietary", "none"), (True, False)
@@ -152,7 +152,7 @@ def test_prebuilt_modules_need_no_headers() -> None:
 
 @pytest.mark.parametrize("name", [None, "", "a b; rm", "--purge", "nvidia*", "nvidia-{branch}"])
 def test_what_cannot_be_a_package_is_refused(name: t.Optional[str]) -> None:
-    with pytest.raises(Refusal, match="nvidia_driver_packages names"):
+    with pytest.raises(Refusal, match="nvidia_driver_packages contains"):
         plan("debian_12", packages=["nvidia-smi", name])
 
 
@@ -170,7 +170,7 @@ def test_extra_packages_are_added() -> None:
     found = plan("debian_12", extra_packages=["nvtop", "nvidia-driver-cuda"])["packages"]
     assert found == [*plan("debian_12")["packages"], "nvtop"]
     assert plan("debian_12", packages=["mine"], extra_packages=["nvtop"])["packages"] == ["mine", "nvtop"]
-    assert "nvidia_driver_extra_packages names '*'" in refusal("debian_12", extra_packages=["*"])
+    assert "nvidia_driver_extra_packages contains '*'" in refusal("debian_12", extra_packages=["*"])
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_kernel_that_nobody_builds_for_gets_dkms() -> None:
     assert (found["build"], found["packages"][0]) == ("dkms", "nvidia-headless-580-server-open")
     assert found["notices"] == [
         "Canonical offers no signed modules of driver 580-server-open for kernel 6.18.44-own: DKMS builds them on the node.",
-        "Kernel 6.18.44-own is not one of Ubuntu 22.04's: its headers, which DKMS needs, have to be there already.",
+        "Kernel 6.18.44-own is not one of Ubuntu 22.04's. DKMS needs its headers, which must be installed already.",
     ]
     assert "nvidia_driver_module_build" in refusal(
         "ubuntu_22.04", source="distribution", around={"kernel": "6.18.44-own"}, module_build="prebuilt"
@@ -318,7 +318,7 @@ def test_what_the_vendor_s_repository_holds_is_known_in_part() -> None:
     assert "set nvidia_driver_source to distribution" not in refusal("debian_13", branch="580")
     assert "nvidia_driver_source to distribution" in refusal("ubuntu_26.04", branch="580", source="cuda_repository")
     (notice,) = plan("debian_12", branch="595")["notices"]
-    assert "Branch 595 is not among those known" in notice
+    assert "Branch 595 is not among the known branches" in notice
     mirror = {"repository_url": "http://mirror.example", "branch": "580"}
     assert plan("debian_13", **mirror)["notices"] == []
     assert "no current driver for Ubuntu 20.04" in refusal("ubuntu_20.04", source="cuda_repository")
@@ -328,16 +328,16 @@ def test_what_the_vendor_s_repository_holds_is_known_in_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "system, asked, gives",
+    "system, requested, installs",
     [("ubuntu_20.04", "515", "535"), ("ubuntu_22.04", "515", "580"), ("ubuntu_24.04", "515", "580"),
      ("ubuntu_26.04", "535", "580")],
 )  # fmt: skip
-def test_a_transitional_branch_says_what_it_gives(system: str, asked: str, gives: str) -> None:
-    found = plan(system, source="distribution", branch=asked)
-    assert (found["branch_asked"], found["branch"]) == (asked, gives)
+def test_a_transitional_branch_says_what_it_installs(system: str, requested: str, installs: str) -> None:
+    found = plan(system, source="distribution", branch=requested)
+    assert found["branch"] == installs
     assert found["notices"] == [
-        "Branch %s is transitional on %s: its packages install branch %s, which is what will be installed."
-        % (asked, table(system)["title"], gives)
+        "Branch %s is transitional on %s: its packages install branch %s."
+        % (requested, table(system)["title"], installs)
     ]
 
 
@@ -355,11 +355,11 @@ def test_a_branch_that_is_what_it_says_needs_no_words() -> None:
         ("ubuntu_26.04", {"source": "distribution", "branch": "515"}, ["no branch 515, but 580, 595, 615"]),
         ("ubuntu_26.04", {"source": "distribution", "branch": "610"}, ["no server series", "nvidia_driver_server"]),
         ("ubuntu_24.04", {"branch": "550", "version": "550.90.07"}, ["is not of branch 580", "to cuda_repository"]),
-        ("ubuntu_20.04", {"source": "distribution", "branch": "550", "server": False}, ["server series only"]),
+        ("ubuntu_20.04", {"source": "distribution", "branch": "550", "server": False}, ["only the server series"]),
         ("el_9", {"source": "distribution"}, ["no NVIDIA driver of its own", "cuda_repository"]),
         ("debian_12", {"branch": "470"}, ["'470'", "from 515 on"]),
         ("debian_12", {"branch": "latest"}, ["'latest'"]),
-        ("debian_12", {"version": "580.126.20-1"}, ["'580.126.20-1'", "without what the package adds"]),
+        ("debian_12", {"version": "580.126.20-1"}, ["'580.126.20-1'", "without the package's revision"]),
         ("debian_12", {"version": "570.133.20", "branch": "580"}, ["570.133.20 is not of branch 580"]),
         ("ubuntu_24.04", {"source": "distribution", "branch": "615", "server": False, "kernel_modules": "proprietary"},
          ["only the open kernel module"]),
@@ -397,11 +397,11 @@ def test_modules_are_chosen_by_the_gpu(device: str, branch: str, modules: str) -
 @pytest.mark.parametrize(
     "gpus, wishes, words",
     [
-        ([A100, V100, B200], {}, ["no kernel module runs all", "(Blackwell) needs the open", "Volta) needs the propr"]),
+        ([A100, V100, B200], {}, ["no kernel module supports all", "(Blackwell) needs the open", "Volta) needs the propr"]),
         ([B200], {"kernel_modules": "proprietary"}, ["only the open kernel module", "2901"]),
         ([V100], {"kernel_modules": "open"}, ["only the proprietary"]),
         ([A100, GH200], {"kernel_modules": "proprietary"}, ["only the open kernel module"]),
-        ([K80], {}, ["Kepler", "take it out"]),
+        ([K80], {}, ["Kepler", "remove it"]),
         ([V100], {"branch": "595"}, ["up to 580 only"]),
         ([B200], {"branch": "550"}, ["570 or later"]),
         ([B300], {"branch": "570"}, ["580 or later"]),
@@ -523,7 +523,11 @@ def test_grace_blackwell_gets_imex(system: str, wishes: Data, package: str) -> N
     found = plan(system, gpu("2941"), **wishes)
     assert (found["fabric_manager"], found["packages"][-1]) == (False, package)
     assert any("nodes_config.cfg" in notice for notice in found["notices"])
-    assert "imex" not in str(plan(system, gpu(GH200), **wishes)["packages"])
+    assert found["module_options"] == {"NVreg_CreateImexChannel0": "1", "NVreg_CoherentGPUMemoryMode": "driver"}
+    assert plan(system, gpu("2941"), kernel_modules="none", **wishes)["module_options"] == {}
+    other = plan(system, gpu(GH200), **wishes)
+    assert "imex" not in str(other["packages"])
+    assert other["module_options"] == {}
 
 
 def test_persistence_mode_is_switched_on_where_ubuntu_s_unit_leaves_it_off() -> None:

@@ -116,7 +116,7 @@ def test_every_package_of_a_plan_exists(system: str, source: str, branch: str) -
                 table(system), node(system, gpu(device), switches=switches, kernel=kernel), wishes
             )
         except Refusal as error:
-            assert re.search(r"set (it|nvidia_driver_)|take|choose", str(error)), error
+            assert re.search(r"set (it|nvidia_driver_)|remove|choose", str(error)), error
             continue
         given += 1
         names = {name for name in found["packages"] if not of_running_kernel(name, kernel)}
@@ -139,14 +139,14 @@ def test_branches_of_the_cuda_repository_were_seen(system: str) -> None:
 
 
 @pytest.mark.parametrize("system", [each for each in SYSTEMS if "distribution" in table(each)["sources"]])
-def test_branches_of_the_archive_give_what_the_table_says(system: str) -> None:
+def test_branches_of_the_archive_install_what_the_table_says(system: str) -> None:
     packages = SNAPSHOT["archives"][system]["packages"]
     tool = "nvidia-smi" if system.startswith("debian") else "nvidia-utils-%s"
     branches = {name: re.split(r"[.]", version)[0] for version in sorted(packages) for name in packages[version]}
     for branch, row in table(system)["sources"]["distribution"]["branches"].items():
-        gives = row.get("gives", branch)
-        server = "-server" if row.get("server") == "only" and not row.get("gives") else ""
-        assert branches[tool % gives + server if "%" in tool else tool] == gives
+        installed = row.get("installs", branch)
+        server = "-server" if row.get("server") == "only" and not row.get("installs") else ""
+        assert branches[tool % installed + server if "%" in tool else tool] == installed
         if "%" in tool:  # the requested branch has packages of its own name
             assert {tool % branch, tool % branch + "-server"} & set(branches)
 
