@@ -312,10 +312,8 @@ def _install(node: Node, packages: t.Sequence[Package], chosen: Choice) -> None:
     try:
         node.manager.hold([], own)
         node.manager.install(names, chosen.downgrade)
-    except CommandError as error:
+    except CommandError:
         _record_remains(node)
-        if node.repository.added and causes.cause(str(error), node.desired.role).kind == "signature":
-            raise _withdrawn(node, str(error)) from error
         raise
     finally:
         there = {each.name for each in node.manager.packages()} if own else set()
