@@ -110,10 +110,12 @@ class Node:
         """With the cause, the state that the node is in, and the ends of the logs."""
         why = causes.cause(output, self.desired.role)
         lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
-        now = self.status(self.manager.packages())
-        if now.broken:
-            lines.append("Half installed: " + ", ".join(now.broken))
-        if now.broken or why.kind == "build":
+        broken: t.List[str] = []
+        with contextlib.suppress(CommandError):
+            broken = self.status(self.manager.packages()).broken
+        if broken:
+            lines.append("Half installed: " + ", ".join(broken))
+        if broken or why.kind == "build":
             listed = dkms.status(self.commands).strip()
             path, log = dkms.newest_log()
             lines += ["dkms status: " + listed] if listed else []
@@ -145,7 +147,13 @@ def run(module: AnsibleModule) -> None:
 def _locked(timeout: float, host: str) -> t.Iterator[None]:
     """One run of this module at a time: the next one finds what this one installed and recorded."""
     deadline = time.monotonic() + timeout
-    with open(LOCK, "w", encoding="utf-8") as handle:
+    with contextlib.ExitStack() as stack:
+        try:
+            handle = stack.enter_context(open(LOCK, "w", encoding="utf-8"))
+        except OSError as error:
+            raise Failure(
+                "%s: %s cannot be written: %s. Run as root (become: true)" % (host, LOCK, error.strerror)
+            ) from error
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

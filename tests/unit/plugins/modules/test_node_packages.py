@@ -401,6 +401,16 @@ def test_one_run_at_a_time(node, driver):
         assert driver(check=True)["changed"]
 
 
+def test_only_root_can_install(driver, monkeypatch, tmp_path):
+    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "missing" / "lock"))
+    assert "Run as root (become: true)" in driver()["msg"]
+
+
+def test_a_node_without_the_package_manager(node, driver):
+    node.answers += [("dpkg-query", 127, "dpkg-query: No such file or directory")] * 2
+    assert "gpu-1: The package manager's output has the reason" in driver()["msg"]
+
+
 # --- Remove -----------------------------------------------------------------------------------------------------------
 
 
