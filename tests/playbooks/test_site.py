@@ -124,7 +124,7 @@ def test_preflight_reports_a_missing_runtime(fleet: Fleet) -> None:
     for arguments in ([], ["--check"]):
         run = fleet.play(SITE, "--tags", "toolkit", *arguments, fails=True)
         assert "No node was touched. Problems: 1" in run.output
-        assert "- here: here has no crio, but nvidia_container_toolkit_runtimes is [crio]" in run.output
+        assert "- here: crio is not installed, but nvidia_container_toolkit_runtimes is [crio]" in run.output
         assert "Provision the nodes" not in run.output
 
 
