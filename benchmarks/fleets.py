@@ -84,7 +84,6 @@ def of_machines(count: int) -> Iterator[Fleet]:
             "nvidia_container_toolkit_repository_url": url + "/toolkit/stable",
             "nvidia_container_toolkit_repository_key": url + "/toolkit/gpgkey",
             "nvidia_container_toolkit_repository_key_fingerprint": key,
-            "nvidia_container_toolkit_install_containerd": True,
         }
         yield Fleet("machines of the test lab, by ssh", hosts, variables, [])
     finally:

@@ -73,6 +73,12 @@ msg:
   returned: O(state=present)
   type: str
   sample: /var/run/cdi/nvidia.yaml lists the GPUs and MIG devices of the node
+problems:
+  description: The reason and a remedy if RV(matches) is false. Otherwise empty.
+  returned: O(state=present)
+  type: list
+  elements: str
+  sample: []
 path:
   description: Path of the specification.
   returned: success

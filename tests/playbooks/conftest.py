@@ -57,11 +57,8 @@ class Fleet:
             # The local machine's systemd and containers are not simulated.
             "nvidia_mig_boot": False,
             "nvidia_container_toolkit_runtimes": [],
-            "gpu_node_roles": [
-                "gpu_node",
-                "nvidia_container_toolkit",
-                "nvidia_mig",
-            ],  # a simulated driver has no packages
+            # The driver is simulated, and the machine has no packages of the container toolkit.
+            "gpu_node_roles": ["gpu_node", "nvidia_mig"],
             "nvidia_container_toolkit_cdi": False,
         }
 

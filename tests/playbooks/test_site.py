@@ -120,11 +120,11 @@ def test_a_host_may_have_any_name(fleet: Fleet) -> None:
 
 
 def test_preflight_reports_a_missing_runtime(fleet: Fleet) -> None:
-    fleet.host("here", nvidia_container_toolkit_runtimes=["crio"])
+    fleet.host("here", gpu_node_roles=["nvidia_container_toolkit"], nvidia_container_toolkit_runtimes=["crio"])
     for arguments in ([], ["--check"]):
         run = fleet.play(SITE, "--tags", "toolkit", *arguments, fails=True)
         assert "No node was touched. Problems: 1" in run.output
-        assert "- here: here has no crio, but nvidia_container_toolkit_runtimes is [crio]" in run.output
+        assert "- here: crio is not installed, but nvidia_container_toolkit_runtimes is [crio]" in run.output
         assert "Provision the nodes" not in run.output
 
 
@@ -153,6 +153,7 @@ def test_stops_before_mig_if_the_driver_needs_a_reboot(fleet: Fleet) -> None:
 
 
 def test_an_error_of_a_roles_preflight_is_reported_only_for_its_host(fleet: Fleet) -> None:
+    fleet.variables["gpu_node_roles"] = ["nvidia_container_toolkit"]
     fleet.node("good", "--board", "A100-80GB")
     fleet.node("old", "--board", "A100-80GB", nvidia_container_toolkit_version="latest")
     fleet.node("older", "--board", "A100-80GB", nvidia_container_toolkit_version="newest")
@@ -324,9 +325,10 @@ def test_verify_reports_a_driver_without_packages(fleet: Fleet) -> None:
 
 
 def test_verify_reports_a_stopped_runtime(fleet: Fleet) -> None:
-    fleet.node("here", "--board", "A100-80GB")
+    fleet.node("here", "--board", "A100-80GB", gpu_node_roles=["nvidia_container_toolkit"])
     run = fleet.play(VERIFY, "--tags", "toolkit", fails=True, nvidia_container_toolkit_runtimes=["crio"])
-    assert "- here: crio does not run" in run.output
+    assert "- crio does not run" in run.output
+    assert "- no package of the container toolkit is installed" in run.output
     assert "site.yml --tags toolkit" in run.output
 
 

@@ -140,10 +140,13 @@ def run(module: AnsibleModule) -> None:
     except OSError as error:
         module.fail_json(msg="Cannot write the CDI specification %s: %s" % (cdi.path, error))
     message = _MESSAGES[reason]
+    message = message % cdi.path if "%s" in message else message
+    matches = reason in (CURRENT, NO_DEVICES, NO_DRIVER)
     module.exit_json(
         changed=changed,
-        matches=reason in (CURRENT, NO_DEVICES, NO_DRIVER),
+        matches=matches,
         reason=reason,
-        msg=message % cdi.path if "%s" in message else message,
+        msg=message,
+        problems=[] if matches else [message + ". Run site.yml --tags toolkit."],
         path=cdi.path,
     )

@@ -10,7 +10,7 @@
 The first prints with which configuration containerd runs. HANDLER is what a RuntimeClass names, PARENT the cgroup of
 the pod, DEVICE a CDI name that the kubelet would ask for; each may be "". The pod has one container and takes the
 network of the node, so that no CNI plugin is needed. Prints what the command in it prints, and ends as it does. The
-calls are made with the role's own client, which lies beside this.
+calls are made with cri.py, which is beside this file.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ _CAUSES = (
     (
         "signature",
         r"is not signed|NO_PUBKEY|EXPKEYSIG|BADSIG|GPG error|GPG check FAILED|repomd\.xml.*signature|Missing key"
+        r"|GPG signature is not available"
         r"|validate GPG signature|Public key for .* is not installed",
         "A package source is not signed with the key that was given: check {role}_repository_url and "
         "{role}_repository_key with its checksum or fingerprint.",

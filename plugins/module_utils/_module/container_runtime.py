@@ -1,0 +1,84 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The module nvidia_container_runtime. No content of a configuration is returned: it may hold passwords."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import runtime_check, runtime_config
+from .container_runtimes import RUNTIMES
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "name": {"type": "str", "required": True, "choices": sorted(RUNTIMES)},
+        "state": {"type": "str", "default": "present", "choices": ["present", "absent", "checked"]},
+        "default_runtime": {"type": "bool", "default": False},
+        "cdi_devices": {"type": "bool", "default": True},
+    }
+}
+MEMORY = "/var/lib/gpufleet/nvidia_container_toolkit"
+
+
+def run(module: AnsibleModule) -> None:
+    given = module.params
+    name = given["name"]
+    runtime = RUNTIMES[name]
+    memory = runtime_config.Memory("%s/%s" % (MEMORY, name))
+    command = _runner(module)
+
+    if given["state"] == "checked":
+        health = runtime_check.check(name, runtime, command)
+        module.exit_json(changed=False, problems=health.problems, cri_healthy=health.cri_healthy)
+
+    restart = False
+    try:
+        if given["state"] == "absent":
+            change = runtime_config.plan_absent(name, runtime, memory)
+        else:
+            missing = [each for each in (runtime.programs[0], "nvidia-ctk") if not module.get_bin_path(each)]
+            if missing and module.check_mode:
+                _exit(module, True, ["Configure %s once %s is installed" % (name, " and ".join(missing))])
+            if missing:
+                raise runtime_config.ConfigError("%s is not installed" % " and ".join(missing))
+            settings = runtime_config.Settings(given["default_runtime"], given["cdi_devices"])
+            change = runtime_config.plan_present(name, runtime, memory, settings, command)
+            restart = runtime_check.service(name, command).is_older_than(runtime.drop_in or runtime.config)
+        actions = [file.describe() for file in change.files]
+        if restart:
+            actions.append("Restart %s, which was started before its configuration was written" % name)
+        if not module.check_mode:
+            change.apply(memory)
+            if given["state"] == "absent":
+                memory.forget()
+    except runtime_config.ConfigError as error:
+        module.fail_json(
+            msg="The configuration of %s cannot be changed, and was left as it is. %s" % (name, error), changed=False
+        )
+    except OSError as error:
+        module.fail_json(msg="The configuration of %s cannot be changed: %s" % (name, error))
+    _exit(module, bool(actions), actions)
+
+
+def _exit(module: AnsibleModule, changed: bool, actions: t.List[str]) -> t.NoReturn:
+    prepared = "".join(action + "\n" for action in actions)
+    module.exit_json(changed=changed, actions=actions, diff={"prepared": prepared} if prepared else {})
+    raise AssertionError
+
+
+def _runner(module: AnsibleModule) -> runtime_check.Run:
+    def command(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
+        program = module.get_bin_path(argv[0])
+        if not program:
+            return 127, "", "%s is not installed" % argv[0]
+        result: t.Tuple[int, str, str] = module.run_command([program, *argv[1:]], environ_update={"LC_ALL": "C"})
+        return result
+
+    return command

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The container runtimes that can get the nvidia runtime, and which of them a node gets it for."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class Runtime(t.NamedTuple):
+    """A container runtime and the files that nvidia-ctk writes for it."""
+
+    programs: t.Sequence[str]  # the service's program first
+    config: str
+    drop_in: str  # the file that nvidia-ctk adds; empty if it changes the configuration itself
+    # Where nvidia-ctk reads the settings of the default runtime. For containerd that is `containerd config dump`: up to
+    # 2.0, an imported file replaces all settings of the CRI plugin, so that the drop-in has to be complete.
+    source: str
+
+
+RUNTIMES: t.Mapping[str, Runtime] = {
+    "containerd": Runtime(
+        ["containerd"], "/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml", "command"
+    ),
+    "docker": Runtime(["dockerd", "docker"], "/etc/docker/daemon.json", "", "file"),
+    "crio": Runtime(["crio"], "/etc/crio/crio.conf", "/etc/crio/crio.conf.d/99-nvidia.toml", "file"),
+}
+
+AUTO = "auto"
+
+# These bring a containerd of their own, and find the nvidia runtime by themselves.
+KUBERNETES: t.Mapping[str, t.Sequence[str]] = {
+    "RKE2": ["/usr/local/bin/rke2", "/opt/rke2/bin/rke2", "/usr/bin/rke2", "/etc/rancher/rke2"],
+    "K3s": ["/usr/local/bin/k3s", "/opt/bin/k3s", "/usr/bin/k3s", "/etc/rancher/k3s"],
+}
+
+
+class Node(t.NamedTuple):
+    """What the decision depends on."""
+
+    programs: t.Collection[str]  # those of RUNTIMES that are installed
+    distribution: str
+    os_family: str
+    kubernetes: str = ""  # "RKE2", "K3s" or empty
+    cri_disabled: bool = False  # containerd's configuration disables its CRI plugin
+
+
+class Choice(t.NamedTuple):
+    """The runtimes to configure, whether to install containerd first, and why that is impossible."""
+
+    runtimes: t.List[str]
+    install_containerd: bool = False
+    problems: t.Sequence[str] = ()
+
+
+def choose(requested: t.Sequence[str], node: Node) -> Choice:
+    """Select the runtimes to configure."""
+    if AUTO not in requested:
+        return Choice(list(requested), problems=_missing(requested, node))
+    if len(requested) > 1:
+        return Choice([], problems=["nvidia_container_toolkit_runtimes combines auto with other values. Remove one."])
+    if node.kubernetes:
+        return Choice([])
+    found = [name for name in sorted(RUNTIMES) if not _lacking(name, node)]
+    if found == ["containerd"] and node.cri_disabled:
+        return Choice(found, problems=[_CRI_DISABLED])
+    if "docker" in found and node.cri_disabled:  # this containerd only serves docker
+        found.remove("containerd")
+    if found:
+        return Choice(found)
+    if node.os_family == "Debian":
+        return Choice(["containerd"], install_containerd=True)
+    return Choice(["containerd"], problems=[_NO_RUNTIME % node.distribution])
+
+
+_CRI_DISABLED = (
+    "The configuration of containerd disables its CRI plugin, as that of Docker's package does, and no other container "
+    "runtime is installed. Remove cri from disabled_plugins in /etc/containerd/config.toml, or name the runtimes in "
+    "nvidia_container_toolkit_runtimes ([] for none)."
+)
+_NO_RUNTIME = (
+    "No container runtime is installed, and %s has no package of containerd. Install containerd (containerd.io in "
+    "Docker's repository), docker or CRI-O first, or set nvidia_container_toolkit_runtimes to [] on a node that will run "
+    "RKE2 or K3s."
+)
+
+
+def _lacking(name: str, node: Node) -> t.List[str]:
+    return [program for program in RUNTIMES[name].programs if program not in node.programs]
+
+
+def _missing(requested: t.Sequence[str], node: Node) -> t.List[str]:
+    lacking = [program for name in requested for program in _lacking(name, node)]
+    if not lacking:
+        return []
+    return [
+        "%s %s not installed, but nvidia_container_toolkit_runtimes is [%s]. Install what is missing first, or set "
+        "nvidia_container_toolkit_runtimes to what the node has: auto detects it, and [] is for a node of RKE2 or K3s, "
+        "which bring a containerd of their own and find the nvidia runtime by themselves."
+        % (" and ".join(lacking), "is" if len(lacking) == 1 else "are", ", ".join(requested))
+    ]

@@ -1,0 +1,301 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module nvidia_container_runtime with programs that play nvidia-ctk, containerd and systemctl."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module import container_runtime
+from ansible_collections.gpufleet.node.plugins.module_utils._module.container_runtimes import Runtime
+from ansible_collections.gpufleet.node.plugins.modules import nvidia_container_runtime
+
+from .running import run
+
+PASSWORD = "registry-password"
+OWNERS = '# The owner\'s\nversion = 2\npassword = "%s"\n' % PASSWORD
+IMPORT = 'imports = ["%s/conf.d/*.toml"]\n'
+
+# As nvidia-ctk does: an import in the configuration, without its comments, and the whole configuration in the drop-in;
+# or docker's settings with one more runtime.
+NVIDIA_CTK = """#!%(python)s
+import json, os, sys
+options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[3:])
+if os.path.exists(%(fail)r):
+    sys.exit("nvidia-ctk does not like it")
+config = options["config"]
+text = open(config).read() if os.path.exists(config) else ""
+if options["runtime"] == "docker":
+    settings = json.loads(text or "{}")
+    settings.setdefault("runtimes", {})["nvidia"] = {"path": "nvidia-container-runtime", "args": []}
+    if options["set-as-default"] == "true":
+        settings["default-runtime"] = "nvidia"
+    assert options["enable-cdi"] == "false"
+    text = json.dumps(settings, indent=4)
+else:
+    drop_in = options["drop-in-config"]
+    former = open(drop_in).read() if os.path.exists(drop_in) else ""
+    os.makedirs(os.path.dirname(drop_in), exist_ok=True)
+    kept = [line for line in text.splitlines(True) if not line.startswith(("#", "imports"))]
+    with open(drop_in, "w") as file:
+        file.write("".join(kept) + former.replace("nvidia\\n", "") + "nvidia\\n" + options["set-as-default"] + "\\n")
+    text = %(imports)r + "".join(kept)
+with open(config, "w") as file:
+    file.write(text)
+"""
+CONTAINERD = """#!/bin/sh
+[ "$*" = "config dump" ] || exit 64
+! grep -q broken %(config)s || { echo "containerd: invalid configuration" >&2; exit 1; }
+"""
+SYSTEMCTL = """#!/bin/sh
+cat %(state)s
+"""
+
+
+class Node:
+    def __init__(self, work):
+        self.work = work
+        self.folder = work / "etc" / "containerd"
+        self.config = self.folder / "config.toml"
+        self.drop_in = self.folder / "conf.d" / "99-nvidia.toml"
+        self.daemon = work / "etc" / "docker" / "daemon.json"
+        self.memory = work / "var" / "gpufleet" / "toolkit"
+
+    def program(self, name, text):
+        path = self.work / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def own(self, path, text, mode=0o640):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+
+    def started(self, seconds_ago):
+        """When the service was started; None if it does not run."""
+        text = "ActiveState=inactive\n"
+        if seconds_ago is not None:
+            text = "ActiveState=active\nExecMainStartTimestampMonotonic=%d\n" % ((time.monotonic() - seconds_ago) * 1e6)
+        (self.work / "state").write_text(text)
+
+    def run(self, name="containerd", **options):
+        result = run(nvidia_container_runtime.main, name=name, **options)
+        assert PASSWORD not in json.dumps(result)
+        return result
+
+    def files(self):
+        """Everything outside of the programs, with modes."""
+        found = {}
+        for top in ("etc", "var"):
+            for path in sorted((self.work / top).rglob("*")):
+                if path.is_file():
+                    found[str(path.relative_to(self.work))] = (path.stat().st_mode & 0o777, path.read_text())
+        return found
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    made = Node(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "etc").mkdir()
+    runtimes = {
+        "containerd": Runtime(["containerd"], str(made.config), str(made.drop_in), "command"),
+        "docker": Runtime(["dockerd", "docker"], str(made.daemon), "", "file"),
+    }
+    monkeypatch.setattr(container_runtime, "RUNTIMES", runtimes)
+    monkeypatch.setattr(container_runtime, "MEMORY", str(made.memory))
+    monkeypatch.setenv("PATH", "%s:%s" % (tmp_path / "bin", os.environ["PATH"]))
+    made.program(
+        "nvidia-ctk",
+        NVIDIA_CTK % {"python": sys.executable, "fail": str(tmp_path / "fail"), "imports": IMPORT % made.folder},
+    )
+    made.program("containerd", CONTAINERD % {"config": made.config})
+    made.program("dockerd", "#!/bin/sh\n")
+    made.program("systemctl", SYSTEMCTL % {"state": tmp_path / "state"})
+    if os.geteuid() != 0:
+        made.program("unshare", '#!/bin/sh\nexec /usr/bin/unshare --map-root-user "$@"\n')
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("mount namespaces are not allowed here")
+    made.started(None)
+    return made
+
+
+# --- containerd -------------------------------------------------------------------------------------------------------
+
+
+def test_the_nvidia_runtime_is_added_once(node):
+    node.own(node.config, OWNERS)
+    checked = node.run(check=True)
+    assert list(node.files()) == ["etc/containerd/config.toml"]
+    result = node.run()
+    assert result["changed"] and checked["changed"]
+    assert result["actions"] == checked["actions"] == ["Write %s" % node.config, "Write %s" % node.drop_in]
+    assert result["diff"] == {"prepared": "Write %s\nWrite %s\n" % (node.config, node.drop_in)}
+    files = node.files()
+    assert files["etc/containerd/config.toml"][0] == 0o640
+    assert files["etc/containerd/conf.d/99-nvidia.toml"][0] == 0o600
+    assert files["var/gpufleet/toolkit/containerd/before"] == (0o600, OWNERS)
+    assert files["var/gpufleet/toolkit/containerd/after"][0] == 0o600
+    assert node.memory.joinpath("containerd").stat().st_mode & 0o777 == 0o700
+
+    again = node.run()
+    assert (again["changed"], again["actions"]) == (False, [])
+    assert node.files() == files
+
+
+def test_the_owners_configuration_is_restored(node):
+    node.own(node.config, OWNERS)
+    before = node.files()
+    node.run()
+    assert node.run(state="absent", check=True)["actions"] == ["Write %s" % node.config, "Remove %s" % node.drop_in]
+    assert node.run(state="absent")["changed"]
+    assert node.files() == before
+    assert not (node.work / "var").joinpath("gpufleet").exists()
+    assert not node.run(state="absent")["changed"]
+
+
+def test_without_a_configuration_of_the_owner_none_is_left(node):
+    result = node.run()
+    assert result["changed"]
+    assert node.config.stat().st_mode & 0o777 == 0o600
+    assert node.run(state="absent")["changed"]
+    assert node.files() == {}
+
+
+def test_check_mode_leaves_no_folder(node):
+    assert node.run(check=True)["changed"]
+    assert not node.folder.exists()
+
+
+def test_a_setting_that_the_owner_changes_later_is_kept_and_applied(node):
+    node.own(node.config, OWNERS)
+    node.run()
+    node.config.write_text(node.config.read_text() + "later = true\n")
+    assert node.run()["changed"]
+    assert "later = true" in node.drop_in.read_text()
+    assert "later = true" in (node.memory / "containerd" / "before").read_text()
+    assert not node.run()["changed"]
+
+
+def test_only_our_part_is_taken_out_of_a_configuration_that_was_changed_since(node):
+    node.own(node.config, OWNERS)
+    node.run()
+    node.config.write_text(node.config.read_text() + "later = true\n")
+    assert node.run(state="absent")["changed"]
+    assert node.config.read_text() == 'version = 2\npassword = "%s"\nlater = true\n' % PASSWORD
+    assert not node.drop_in.exists()
+
+
+def test_imports_of_the_owner_stay(node):
+    node.own(node.config, (IMPORT % node.folder) + OWNERS)
+    node.run()
+    node.config.write_text(node.config.read_text() + "later = true\n")
+    node.run(state="absent")
+    assert node.config.read_text().startswith(IMPORT % node.folder)
+
+
+def test_a_drop_in_of_the_owner_is_never_lost(node):
+    """Somebody has run nvidia-ctk before the role."""
+    node.own(node.config, (IMPORT % node.folder) + OWNERS)
+    node.own(node.drop_in, 'password = "%s"\nmine = true\nnvidia\n' % PASSWORD, 0o644)
+    before = node.files()
+    node.run()
+    assert "mine = true" in node.drop_in.read_text()
+    assert node.drop_in.stat().st_mode & 0o777 == 0o600
+    assert not node.run()["changed"]
+    node.run(default_runtime=True)
+    node.run(state="absent")
+    after = node.files()
+    assert {path: text for path, (_mode, text) in after.items()} == {
+        path: text for path, (_mode, text) in before.items()
+    }
+
+
+def test_a_link_is_followed(node):
+    node.own(node.work / "etc" / "real.toml", OWNERS)
+    node.folder.mkdir()
+    node.config.symlink_to(node.work / "etc" / "real.toml")
+    node.run()
+    assert node.config.is_symlink()
+    assert "imports" in (node.work / "etc" / "real.toml").read_text()
+    node.run(state="absent")
+    assert (node.work / "etc" / "real.toml").read_text() == OWNERS
+
+
+@pytest.mark.parametrize("cause", ["broken configuration", "nvidia-ctk"])
+def test_a_configuration_that_is_rejected_stays(node, cause):
+    node.own(node.config, OWNERS + ("broken\n" if cause.startswith("broken") else ""))
+    if cause == "nvidia-ctk":
+        (node.work / "fail").touch()
+    before = node.files()
+    result = node.run()
+    assert result["failed"] and not result["changed"]
+    assert ("invalid configuration" if cause.startswith("broken") else "does not like it") in result["msg"]
+    assert node.files() == before
+
+
+def test_a_service_that_was_started_before_its_configuration_was_written_has_to_be_restarted(node):
+    node.own(node.config, OWNERS)
+    node.run()
+    node.started(60)
+    result = node.run()
+    assert result["changed"]
+    assert "which was started before" in result["actions"][0]
+    old = time.time() - 120
+    os.utime(node.drop_in, (old, old))
+    assert not node.run()["changed"]
+
+
+@pytest.mark.parametrize("program", ["containerd", "nvidia-ctk"])
+def test_a_program_that_is_not_installed(node, program, monkeypatch):
+    (node.work / "bin" / program).unlink()
+    monkeypatch.setenv("PATH", str(node.work / "bin"))
+    assert node.run(check=True)["changed"]
+    result = node.run()
+    assert result["failed"] and "%s is not installed" % program in result["msg"]
+    assert node.files() == {}
+
+
+# --- docker -----------------------------------------------------------------------------------------------------------
+
+DAEMON = {"log-driver": "json-file", "features": {"buildkit": True}, "runtimes": {"mine": {"path": "/usr/sbin/runc"}}}
+
+
+def test_docker_keeps_its_owners_settings(node):
+    node.own(node.daemon, json.dumps(DAEMON), 0o600)
+    assert node.run("docker", default_runtime=True)["changed"]
+    written = json.loads(node.daemon.read_text())
+    assert written["features"] == {"buildkit": True, "cdi": True}
+    assert sorted(written["runtimes"]) == ["mine", "nvidia"]
+    assert written["default-runtime"] == "nvidia"
+    assert node.daemon.stat().st_mode & 0o777 == 0o600
+    assert not node.run("docker", default_runtime=True)["changed"]
+
+    written["later"] = True
+    node.daemon.write_text(json.dumps(written))
+    assert node.run("docker", state="absent")["changed"]
+    assert json.loads(node.daemon.read_text()) == dict(DAEMON, later=True)
+
+
+def test_docker_without_settings(node):
+    assert node.run("docker", cdi_devices=False)["changed"]
+    assert list(json.loads(node.daemon.read_text())) == ["runtimes"]
+    assert node.run("docker", state="absent")["changed"]
+    assert not node.daemon.exists()
+
+
+def test_docker_with_settings_that_are_not_json(node):
+    node.own(node.daemon, json.dumps(DAEMON))
+    node.run("docker")
+    node.daemon.write_text("{")
+    result = node.run("docker", state="absent")
+    assert result["failed"] and "not valid JSON" in result["msg"]
+    assert node.daemon.read_text() == "{"
