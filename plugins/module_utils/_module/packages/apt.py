@@ -1,0 +1,168 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Packages of Debian and Ubuntu: apt-get, dpkg, preferences and selections."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+import typing as t
+
+from ..files import write
+from . import causes
+from .choice import Package
+from .manager import CommandError, Commands, Repository, Simulation
+
+PREFERENCES = "/etc/apt/preferences.d"
+RETRIES = 2
+PAUSE = 3.0  # seconds between them
+
+_FORMAT = "${db:Status-Abbrev}\\t${Package}\\t${Version}\\n"
+_BROKEN = {"F": "half-configured", "H": "half-installed", "U": "unpacked"}
+_GET = ("apt-get", "--quiet")
+_INSTALL = ("--no-install-recommends",)
+_CONFFILES = ("--option", "Dpkg::Options::=--force-confdef", "--option", "Dpkg::Options::=--force-confold")
+_UNREADABLE = re.compile(
+    r"(?m)^[WE]: .*(Failed to fetch|GPG error|is not signed|no longer signed|does not have a Release file"
+    r"|Some index files failed)"
+)
+
+
+class Apt:
+    separator = "="
+    releases = True
+    checks_builds = False
+
+    def __init__(self, commands: Commands, role: str, check_mode: bool) -> None:
+        self._commands = commands
+        self._role = role
+        self._check_mode = check_mode
+        self._pin: t.Optional[bytes] = None  # that check mode did not write
+
+    @property
+    def pin_file(self) -> str:
+        return os.path.join(PREFERENCES, "gpufleet-" + self._role.replace("_", "-"))
+
+    def packages(self) -> t.List[Package]:
+        return parse(self._commands.run(["dpkg-query", "--show", "--showformat=" + _FORMAT]).stdout)
+
+    def wait(self) -> None:
+        output = self._commands.attempt([*_GET, "check"])
+        if causes.cause(output.stderr, self._role).kind == "lock":
+            raise CommandError(output.text)
+
+    def recover(self) -> str:
+        output = self._commands.attempt(["dpkg", "--configure", "--pending", "--force-confold"])
+        if causes.cause(output.stderr, self._role).kind == "lock":
+            raise CommandError(output.text)
+        return output.text if output.status else ""
+
+    def refresh(self, repository: Repository) -> None:
+        for attempt in range(RETRIES + 1):
+            output = self._commands.attempt([*_GET, "update"])
+            readable = output.status == 0 and not _UNREADABLE.search(output.stderr)
+            if readable or causes.cause(output.stderr, self._role).kind == "signature" or attempt == RETRIES:
+                break
+            time.sleep(PAUSE)
+        own = repository.url.rstrip("/")
+        if output.status or (own and not readable and own in output.stderr):
+            raise CommandError(output.stderr)
+        if not readable:
+            self._commands.warn("Some package sources cannot be read: " + " ".join(causes.tail(output.stderr)))
+
+    def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        found: t.Dict[str, t.List[str]] = {}
+        for line in self._commands.attempt(["apt-cache", "madison", *names]).stdout.splitlines():
+            fields = [field.strip() for field in line.split("|")]
+            if len(fields) == 3 and fields[1] not in found.setdefault(fields[0], []):
+                found[fields[0]].append(fields[1])
+        return found
+
+    def pin(self, patterns: t.Sequence[str], version: str) -> bool:
+        path = self.pin_file
+        text = preference(self._role, patterns, version).encode() if version else None
+        before = _content(path)
+        if before != text and self._check_mode:
+            self._pin = text
+        elif before != text and text is not None:
+            write(path, text, 0o644)
+        elif before != text:
+            os.remove(path)
+        return before != text
+
+    def simulate(self, specifications: t.Sequence[str]) -> Simulation:
+        argv = [*_GET, "--simulate", "--allow-downgrades", "--allow-change-held-packages", *_INSTALL, "install"]
+        if self._pin is None:
+            output = self._commands.attempt([*argv, *specifications])
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                parts = os.path.join(folder, "preferences.d")
+                if os.path.isdir(PREFERENCES):
+                    shutil.copytree(PREFERENCES, parts)
+                write(os.path.join(parts, os.path.basename(self.pin_file)), self._pin, 0o644)
+                os.chmod(folder, 0o755)
+                output = self._commands.attempt(
+                    [*argv, "--option", "Dir::Etc::PreferencesParts=" + parts, *specifications]
+                )
+        new = re.findall(r"(?m)^Inst (\S+) \(", output.stdout)
+        return Simulation(output.status == 0, new, output.text)
+
+    def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
+        allowed = ["--allow-downgrades"] if downgrade else []
+        self._commands.run([*_GET, "--yes", *allowed, *_INSTALL, *_CONFFILES, "install", *specifications])
+
+    def removable(self, names: t.Sequence[str]) -> t.List[str]:
+        if self._removed(names) <= set(names):
+            return list(names)
+        return [name for name in names if self._removed([name]) <= set(names)]
+
+    def _removed(self, names: t.Sequence[str]) -> t.Set[str]:
+        argv = [*_GET, "--simulate", "--allow-change-held-packages", "purge", *names]
+        return set(re.findall(r"(?m)^(?:Purg|Remv) (\S+)", self._commands.run(argv).stdout))
+
+    def remove(self, names: t.Sequence[str]) -> None:
+        self._commands.run([*_GET, "--yes", "purge", *names])
+
+    def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]:
+        return sorted({each.name for each in packages})
+
+    def holds(self) -> t.List[str]:
+        return [each.name for each in self.packages() if each.held]
+
+    def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
+        lines = ["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)]
+        if lines:
+            self._commands.run(["dpkg", "--set-selections"], data="".join(lines))
+
+
+def parse(text: str) -> t.List[Package]:
+    found = []
+    for line in text.splitlines():
+        state, name, version = line.split("\t")
+        if state[1:2] not in ("n", "c", ""):
+            broken = _BROKEN.get(state[1]) or ("reinstallation required" if state[2:3] == "R" else "")
+            found.append(Package(name, version, held=state[0] == "h", broken=broken))
+    return found
+
+
+def preference(role: str, patterns: t.Sequence[str], version: str) -> str:
+    return "# Written by gpufleet.node.%s\nPackage: %s\nPin: version %s\nPin-Priority: 1001\n" % (
+        role,
+        " ".join(patterns),
+        version,
+    )
+
+
+def _content(path: str) -> t.Optional[bytes]:
+    try:
+        with open(path, "rb") as handle:
+            return handle.read()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,84 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Why a package manager failed, from what it printed."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+# The first that matches is the cause; those that follow from another one come later. {role} is the role's name.
+_CAUSES = (
+    (
+        "space",
+        r"No space left on device|enough free space",
+        "The node has no space left: free some in /var, /usr or /boot, and run this again.",
+    ),
+    (
+        "held",
+        r"Held packages were changed",
+        "Packages that somebody else holds have to change: see apt-mark showhold, release them (apt-mark unhold), or "
+        "request their version in {role}_version.",
+    ),
+    (
+        "lock",
+        r"Could not get lock|Unable to acquire the dpkg frontend lock|frontend lock was locked|waiting for lock"
+        r"|Failed to obtain the transaction lock|already locked by|Failed to lock|[Ll]ockfile is held",
+        "Another package manager is at work on the node: wait for it to end, and run this again.",
+    ),
+    (
+        "signature",
+        r"is not signed|NO_PUBKEY|EXPKEYSIG|BADSIG|GPG error|GPG check FAILED|repomd\.xml.*signature|Missing key"
+        r"|validate GPG signature|Public key for .* is not installed",
+        "A package source is not signed with the key that was given: check {role}_repository_url and "
+        "{role}_repository_key with its checksum or fingerprint.",
+    ),
+    (
+        "changing",
+        r"has unexpected size|Hash Sum mismatch|checksum doesn't match",
+        "A package source changed while it was read: run this again.",
+    ),
+    (
+        "unreachable",
+        r"Could not resolve|Connection (refused|timed out|failed)|Cannot initiate|404 +Not Found|Failed to fetch"
+        r"|Cannot download|Failed to download metadata",
+        "A package source cannot be reached, or lacks what it lists.",
+    ),
+    (
+        "build",
+        r"Bad return status for module build|Error! Build of|make(\[\d+\])?: \*\*\* ",
+        "The kernel module could not be built for a kernel of the node; the end of the build's log has the error. Another "
+        "branch, another kernel, or {role}_kernel_modules may build. The next run finishes what is half installed.",
+    ),
+    (
+        "headers",
+        r"kernel headers for kernel \S+ cannot be found",
+        "The headers of the running kernel are not installed, and the kernel module cannot be built without them.",
+    ),
+    (
+        "dependencies",
+        r"unmet dependencies|but it is not (going to be installed|installable)|nothing provides|conflicting requests",
+        "The offered packages do not fit together.",
+    ),
+)
+
+
+class Cause(t.NamedTuple):
+    kind: str
+    text: str
+
+
+def cause(text: str, role: str) -> Cause:
+    for kind, pattern, meaning in _CAUSES:
+        if re.search(pattern, text, re.IGNORECASE):
+            return Cause(kind, meaning.format(role=role))
+    return Cause("unknown", "The package manager's output has the reason.")
+
+
+def tail(text: str, lines: int = 20) -> t.List[str]:
+    """The last lines, each once: package managers print the same in several places."""
+    return list(dict.fromkeys(line.rstrip() for line in text.splitlines() if line.strip()))[-lines:]

@@ -1,0 +1,328 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Compare installed and offered packages with the desired ones: which version, and which packages to install."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import typing as t
+
+Offers = t.Mapping[str, t.Sequence[str]]  # versions by name, best first
+
+# A version that can be compared: 580.126.20
+_NUMBERS = re.compile(r"\d+(\.\d+)+")
+# Ubuntu: packages of one kernel build; all others of these names follow later kernels.
+_ONE_KERNEL = re.compile(r"-\d+\.\d+\.\d+-\d+")
+
+
+class Refusal(Exception):
+    """The desired packages cannot be installed. The message has the reason and the remedy."""
+
+
+class Package(t.NamedTuple):
+    name: str
+    version: str  # as the package manager spells it, with an epoch other than 0
+    held: bool = False
+    broken: str = ""  # what is wrong with it
+    full_name: str = ""  # of rpm: name, version, release and architecture
+
+
+class Desired(t.NamedTuple):
+    """The options of the module that this part needs."""
+
+    role: str
+    packages: t.Sequence[str]
+    version: str = ""
+    branch: str = ""
+    family: t.Sequence[str] = ()
+    independent: t.Sequence[str] = ()
+    kernel_packages: t.Sequence[str] = ()
+    optional_packages: t.Sequence[str] = ()
+    headers: str = ""
+    upgrade: bool = False
+    minimum_version: str = ""
+    minimum_for: str = ""
+
+    @property
+    def versioned(self) -> bool:
+        """Whether the packages have one version that this collection decides on."""
+        return bool(self.version or self.branch)
+
+    def label(self, version: str) -> str:
+        """What packages of one family have in common: the whole version, or the part before the packaging revision."""
+        bare = version.split(":")[-1]
+        return bare if "-" in self.version else bare.rsplit("-", 1)[0]
+
+    def in_branch(self, label: str) -> bool:
+        return label.split(".")[0] == self.branch
+
+    def is_family(self, name: str) -> bool:
+        """Patterns as in the option: the last that matches decides, and an exclamation mark excludes."""
+        found = False
+        for pattern in self.family or self.packages:
+            if fnmatch.fnmatchcase(name, pattern.lstrip("!")):
+                found = not pattern.startswith("!")
+        return found
+
+    def in_scope(self, name: str) -> bool:
+        return self.is_family(name) or name in self.packages
+
+    def shares_version(self, name: str) -> bool:
+        return (
+            self.versioned and self.is_family(name) and name not in self.independent and not name.startswith("linux-")
+        )
+
+
+class Status(t.NamedTuple):
+    """What of the desired packages is installed."""
+
+    version: t.Optional[str]  # what most of the family's packages have
+    missing: t.List[str]
+    broken: t.List[str]
+    mixed: t.List[str]  # of another version than the others
+    scope: t.List[str]  # installed packages that the role may remove or hold
+    to_hold: t.List[Package]
+
+    @property
+    def flawed(self) -> bool:
+        return bool(self.missing or self.broken or self.mixed)
+
+
+class Choice(t.NamedTuple):
+    version: t.Optional[str]
+    install: t.List[str]  # as the package manager takes them; empty if there is nothing to do
+    downgrade: bool
+    optional: t.List[str]  # installed with these if their dependencies can be satisfied
+
+
+def numbers(version: str) -> t.Tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def status(packages: t.Sequence[Package], desired: Desired) -> Status:
+    version = _common_version(packages, desired)
+    there = {name for each in packages if not each.broken for name in (each.name, each.full_name) if name}
+    scope = [each for each in packages if desired.in_scope(each.name) or each.full_name in desired.packages]
+    return Status(
+        version=version,
+        missing=[name for name in desired.packages if name not in there],
+        broken=["%s (%s)" % (each.name, each.broken) for each in scope if each.broken],
+        mixed=[
+            "%s %s" % (each.name, each.version)
+            for each in scope
+            if each.name in desired.packages
+            and desired.shares_version(each.name)
+            and desired.label(each.version) != version
+        ],
+        scope=sorted(_recorded_name(each, desired) for each in scope),
+        to_hold=[
+            each
+            for each in packages
+            if (version and desired.is_family(each.name) and desired.label(each.version) == version)
+            or (desired.kernel_packages and _follows_kernels(each.name))
+        ],
+    )
+
+
+def _recorded_name(package: Package, desired: Desired) -> str:
+    return package.full_name if package.full_name in desired.packages else package.name
+
+
+def _follows_kernels(name: str) -> bool:
+    """A held driver has no modules for later kernels, so these are held with it."""
+    return name.startswith(("linux-image-", "linux-modules-nvidia-")) and not _ONE_KERNEL.search(name)
+
+
+def _common_version(packages: t.Sequence[Package], desired: Desired) -> t.Optional[str]:
+    """The version of most desired packages, or of most packages of the family if none of those is installed."""
+    voters = [each for each in packages if desired.shares_version(each.name)]
+    voters = [each for each in voters if each.name in desired.packages] or voters
+    labels = [label for label in (desired.label(each.version) for each in voters) if _NUMBERS.match(label)]
+    return max(labels, key=lambda label: (labels.count(label), numbers(label)), default=None)
+
+
+def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[str]:
+    """Plain sentences; ``loose`` are the packages that should be held and are not."""
+    found = []
+    have = now.version
+    if desired.versioned:
+        if have is None:
+            asked = "version %s" % desired.version if desired.version else "branch %s" % desired.branch
+            return [
+                "no package of the %s is installed, and %s is requested (if it is provided otherwise, leave %s out of "
+                "gpu_node_roles)" % (title(desired.role), asked, desired.role)
+            ]
+        if desired.version and have != desired.version:
+            found.append("%s %s is installed, and %s is requested" % (title(desired.role), have, desired.version))
+        elif not desired.version and not desired.in_branch(have):
+            found.append("%s %s is installed, and branch %s is requested" % (title(desired.role), have, desired.branch))
+    for what, names in (
+        ("%s: not installed", now.missing),
+        ("%s: left half installed by the package manager", now.broken),
+        ("%%s: of another version than %s %s" % (title(desired.role), have), now.mixed),
+        ("not held, so a system upgrade changes the version: %s", loose),
+    ):
+        if names:
+            found.append(what % ", ".join(names))
+    return found
+
+
+def title(role: str) -> str:
+    """nvidia_driver: the NVIDIA driver's packages are called driver."""
+    return role.split("_", 1)[-1].replace("_", " ")
+
+
+def needs_offers(now: Status, desired: Desired) -> bool:
+    """Whether the package sources are needed: not if everything is installed in the version that is to stay."""
+    if desired.upgrade or now.flawed:
+        return True
+    if not desired.versioned or now.version is None:
+        return False
+    return now.version != desired.version if desired.version else not desired.in_branch(now.version)
+
+
+def choose(packages: t.Sequence[Package], now: Status, offers: Offers, desired: Desired, separator: str) -> Choice:
+    """Decide on one version, and on the packages to install for it.
+
+    Without a requested version, an installed one of the branch stays, unless an upgrade is requested.
+    """
+    version = _version(now, offers, desired)
+    if version:
+        _check_minimum(version, desired)
+    kernel = _later_kernels(packages, offers, desired, desired.upgrade or version != now.version)
+    if not (now.flawed or kernel or version != now.version):
+        return Choice(version, [], False, [])
+    if desired.headers in now.missing and not offers.get(desired.headers):
+        raise Refusal(
+            "the node's package sources offer no %s, which the module for the running kernel is built with: upgrade the "
+            "kernel and reboot first" % desired.headers
+        )
+    install, lacking = [], []
+    for name in desired.packages:
+        offered = offers.get(name, ())
+        match = next((each for each in offered if version and desired.label(each) == version), None)
+        if match and desired.is_family(name):
+            install.append(name + separator + match)
+        elif name in kernel:
+            install.append(name + separator + kernel[name])
+        elif name in now.missing and not offered:
+            lacking.append("%s is not offered" % name)
+        elif desired.shares_version(name) and version and not _has(packages, name, version, desired):
+            lacking.append("%s is offered as %s" % (name, ", ".join(_labels(offered, desired)) or "nothing"))
+        elif name in now.missing or any(broken.startswith(name + " ") for broken in now.broken):
+            install.append(name)
+    if lacking:
+        what = " ".join(filter(None, (title(desired.role), version)))
+        check = "%s_version and " % desired.role if desired.versioned else ""
+        raise Refusal(
+            "%s cannot be installed: %s. Check %sthe package sources of the node" % (what, "; ".join(lacking), check)
+        )
+    downgrade = bool(version and now.version) and numbers(str(version)) < numbers(str(now.version))
+    return Choice(version, install, downgrade, [name for name in desired.optional_packages if offers.get(name)])
+
+
+def _version(now: Status, offers: Offers, desired: Desired) -> t.Optional[str]:
+    if desired.version or not desired.branch:
+        return desired.version or None
+    have = now.version
+    if not have or not desired.in_branch(have):
+        return _newest(offers, desired)
+    if not desired.upgrade:
+        return have
+    newest = _newest(offers, desired)
+    return newest if numbers(newest) > numbers(have) else have  # an upgrade never goes back
+
+
+def _newest(offers: Offers, desired: Desired) -> str:
+    """The newest version of the branch that all packages are offered in."""
+    common: t.Optional[t.Set[str]] = None
+    listed = []
+    for name in filter(desired.shares_version, desired.packages):
+        labels = _labels(offers.get(name, ()), desired)
+        if labels:
+            listed.append("%s as %s" % (name, ", ".join(labels)))
+            fitting = set(filter(desired.in_branch, labels))
+            common = fitting if common is None else common & fitting
+    if common:
+        return max(common, key=numbers)
+    raise Refusal(
+        "the package sources of the node offer no %s of branch %s in one version: %s. Check %s_branch, %s_source and the "
+        "node's package sources (on Debian the components contrib, non-free and non-free-firmware)"
+        % (
+            title(desired.role),
+            desired.branch,
+            "; ".join(listed) or "none of %s is offered" % ", ".join(desired.packages),
+            desired.role,
+            desired.role,
+        )
+    )
+
+
+def _labels(versions: t.Sequence[str], desired: Desired) -> t.List[str]:
+    return list(dict.fromkeys(desired.label(each) for each in versions))
+
+
+def _check_minimum(version: str, desired: Desired) -> None:
+    if desired.minimum_version and numbers(version) < numbers(desired.minimum_version):
+        raise Refusal(
+            "%s needs %s %s or later, and %s would be installed; set %s_branch or %s_version"
+            % (
+                desired.minimum_for, title(desired.role), desired.minimum_version, version, desired.role, desired.role,
+            )
+        )  # fmt: skip
+
+
+def _later_kernels(packages: t.Sequence[Package], offers: Offers, desired: Desired, change: bool) -> t.Dict[str, str]:
+    """New versions of packages that follow the kernel: only if the driver may change too."""
+    have = {each.name: each.version for each in packages}
+    return {
+        name: offers[name][0]
+        for name in desired.kernel_packages
+        if change and offers.get(name) and have.get(name) not in (None, offers[name][0])
+    }
+
+
+def _has(packages: t.Sequence[Package], name: str, version: str, desired: Desired) -> bool:
+    return any(each.name == name and desired.label(each.version) == version and not each.broken for each in packages)
+
+
+def refuse_holds(
+    packages: t.Sequence[Package], now: Status, version: str, own: t.Collection[str], desired: Desired
+) -> None:
+    """Holds of apt that are not the role's, on packages that have to change."""
+    foreign = [
+        "%s %s" % (each.name, each.version)
+        for each in packages
+        if each.held and each.name not in own and desired.shares_version(each.name)
+        if desired.label(each.version) != version
+        if each.name in desired.packages or desired.label(each.version) == now.version
+    ]
+    if foreign:
+        raise Refusal(
+            "somebody else holds %s, which blocks %s %s. Release them (apt-mark unhold), or set %s_version to that version"
+            % (", ".join(foreign), title(desired.role), version, desired.role)
+        )
+
+
+def refuse_locks(locks: t.Sequence[str], names: t.Collection[str], version: str, desired: Desired) -> None:
+    """Locks of dnf's plugin versionlock that are not the role's: NAME-[EPOCH:]VERSION-RELEASE.ARCHITECTURE.
+
+    Any part but the name may have wildcards, and an exclamation mark excludes a version.
+    """
+    foreign = []
+    for lock in locks:
+        excluded = lock.startswith("!")
+        for name in filter(desired.shares_version, names):
+            rest = re.match(r"!?%s-(?:(?:\d+|\*):)?([\d*?][^-]*)" % re.escape(name), lock)
+            if rest and excluded == fnmatch.fnmatchcase(version.split("-")[0], rest.group(1)):
+                foreign.append(lock)
+    if foreign:
+        raise Refusal(
+            "somebody else locks %s, which blocks %s %s. Release them (dnf versionlock delete), or set %s_version to that "
+            "version" % (", ".join(dict.fromkeys(foreign)), title(desired.role), version, desired.role)
+        )

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Packages of Enterprise Linux: dnf, rpm and the plugin versionlock."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from ..files import write
+from .choice import Package
+from .manager import CommandError, Commands, Repository, Simulation
+
+LOCKS = "/etc/dnf/plugins/versionlock.list"
+PLUGIN = ("/etc/dnf/plugins/versionlock.conf", "python3-dnf-plugin-versionlock")
+
+_FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
+# What the role has locked, it may change; foreign locks are checked before.
+_DNF = ("dnf", "--assumeyes", "--disableplugin=versionlock", "--setopt=exit_on_lock=True")
+_INSTALL = ("--setopt=install_weak_deps=False", "install")
+_REMOVE = ("remove", "--noautoremove")
+
+
+class Dnf:
+    separator = "-"
+    releases = False
+    checks_builds = True
+
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+
+    def packages(self) -> t.List[Package]:
+        return parse(self._commands.run(["rpm", "--query", "--all", "--queryformat", _FORMAT]).stdout)
+
+    def wait(self) -> None:
+        """rpm's database knows no half installed packages."""
+
+    def recover(self) -> str:
+        return ""
+
+    def refresh(self, repository: Repository) -> None:
+        self._commands.run([*_DNF, "--quiet", "--refresh", "makecache"])
+
+    def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        """A package with its version in its name, as kernel-devel has, is listed under that name too."""
+        argv = [*_DNF, "--quiet", "repoquery", "--queryformat", "%{name} %{evr} %{arch}\n", *names]
+        found: t.Dict[str, t.List[str]] = {}
+        for line in self._commands.run(argv).stdout.splitlines():
+            fields = line.split()
+            if len(fields) == 3:
+                name, version, architecture = fields
+                for each in (name, "%s-%s.%s" % (name, version.split(":")[-1], architecture)):
+                    if version not in found.setdefault(each, []):
+                        found[each].append(version)
+        return found
+
+    def pin(self, patterns: t.Sequence[str], version: str) -> bool:
+        """dnf has module streams and exact versions for that."""
+        return False
+
+    def simulate(self, specifications: t.Sequence[str]) -> Simulation:
+        argv = [*_DNF, "--assumeno", *_INSTALL, *specifications]
+        output = self._commands.attempt(argv)
+        possible = output.status == 0 or "Operation aborted" in output.text
+        return Simulation(possible, installing(output.stdout), output.text)
+
+    def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
+        """dnf goes back to an older version that is named exactly."""
+        self._commands.run([*_DNF, *_INSTALL, *specifications])
+
+    def removable(self, names: t.Sequence[str]) -> t.List[str]:
+        left = list(names)
+        while left:
+            output = self._commands.attempt(["rpm", "--erase", "--test", *left])
+            needed = re.findall(r"(?m)^\s*(.+?) is needed by \(installed\)", output.text)
+            if not needed:
+                break
+            providers = self._commands.attempt(
+                ["rpm", "--query", "--whatprovides", "--queryformat", _FORMAT, *(each.split()[0] for each in needed)]
+            )
+            names_needed = {name for each in parse(providers.stdout) for name in (each.name, each.full_name)}
+            if not names_needed & set(left):
+                raise CommandError(output.text)
+            left = [name for name in left if name not in names_needed]
+        return left
+
+    def remove(self, names: t.Sequence[str]) -> None:
+        self._commands.run([*_DNF, *_REMOVE, *names])
+
+    def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]:
+        return sorted("%s-%s.*" % (each.name, each.version) for each in packages)
+
+    def holds(self) -> t.List[str]:
+        return [line.strip() for line in _lines() if line.strip() and not line.startswith("#")]
+
+    def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
+        if add and not os.path.exists(PLUGIN[0]):
+            self._commands.run([*_DNF, *_INSTALL, PLUGIN[1]])
+        lines = [line for line in _lines() if line.strip() not in remove]
+        wanted = lines + [line for line in sorted(add) if line not in lines]
+        if wanted != _lines():
+            write(LOCKS, "".join(line + "\n" for line in wanted).encode(), 0o644)
+
+
+def _lines() -> t.List[str]:
+    try:
+        with open(LOCKS, encoding="utf-8") as handle:
+            return handle.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def parse(text: str) -> t.List[Package]:
+    found = []
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if len(fields) == 3:  # rpm --whatprovides also prints what nothing provides
+            name, version, architecture = fields
+            full_name = "%s-%s.%s" % (name, version.split(":")[-1], architecture)
+            found.append(Package(name, version, full_name=full_name))
+    return found
+
+
+def installing(text: str) -> t.List[str]:
+    """Names of new packages in the table that dnf prints."""
+    names: t.List[str] = []
+    inside = False
+    for line in text.splitlines():
+        if not line.startswith(" "):
+            inside = line.startswith("Installing")
+        elif inside and re.match(r" \S", line):
+            names.append(line.split()[0])
+    return names

@@ -1,0 +1,127 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What apt and dnf have in common: their commands, waiting for their locks, and the operations that the module needs."""
+
+from __future__ import annotations
+
+import re
+import time
+import typing as t
+
+from .choice import Package
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+PAUSE = 5.0  # seconds between attempts to get a lock
+ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "LANG": "C.UTF-8",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "DEBIAN_PRIORITY": "critical",
+}
+
+_LOCKED = re.compile(
+    r"Could not get lock|Unable to acquire the dpkg frontend lock|frontend lock was locked|Unable to lock directory"
+    r"|Failed to obtain the transaction lock|already locked by"
+)
+
+
+class CommandError(Exception):
+    """A command failed. The message is its output."""
+
+
+class Output(t.NamedTuple):
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        return self.stdout + "\n" + self.stderr
+
+
+class Commands:
+    """Runs commands on the node, each again while another package manager has the lock."""
+
+    def __init__(self, module: AnsibleModule, lock_timeout: float) -> None:
+        self._module = module
+        self._lock_timeout = lock_timeout
+
+    def attempt(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
+        """Whatever the command's status is."""
+        deadline = time.monotonic() + self._lock_timeout
+        while True:
+            result = self._module.run_command(
+                list(argv), data=data, environ_update=ENVIRONMENT, expand_user_and_vars=False
+            )
+            output = Output(*result)
+            left = deadline - time.monotonic()
+            if output.status == 0 or left <= 0 or not _LOCKED.search(output.text):
+                return output
+            time.sleep(min(PAUSE, left))
+
+    def run(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
+        output = self.attempt(argv, data)
+        if output.status:
+            raise CommandError(output.text)
+        return output
+
+    def warn(self, text: str) -> None:
+        self._module.warn(text)
+
+
+class Repository(t.NamedTuple):
+    """The role's own package source."""
+
+    url: str = ""
+    file: str = ""
+    added: bool = False  # in this run
+
+
+class Simulation(t.NamedTuple):
+    possible: bool
+    new: t.List[str]  # names of packages that would be installed and are not now
+    output: str
+
+
+class Manager(t.Protocol):
+    separator: str  # between name and version
+    releases: bool  # whether packages have to be released before they can be changed
+    checks_builds: bool  # whether a failed DKMS build goes unnoticed
+
+    def packages(self) -> t.List[Package]: ...
+
+    def wait(self) -> None:
+        """Until no other package manager works."""
+
+    def recover(self) -> str:
+        """Finish what was interrupted. The output if that fails."""
+
+    def refresh(self, repository: Repository) -> None:
+        """Read the package sources."""
+
+    def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]: ...
+
+    def pin(self, patterns: t.Sequence[str], version: str) -> bool:
+        """Make a version preferred, or none if it is empty. Whether that is a change."""
+
+    def simulate(self, specifications: t.Sequence[str]) -> Simulation: ...
+
+    def install(self, specifications: t.Sequence[str], downgrade: bool) -> None: ...
+
+    def removable(self, names: t.Sequence[str]) -> t.List[str]:
+        """Those whose removal removes no others."""
+
+    def remove(self, names: t.Sequence[str]) -> None: ...
+
+    def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]: ...
+
+    def holds(self) -> t.List[str]:
+        """Everything that is held, by whomever."""
+
+    def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None: ...

@@ -1,0 +1,420 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The module node_packages: install, read what is installed, hold it, and record that."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+import typing as t
+
+from .. import record
+from . import causes, choice, dkms
+from .apt import Apt
+from .choice import Choice, Desired, Package, Refusal, Status
+from .dnf import Dnf
+from .manager import CommandError, Commands, Manager, Repository
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "role": {"type": "str", "required": True},
+        "host": {"type": "str", "default": ""},
+        "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
+        "manager": {"type": "str", "choices": ["auto", "apt", "dnf"], "default": "auto"},
+        "packages": {"type": "list", "elements": "str", "default": []},
+        "version": {"type": "str", "default": ""},
+        "branch": {"type": "str", "default": ""},
+        "upgrade": {"type": "bool", "default": False},
+        "hold": {"type": "bool", "default": True},
+        "family": {"type": "list", "elements": "str", "default": []},
+        "independent": {"type": "list", "elements": "str", "default": []},
+        "optional_packages": {"type": "list", "elements": "str", "default": []},
+        "kernel_packages": {"type": "list", "elements": "str", "default": []},
+        "headers": {"type": "str", "default": ""},
+        "dkms": {"type": "bool", "default": False},
+        "minimum_version": {"type": "str", "default": ""},
+        "minimum_for": {"type": "str", "default": ""},
+        "repository": {
+            "type": "dict",
+            "default": {},
+            "options": {
+                "url": {"type": "str", "default": ""},
+                "file": {"type": "path"},
+                "added": {"type": "bool", "default": False},
+            },
+        },
+        "lock_timeout": {"type": "int", "default": 600},
+    }
+}
+LOCK = "/run/gpufleet-packages.lock"
+PAUSE = 1.0  # seconds between attempts to get it
+
+Data = t.Dict[str, t.Any]
+
+
+class Failure(Exception):
+    """The message is complete."""
+
+
+class Node:
+    """The packages of a node, and what this run does with them."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        given = module.params
+        self.given: Data = given
+        self.check: bool = module.check_mode
+        self.warn = module.warn
+        self.commands = Commands(module, given["lock_timeout"])
+        name = given["manager"]
+        if name == "auto":
+            name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
+        self.manager: Manager = Apt(self.commands, given["role"], self.check) if name == "apt" else Dnf(self.commands)
+        self.host: str = given["host"] or os.uname().nodename
+        self.desired = Desired(**{name: given[name] for name in Desired._fields})
+        repository = given["repository"]
+        self.repository = Repository(repository["url"], repository["file"] or "", repository["added"])
+        self.record: Data = {}
+
+    @property
+    def own_holds(self) -> t.List[str]:
+        return list(self.record.get("held", []))
+
+    def status(self, packages: t.Sequence[Package]) -> Status:
+        return choice.status(packages, self.desired)
+
+    def desired_holds(self, now: Status) -> t.List[str]:
+        return self.manager.spell_holds(now.to_hold) if self.given["hold"] and self.desired.versioned else []
+
+    def problems(self, now: Status) -> t.List[str]:
+        loose = sorted(set(self.desired_holds(now)) - set(self.manager.holds()))
+        return choice.problems(now, self.desired, loose)
+
+    def fail(self, text: str, output: str) -> Failure:
+        """With the cause, the state that the node is in, and the ends of the logs."""
+        why = causes.cause(output, self.desired.role)
+        lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
+        now = self.status(self.manager.packages())
+        if now.broken:
+            lines.append("Half installed: " + ", ".join(now.broken))
+        if now.broken or why.kind == "build":
+            listed = dkms.status(self.commands).strip()
+            path, log = dkms.newest_log()
+            lines += ["dkms status: " + listed] if listed else []
+            lines += ["The end of %s:" % path, *log] if log else []
+        return Failure("\n".join([*lines, "Output of the package manager:", *causes.tail(output)]))
+
+
+def run(module: AnsibleModule) -> None:
+    node = Node(module)
+    state = module.params["state"]
+    try:
+        with contextlib.ExitStack() as stack:
+            if not (module.check_mode or state == "verified"):
+                stack.enter_context(_locked(module.params["lock_timeout"], node.host))
+            node.record = record.read(node.desired.role)
+            result = {"present": present, "absent": absent, "verified": verified}[state](node)
+    except Refusal as error:
+        module.fail_json(msg="%s: %s" % (node.host, error), changed=False)
+    except (Failure, record.RecordError) as error:
+        module.fail_json(msg=str(error), changed=False)
+    except CommandError as error:
+        module.fail_json(msg=str(node.fail("", str(error))), changed=False)
+    module.exit_json(**result)
+
+
+@contextlib.contextmanager
+def _locked(timeout: float, host: str) -> t.Iterator[None]:
+    """One run of this module at a time: the next one finds what this one installed and recorded."""
+    deadline = time.monotonic() + timeout
+    with open(LOCK, "w", encoding="utf-8") as handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise Failure(
+                        "%s: Another run of this collection installs packages on the node: wait for it to end, and run "
+                        "this again (%s is locked)" % (host, LOCK)
+                    ) from None
+                time.sleep(PAUSE)
+        yield
+
+
+# --- States -----------------------------------------------------------------------------------------------------------
+
+
+def verified(node: Node) -> Data:
+    packages = node.manager.packages()
+    now = node.status(packages)
+    if now.broken:  # or being installed at this moment
+        node.manager.wait()
+        packages = node.manager.packages()
+        now = node.status(packages)
+    return _result(node, packages, packages, False, version=now.version, problems=node.problems(now))
+
+
+def absent(node: Node) -> Data:
+    before = node.manager.packages()
+    there = {name for each in before for name in (each.name, each.full_name)}
+    recorded = [name for name in node.record.get("installed", []) if name in there]
+    held = sorted(set(node.own_holds) & set(node.manager.holds()))
+    names = node.manager.removable(recorded) if recorded else []
+    kept = sorted(set(recorded) - set(names))
+    if kept:
+        node.warn("Not removed, because packages that the role did not install need them: " + ", ".join(kept))
+    pinned = node.manager.pin([], "")
+    if node.check:
+        after = [each for each in before if not {each.name, each.full_name} & set(names)]
+        return _result(node, before, after, bool(pinned or held or names), kept=kept)
+    node.manager.hold([], held)
+    if names:
+        node.manager.remove(names)
+    if node.record:
+        record.update(node.desired.role, {"installed": [], "held": []}, {})
+    return _result(node, before, node.manager.packages(), bool(pinned or held or names), kept=kept)
+
+
+def present(node: Node) -> Data:
+    before = node.manager.packages()
+    packages = _finished(node, before)
+    now = node.status(packages)
+    offers = _offers(node, now)
+    if offers is None:
+        return _unknown(node, before, now)
+    chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
+    if chosen.install:
+        _refuse_foreign(node, packages, now, chosen)
+    if node.check:
+        return _preview(node, before, now, chosen)
+    pinned = _pin(node, chosen.version)
+    if chosen.install:
+        _install(node, packages, chosen)
+    built = _build(node, chosen)
+    packages = node.manager.packages()
+    now = node.status(packages)
+    _require_whole(node, now, chosen)
+    held = _hold(node, now)
+    _record(node, packages, before, now, held)
+    return _result(node, before, node.manager.packages(), pinned or built, version=now.version)
+
+
+# --- Steps ------------------------------------------------------------------------------------------------------------
+
+
+def _finished(node: Node, packages: t.List[Package]) -> t.List[Package]:
+    """Finish half installed packages, unless another package manager is installing them now."""
+    if not node.status(packages).broken:
+        return packages
+    node.manager.wait()
+    packages = node.manager.packages()
+    if node.check or not node.status(packages).broken:
+        return packages
+    # Packages of the requested version may be others than those that cannot be configured: go on in any case.
+    node.manager.recover()
+    return node.manager.packages()
+
+
+def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
+    """What the package sources offer; empty if nothing is needed, None if that is unknown in check mode."""
+    needed = choice.needs_offers(now, node.desired)
+    if node.check and node.repository.added:
+        return None if needed else {}
+    if not (needed or node.repository.added):
+        return {}
+    if not node.check:
+        _refresh(node)
+    offers = node.manager.offers([*node.desired.packages, *node.desired.optional_packages])
+    return None if node.check and not any(offers.values()) else offers
+
+
+def _refresh(node: Node) -> None:
+    try:
+        node.manager.refresh(node.repository)
+    except CommandError as error:
+        raise _withdrawn(node, str(error)) from error
+
+
+def _withdrawn(node: Node, output: str) -> Failure:
+    """A source that cannot be used would make every later use of the package manager fail."""
+    repository = node.repository
+    if not (repository.added and repository.file):
+        url = " (the role's is %s)" % repository.url if repository.url else ""
+        return node.fail("The package sources cannot be used%s." % url, output)
+    if os.path.exists(repository.file):
+        os.remove(repository.file)
+    return node.fail("The repository %s cannot be used, and was removed again." % repository.url, output)
+
+
+def _refuse_foreign(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:
+    if not chosen.version:
+        return
+    if node.manager.releases:
+        choice.refuse_holds(packages, now, chosen.version, node.own_holds, node.desired)
+    else:
+        foreign = [line for line in node.manager.holds() if line not in node.own_holds]
+        choice.refuse_locks(foreign, {*node.desired.packages, *now.scope}, chosen.version, node.desired)
+
+
+def _pin(node: Node, version: t.Optional[str]) -> bool:
+    """The exact version if it is to be held, else the branch."""
+    desired = node.desired
+    if not desired.versioned:
+        return False
+    exact = "" if not version else version if "-" in version else version + "-*"
+    branch = desired.branch + ".*" if desired.branch else ""
+    patterns = [each for each in desired.family or desired.packages if not each.startswith("!")]
+    return node.manager.pin(patterns, exact if node.given["hold"] else branch)
+
+
+def _install(node: Node, packages: t.Sequence[Package], chosen: Choice) -> None:
+    names = list(chosen.install)
+    simulation = node.manager.simulate([*names, *chosen.optional])
+    if simulation.possible:
+        names += chosen.optional
+    elif chosen.optional:
+        simulation = node.manager.simulate(names)
+    new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
+    record.update(node.desired.role, {}, {"installed": new})
+    own = sorted(set(node.own_holds) & set(node.manager.holds())) if node.manager.releases else []
+    try:
+        node.manager.hold([], own)
+        node.manager.install(names, chosen.downgrade)
+    except CommandError as error:
+        _record_remains(node)
+        if node.repository.added and causes.cause(str(error), node.desired.role).kind == "signature":
+            raise _withdrawn(node, str(error)) from error
+        raise
+    finally:
+        there = {each.name for each in node.manager.packages()} if own else set()
+        node.manager.hold([name for name in own if name in there], [])
+
+
+def _record_remains(node: Node) -> None:
+    """What came before the installation failed."""
+    there = {name for each in node.manager.packages() for name in (each.name, each.full_name)}
+    installed = record.read(node.desired.role).get("installed", [])
+    record.update(node.desired.role, {"installed": [name for name in installed if name in there]}, {})
+
+
+def _build(node: Node, chosen: Choice) -> bool:
+    if not (node.given["dkms"] and node.manager.checks_builds and chosen.version):
+        return False
+    return dkms.build_missing(node.commands, chosen.version, os.uname().release)
+
+
+def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
+    if now.flawed or (chosen.version and now.version != chosen.version):
+        raise Failure(
+            "%s: %s %s is not complete. Installed: %s. Missing: %s. Half installed: %s. Of another version: %s."
+            % (
+                node.host,
+                choice.title(node.desired.role),
+                chosen.version or "",
+                now.version,
+                ", ".join(now.missing) or "nothing",
+                ", ".join(now.broken) or "nothing",
+                ", ".join(now.mixed) or "nothing",
+            )
+        )
+
+
+def _hold(node: Node, now: Status) -> t.List[str]:
+    """Hold what belongs to the version, release what the role held otherwise. The role's holds afterwards."""
+    own = node.own_holds
+    if not node.desired.versioned:
+        return own
+    wanted = node.desired_holds(now)
+    held = node.manager.holds()
+    node.manager.hold([each for each in wanted if each not in held], [each for each in own if each not in wanted])
+    return sorted(each for each in wanted if each in own or each not in held)
+
+
+def _record(
+    node: Node, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, held: t.List[str]
+) -> None:
+    there = {name for each in packages for name in (each.name, each.full_name)}
+    installed = set(record.read(node.desired.role).get("installed", []))
+    installed |= set(now.scope) - set(node.status(before).scope)
+    entry: Data = {"installed": sorted(installed & there)}
+    if node.desired.versioned:
+        entry.update(held=held, version=now.version)
+    if entry != {key: node.record.get(key) for key in entry}:
+        record.update(node.desired.role, entry, {})
+
+
+# --- Results ----------------------------------------------------------------------------------------------------------
+
+
+def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
+    """In check mode, package sources that the node does not know yet."""
+    desired = node.desired
+    names = now.missing or list(desired.packages)
+    asked = "version " + desired.version if desired.version else "branch " + desired.branch if desired.branch else ""
+    source = " from " + node.repository.url if node.repository.url else ""
+    text = "Would install %s%s%s, and what they need" % (", ".join(names), " of " + asked if asked else "", source)
+    if not desired.version:
+        text += ". The exact version is not known before the node has read its package sources"
+    return _result(
+        node, before, before, True, version=desired.version or None, pending=True, msg=text + ".", install=names
+    )
+
+
+def _preview(node: Node, before: t.Sequence[Package], now: Status, chosen: Choice) -> Data:
+    pinned = _pin(node, chosen.version)
+    if not chosen.install:
+        wanted = set(node.desired_holds(now))
+        held = set(node.manager.holds())
+        loose = bool(wanted - held or (set(node.own_holds) & held) - wanted) and node.desired.versioned
+        half = any(each.broken for each in before if node.desired.in_scope(each.name))
+        return _result(node, before, before, pinned or loose or half, version=now.version)
+    simulation = node.manager.simulate(chosen.install)
+    if not simulation.possible:
+        raise CommandError(simulation.output)
+    also = [name for name in simulation.new if not any(spec.startswith(name) for spec in chosen.install)]
+    text = "Would install %s" % ", ".join([*chosen.install, *also])
+    return _result(
+        node, before, before, True, version=chosen.version, pending=True, msg=text + ".", install=chosen.install
+    )
+
+
+def _result(
+    node: Node,
+    before: t.Sequence[Package],
+    after: t.Sequence[Package],
+    changed: bool,
+    version: t.Optional[str] = None,
+    pending: bool = False,
+    install: t.Sequence[str] = (),
+    **more: t.Any,
+) -> Data:
+    entry = record.read(node.desired.role)
+    lines = [
+        _described(node, before),
+        _described(node, after) + "".join("would install %s\n" % each for each in install),
+    ]
+    return {
+        "changed": changed or lines[0] != lines[1],
+        "version": version,
+        "pending": pending,
+        "installed": entry.get("installed", []),
+        "held": entry.get("held", []),
+        "diff": {"before_header": "packages", "after_header": "packages", "before": lines[0], "after": lines[1]},
+        **more,
+    }
+
+
+def _described(node: Node, packages: t.Sequence[Package]) -> str:
+    own = set(node.record.get("installed", []))
+    scope = [each for each in packages if node.desired.in_scope(each.name) or {each.name, each.full_name} & own]
+    lines = ["%s %s %s %s" % (each.name, each.version, "held" if each.held else "", each.broken) for each in scope]
+    return "".join(sorted(line.rstrip() + "\n" for line in lines))

@@ -1,0 +1,260 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_packages
+short_description: Internal to the collection's roles, installs packages of one version, holds and removes them
+version_added: 0.1.0
+description:
+  - Installs packages with apt or dnf so that all of them have one version, holds them at it, and records what it installed
+    and held, so that O(state=absent) removes and releases that and nothing else.
+  - Which version. O(version) if it is given. Otherwise an installed version of O(branch) stays, unless O(upgrade=true).
+    Otherwise the newest version of O(branch) that all packages are offered in. Without O(version) and O(branch) the packages
+    are only installed, at any version, and are neither pinned nor held.
+  - With apt, writes the version that is to stay to C(/etc/apt/preferences.d/gpufleet-ROLE) before it installs. With O(hold),
+    this is the exact version, otherwise the O(branch), and without a O(branch) there is no such file. With dnf, a module
+    stream or C(includepkgs) in the file of the repository is up to the role.
+  - Holds with C(dpkg --set-selections), or with lines in the file of dnf's plugin C(versionlock), which is installed if it is
+    missing.
+  - Holds and locks of somebody else are left alone. If they block the version, the module fails and names them.
+  - Packages that are half installed are finished first (C(dpkg --configure)), unless another package manager is installing them
+    at that moment.
+  - Reads the package sources only if something has to be installed or O(repository.added). If the role's own source cannot be
+    read, or is not signed with the given key, the module fails, and removes O(repository.file) if it was added in this run.
+    Another source that cannot be read is a warning, as long as apt itself goes on.
+  - Records the packages before it installs them and again afterwards, so that an interrupted run can be undone. Of several runs
+    at once, one works and the others wait.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Does not read the package sources anew. If they are not known yet, RV(version) may be V(null), and RV(msg) says so.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  role:
+    description:
+      - The role that uses the module, without the collection's name. Key of its entry in the record, part of file names, and the
+        prefix of the variables that messages name, such as C(ROLE_version) and C(ROLE_repository_key).
+    type: str
+    required: true
+  host:
+    description:
+      - How messages name the node. Its own name by default.
+    type: str
+    default: ""
+  state:
+    description:
+      - V(present) installs O(packages).
+      - V(absent) removes the packages that the record says the role installed, except those that packages of somebody else need,
+        releases what the role held, and removes its pin. The entry in the record stays for the role to remove.
+      - V(verified) only reads, and returns RV(problems).
+    type: str
+    choices: [present, absent, verified]
+    default: present
+  manager:
+    description:
+      - The package manager. V(auto) is apt if C(/usr/bin/apt-get) exists, and dnf otherwise.
+    type: str
+    choices: [auto, apt, dnf]
+    default: auto
+  packages:
+    description:
+      - Names of the packages. With dnf, a name may include version, release and architecture, as in
+        V(kernel-devel-5.14.0-503.el9.x86_64).
+      - Required unless O(state=absent).
+    type: list
+    elements: str
+    default: []
+  version:
+    description:
+      - The version that all packages must have. With a hyphen, such as V(1.20.1-1), it is the whole version without epoch.
+        Without, such as V(580.126.20), it is the part before the packaging revision.
+    type: str
+    default: ""
+  branch:
+    description:
+      - The first number of the version, such as V(580).
+    type: str
+    default: ""
+  upgrade:
+    description:
+      - Whether to replace an installed version by the newest of O(branch).
+    type: bool
+    default: false
+  hold:
+    description:
+      - Whether to hold the packages at their version. Needs O(version) or O(branch).
+      - With V(false), packages that the role held are released.
+    type: bool
+    default: true
+  family:
+    description:
+      - Patterns of package names that belong together, also those that are installed as dependencies. Those of them that have the
+        common version are pinned and held, and those that came with O(packages) are removed with them.
+      - A name is judged by the last pattern that matches it. A pattern with an exclamation mark excludes.
+      - O(packages) by default.
+    type: list
+    elements: str
+    default: []
+  independent:
+    description:
+      - Members of the family that have versions of their own.
+    type: list
+    elements: str
+    default: []
+  optional_packages:
+    description:
+      - Packages to install with the others if they are offered and their dependencies can be satisfied.
+    type: list
+    elements: str
+    default: []
+  kernel_packages:
+    description:
+      - Those of O(packages) that follow new kernels. They are upgraded only if the version may change, and all such packages
+        of Ubuntu's are held.
+    type: list
+    elements: str
+    default: []
+  headers:
+    description:
+      - The one of O(packages) that has the running kernel's headers. If no package source offers it, the error says that the
+        kernel has to be upgraded.
+    type: str
+    default: ""
+  dkms:
+    description:
+      - Whether DKMS builds the kernel module. With dnf, whose packages do not fail if it cannot, DKMS is queried, and the module
+        is built for the running kernel if it is missing.
+    type: bool
+    default: false
+  minimum_version:
+    description:
+      - The lowest version that is not refused.
+    type: str
+    default: ""
+  minimum_for:
+    description:
+      - What needs O(minimum_version), for the error.
+    type: str
+    default: ""
+  repository:
+    description:
+      - The role's own package source.
+    type: dict
+    default: {}
+    suboptions:
+      url:
+        description:
+          - Its URL, as the package manager prints it.
+        type: str
+        default: ""
+      file:
+        description:
+          - The file that declares it.
+        type: path
+      added:
+        description:
+          - Whether that file was written in this run. In check mode this means that the package manager does not know the source.
+        type: bool
+        default: false
+  lock_timeout:
+    description:
+      - Seconds to wait for another package manager.
+    type: int
+    default: 600
+"""
+
+EXAMPLES = r"""
+- name: Install the driver
+  gpufleet.node.node_packages:
+    role: nvidia_driver
+    packages: [nvidia-kernel-open-dkms, nvidia-driver-cuda, nvidia-persistenced]
+    branch: "580"
+    family: ["*nvidia*", "libcuda*", "libnv*", "!*container*", "!linux-*"]
+    independent: [nvidia-persistenced]
+    dkms: true
+    repository:
+      url: https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/
+      file: /etc/apt/sources.list.d/gpufleet-nvidia-driver.sources
+      added: "{{ source is changed }}"
+
+- name: Install the container toolkit
+  gpufleet.node.node_packages:
+    role: nvidia_container_toolkit
+    packages: [nvidia-container-toolkit, nvidia-container-toolkit-base, libnvidia-container-tools, libnvidia-container1]
+    version: 1.20.1-1
+
+- name: Install containerd, at any version
+  gpufleet.node.node_packages:
+    role: nvidia_container_toolkit
+    packages: [containerd, runc]
+
+- name: Remove what the role installed, and release what it held
+  gpufleet.node.node_packages:
+    role: nvidia_container_toolkit
+    state: absent
+"""
+
+RETURN = r"""
+version:
+  description:
+    - The version that is installed, or would be. V(null) if it is not known, or if neither O(version) nor O(branch) is given.
+  returned: success
+  type: str
+  sample: 580.126.20
+pending:
+  description: Whether this is check mode and packages would be installed.
+  returned: success
+  type: bool
+installed:
+  description: The packages that the record says the role installed.
+  returned: success
+  type: list
+  elements: str
+held:
+  description: What the record says the role holds. With apt, packages. With dnf, lines of its plugin C(versionlock).
+  returned: success
+  type: list
+  elements: str
+problems:
+  description: Plain sentences without the node's name. Empty if the packages match.
+  returned: if O(state=verified)
+  type: list
+  elements: str
+  sample: ["driver 535.309.01 is installed, and branch 580 is requested"]
+kept:
+  description: Packages that the role installed and that are not removed, because others need them.
+  returned: if O(state=absent)
+  type: list
+  elements: str
+msg:
+  description: What would be installed, and what cannot be known yet.
+  returned: in check mode, if packages would be installed
+  type: str
+diff:
+  description: The packages before and after.
+  returned: success
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.run import ARGUMENTS, run
+
+
+def main() -> None:
+    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What dnf, rpm and dkms print, and why a package manager failed."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes, dkms, dnf
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.choice import Package
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import CommandError, Output
+
+KERNEL = "5.14.0-503.el9.x86_64"
+
+
+class Commands:
+    """Answers by the first words that a command contains."""
+
+    def __init__(self, **answers: t.Tuple[int, str]) -> None:
+        self.answers = answers
+        self.calls: t.List[str] = []
+
+    def attempt(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
+        self.calls.append(" ".join(argv))
+        status, text = next((self.answers[word] for word in argv if word in self.answers), (0, ""))
+        return Output(status, text, "")
+
+    def run(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
+        output = self.attempt(argv, data)
+        if output.status:
+            raise CommandError(output.text)
+        return output
+
+
+def manager(**answers: t.Tuple[int, str]) -> dnf.Dnf:
+    return dnf.Dnf(Commands(**answers))  # type: ignore[arg-type]
+
+
+# --- dnf --------------------------------------------------------------------------------------------------------------
+
+TRANSACTION = """\
+Dependencies resolved.
+================================================================================
+ Package                 Arch    Version              Repository           Size
+================================================================================
+Installing:
+ nvidia-driver-cuda      x86_64  3:580.126.20-1.el9   gpufleet            6.5 k
+Upgrading:
+ dkms                    noarch  3.3.0-1.el9          epel                  1 k
+Installing dependencies:
+ kmod-nvidia-open-dkms-with-a-long-name
+                         noarch  3:580.126.20-1.el9   gpufleet            6.5 k
+ libnvidia-ml            x86_64  3:580.126.20-1.el9   gpufleet            6.5 k
+
+Transaction Summary
+================================================================================
+Install  3 Packages
+Operation aborted.
+"""
+
+
+def test_new_packages_of_a_transaction() -> None:
+    found = manager(install=(1, TRANSACTION)).simulate(["nvidia-driver-cuda"])
+    assert found.possible
+    assert found.new == ["nvidia-driver-cuda", "kmod-nvidia-open-dkms-with-a-long-name", "libnvidia-ml"]
+    assert not manager(install=(1, "Error: Unable to find a match: x")).simulate(["x"]).possible
+    assert manager(install=(0, "Nothing to do.")).simulate(["x"]).possible
+
+
+def test_offers_have_full_names_too() -> None:
+    listed = "kernel-devel 5.14.0-503.el9 x86_64\n\nnvidia-driver-cuda 3:580.126.20-1.el9 x86_64\n"
+    found = manager(repoquery=(0, listed)).offers(["kernel-devel"])
+    assert found["kernel-devel-" + KERNEL] == ["5.14.0-503.el9"]
+    assert found["nvidia-driver-cuda"] == ["3:580.126.20-1.el9"]
+
+
+def test_locks_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "versionlock.list"
+    monkeypatch.setattr(dnf, "LOCKS", str(file))
+    monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path / "versionlock.conf"), "plugin"))
+    commands = Commands()
+    packages = dnf.Dnf(commands)  # type: ignore[arg-type]
+    lock = packages.spell_holds([Package("nvidia-driver-cuda", "3:580.126.20-1.el9")])
+    assert lock == ["nvidia-driver-cuda-3:580.126.20-1.el9.*"]
+    packages.hold(lock, [])
+    assert commands.calls[0].endswith("install plugin")
+    file.write_text("# Mine\nkernel-0:5.14.0-503.el9.*\n" + file.read_text())
+    packages.hold(lock, [])
+    assert packages.holds() == ["kernel-0:5.14.0-503.el9.*", *lock]
+    packages.hold([], lock)
+    assert file.read_text() == "# Mine\nkernel-0:5.14.0-503.el9.*\n"
+
+
+def test_packages_that_others_need_are_not_removed() -> None:
+    class Rpm(Commands):
+        def attempt(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
+            if "--test" in argv and "libnvidia-ml" in argv:
+                return Output(
+                    1, "", "error: Failed dependencies:\n\tlibnvidia-ml >= 3 is needed by (installed) game-1-1.x86_64"
+                )
+            if "--whatprovides" in argv:
+                return Output(0, "libnvidia-ml\t3:580.126.20-1.el9\tx86_64\n", "")
+            return Output(0, "", "")
+
+    rpm = dnf.Dnf(Rpm())  # type: ignore[arg-type]
+    assert rpm.removable(["libnvidia-ml", "nvidia-driver-cuda"]) == ["nvidia-driver-cuda"]
+
+
+# --- DKMS -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "listed, source",
+    [
+        ("nvidia/580.126.20: added", "nvidia/580.126.20"),
+        ("nvidia-open/580.126.20, 5.14.0-427.el9.x86_64, x86_64: installed", "nvidia-open/580.126.20"),
+        ("nvidia/580.126.20, %s, x86_64: installed" % KERNEL, None),
+        ("nvidia/580.126.20: added\nnvidia/580.126.20, %s, x86_64: installed (original_module exists)" % KERNEL, None),
+        ("nvidia/580.105.08: added", None),
+        ("", None),
+    ],
+)
+def test_modules_that_have_to_be_built(listed: str, source: t.Optional[str]) -> None:
+    assert dkms.missing(listed, "580.126.20", KERNEL) == source
+
+
+# --- Causes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("E: You don't have enough free space in /var/cache/apt/archives/.", "no space"),
+        ("dpkg: error: failed to write: No space left on device", "no space"),
+        ("E: Held packages were changed and -y was used without --allow-change-held-packages.", "somebody else holds"),
+        (
+            "Failed to validate GPG signature for a-1.rpm: Public key for a-1.rpm is not installed",
+            "not signed with the key",
+        ),
+        ("E: Could not get lock /var/lib/dpkg/lock-frontend.", "Another package manager"),
+        ("E: The repository 'http://x ./ Release' is not signed.", "not signed"),
+        ("GPG error: http://x InRelease: NO_PUBKEY 0123456789ABCDEF", "not signed"),
+        ("Bad return status for module build on kernel: 6.12.117 (x86_64)", "could not be built"),
+        ("Error! Build of nvidia.ko failed for: 6.12.117", "could not be built"),
+        (
+            "Error! Your kernel headers for kernel 5.14.0-570.el9.x86_64 cannot be found at /lib",
+            "headers of the running kernel",
+        ),
+        ("The following packages have unmet dependencies:", "do not fit together"),
+        ("Problem: nothing provides dkms needed by kmod-nvidia-open-dkms", "do not fit together"),
+        ("E: Failed to fetch http://x/y.deb 404 Not Found", "cannot be reached"),
+        ("E: Failed to fetch http://x/y.deb  File has unexpected size (916 != 918).", "run this again"),
+        ("dpkg: something new", "output has the reason"),
+    ],
+)
+def test_causes(text: str, words: str) -> None:
+    assert words in causes.cause("Reading package lists...\n" + text, "nvidia_driver").text
+
+
+def test_causes_name_the_role_s_variables() -> None:
+    text = causes.cause("is not signed", "nvidia_container_toolkit").text
+    assert "nvidia_container_toolkit_repository_key" in text
+
+
+def test_the_last_lines_are_kept_once() -> None:
+    assert causes.tail("\n".join(map(str, range(30))), lines=2) == ["28", "29"]
+    assert causes.tail("Reading\nE: it broke\n\nReading\nE: it broke\n") == ["Reading", "E: it broke"]

@@ -1,0 +1,429 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module node_packages on a node whose apt, dpkg, dnf and dkms are fakes with a state."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module import record
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt, dkms, dnf, manager
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import run as packages
+from ansible_collections.gpufleet.node.plugins.modules import node_packages
+
+from .running import run
+
+OLD, NEW = "580.105.08-1", "580.126.20-1"
+CUDA, LIBRARY, TOOL = "nvidia-driver-cuda", "libcuda1", "nvidia-modprobe"
+URL = "http://mirror.example/cuda"
+LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7"
+DRIVER = {
+    "role": "nvidia_driver",
+    "host": "gpu-1",
+    "packages": [CUDA],
+    "branch": "580",
+    "family": ["*nvidia*", "libcuda*", "!*container*"],
+    "repository": {"url": URL},
+    "lock_timeout": 0,
+}
+
+
+class Debian:
+    """Answers the commands of apt and dpkg. CUDA depends on LIBRARY of the same version."""
+
+    def __init__(self):
+        self.state = {}  # name: [status, version]
+        self.offers = {CUDA: [NEW, OLD], LIBRARY: [NEW, OLD], TOOL: ["1-1"]}
+        self.needs = {CUDA: [LIBRARY]}
+        self.calls = []
+        self.answers = []  # of a pattern of the command: status, stderr; each once
+        self.preferred = None
+
+    def install(self, name, version, status="ii "):
+        self.state[name] = [status, version]
+
+    def __call__(self, argv, data=None, **_more):
+        words = [word for word in argv if not word.startswith("-") and ":" not in word]
+        line = " ".join(argv)
+        self.calls.append(line)
+        for answer in self.answers:
+            if re.search(answer[0], line):
+                self.answers.remove(answer)
+                return answer[1], "", answer[2]
+        if words[0] == "dpkg-query":
+            rows = sorted(self.state.items())
+            return 0, "".join("%s\t%s\t%s\n" % (status, name, version) for name, (status, version) in rows), ""
+        if words[:2] == ["apt-cache", "madison"]:
+            rows = [(name, version) for name in words[2:] for version in self.offers.get(name, ())]
+            return 0, "".join(" %s | %s | http://mirror.example ./ Packages\n" % row for row in rows), ""
+        if words[0] == "dpkg" and data:
+            for selection in data.splitlines():
+                name, wanted = selection.split()
+                self.state[name][0] = wanted[0] + self.state[name][0][1:]
+            return 0, "", ""
+        if words[0] == "dpkg":
+            for row in self.state.values():
+                row[0] = row[0].replace("F", "i")
+            return 0, "", ""
+        if words[1] in ("update", "check"):
+            return 0, "", ""
+        if words[1] == "purge":
+            return self.purge(words[2:], "--simulate" in argv)
+        return self.get(words[2:], "--simulate" in argv)
+
+    def get(self, specifications, simulate):
+        coming = {}
+        for specification in specifications:
+            name, version = ([*specification.split("="), None])[:2]
+            coming[name] = version or self.offers[name][0]
+            coming.update(dict.fromkeys(self.needs.get(name, ()), coming[name]))
+        printed = "".join("Inst %s (%s)\n" % row for row in coming.items() if row[0] not in self.state)
+        if not simulate:
+            for name, version in coming.items():
+                assert self.state.get(name, ["i"])[0][0] != "h", "%s is held" % name
+                self.install(name, version)
+        return 0, printed, ""
+
+    def purge(self, names, simulate):
+        gone = {name for name in names if name in self.state}
+        gone |= {name for name, needs in self.needs.items() if name in self.state and gone & set(needs)}
+        if not simulate:
+            for name in gone:
+                assert self.state.pop(name)[0][0] != "h"
+        return 0, "".join("Purg %s [1]\n" % name for name in sorted(gone)), ""
+
+    def called(self, pattern):
+        return [line for line in self.calls if re.search(pattern, line)]
+
+
+@pytest.fixture(name="node")
+def fixture_node(tmp_path, monkeypatch):
+    fake = Debian()
+    monkeypatch.setattr(
+        "ansible.module_utils.basic.AnsibleModule.run_command", lambda _module, *given, **more: fake(*given, **more)
+    )
+    monkeypatch.setattr(record, "PATH", str(tmp_path / "facts.d" / "gpufleet.fact"))
+    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(apt, "PREFERENCES", str(tmp_path / "preferences.d"))
+    monkeypatch.setattr(apt, "PAUSE", 0.0)
+    monkeypatch.setattr(manager, "PAUSE", 0.0)
+    monkeypatch.setattr(packages, "PAUSE", 0.01)
+    monkeypatch.setattr(dkms, "STATE", str(tmp_path / "dkms"))
+    monkeypatch.setattr(dnf, "LOCKS", str(tmp_path / "versionlock.list"))
+    monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path), "python3-dnf-plugin-versionlock"))
+    fake.folder = tmp_path
+    return fake
+
+
+@pytest.fixture(name="driver")
+def fixture_driver(node):
+    return lambda check=False, **more: run(node_packages.main, check, manager="apt", **{**DRIVER, **more})
+
+
+def recorded(role="nvidia_driver"):
+    return record.read(role)
+
+
+def pinned(node):
+    path = node.folder / "preferences.d" / "gpufleet-nvidia-driver"
+    return path.read_text() if path.exists() else None
+
+
+# --- Install ----------------------------------------------------------------------------------------------------------
+
+
+def test_installs_pins_holds_and_records(node, driver):
+    result = driver()
+    assert (result["changed"], result["version"], result["pending"]) == (True, "580.126.20", False)
+    assert node.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}
+    assert "Package: *nvidia* libcuda*\nPin: version 580.126.20-*\nPin-Priority: 1001\n" in pinned(node)
+    assert recorded() == {"installed": [LIBRARY, CUDA], "held": [LIBRARY, CUDA], "version": "580.126.20"}
+    assert result["installed"] == result["held"] == [LIBRARY, CUDA]
+    assert result["diff"]["after"] == "libcuda1 %s held\nnvidia-driver-cuda %s held\n" % (NEW, NEW)
+
+
+def test_a_second_run_changes_nothing_and_reads_no_package_source(node, driver):
+    driver()
+    node.calls.clear()
+    result = driver()
+    assert (result["changed"], result["version"]) == (False, "580.126.20")
+    assert {line.split()[0] for line in node.calls} == {"dpkg-query"}
+
+
+def test_what_was_there_is_not_recorded(node, driver):
+    node.install(LIBRARY, NEW)
+    driver()
+    assert recorded()["installed"] == [CUDA]
+    assert recorded()["held"] == [LIBRARY, CUDA]
+
+
+def test_an_upgrade_only_if_requested(node, driver):
+    driver(version="580.105.08")
+    assert driver()["changed"] is False
+    result = driver(upgrade=True)
+    assert (result["changed"], result["version"]) == (True, "580.126.20")
+    assert node.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}
+    assert "580.126.20-*" in pinned(node)
+    assert "--allow-downgrades" not in node.calls[-1]
+
+
+def test_an_older_version(node, driver):
+    driver()
+    assert driver(version="580.105.08")["version"] == "580.105.08"
+    assert node.state[CUDA] == ["hi ", OLD]
+    assert node.called("--yes --allow-downgrades .*install nvidia-driver-cuda=" + OLD)
+
+
+def test_without_hold_the_branch_is_pinned(node, driver):
+    driver()
+    result = driver(hold=False)
+    assert result["changed"]
+    assert node.state[CUDA] == ["ii ", NEW]
+    assert "Pin: version 580.*\n" in pinned(node)
+    assert recorded()["held"] == []
+
+
+def test_a_hold_of_somebody_else_stays(node, driver):
+    node.install(LIBRARY, OLD, "hi ")
+    node.install(CUDA, OLD)
+    driver()
+    assert recorded()["held"] == [CUDA]
+    result = driver(upgrade=True)
+    assert "gpu-1: somebody else holds libcuda1 %s, which blocks driver 580.126.20" % OLD in result["msg"]
+    assert node.state == {LIBRARY: ["hi ", OLD], CUDA: ["hi ", OLD]}
+
+
+def test_a_lost_hold_is_set_again(node, driver):
+    driver()
+    node.state[CUDA][0] = "ii "
+    assert driver(state="verified")["problems"] == ["not held, so a system upgrade changes the version: " + CUDA]
+    assert driver(check=True)["changed"]
+    assert driver()["changed"]
+    assert driver()["changed"] is False
+    assert recorded()["held"] == [LIBRARY, CUDA]
+
+
+def test_optional_packages_only_if_they_fit(node, driver):
+    node.answers.append(("--simulate.*" + TOOL, 100, "E: unmet dependencies"))
+    driver(optional_packages=[TOOL])
+    assert TOOL not in node.state
+    node.state.clear()
+    driver(optional_packages=[TOOL])
+    assert TOOL in node.state
+
+
+def test_packages_of_any_version(node, driver):
+    driver()
+    held = recorded()["held"]
+    pin = pinned(node)
+    node.offers["runc"] = ["1.1"]
+    result = run(node_packages.main, manager="apt", role="nvidia_driver", packages=["runc"])
+    assert (result["changed"], result["version"]) == (True, None)
+    assert node.state["runc"] == ["ii ", "1.1"]
+    assert recorded() == {"installed": [LIBRARY, CUDA, "runc"], "held": held, "version": "580.126.20"}
+    assert pinned(node) == pin
+
+
+# --- Check mode -------------------------------------------------------------------------------------------------------
+
+
+def test_check_mode_with_known_package_sources(node, driver):
+    result = driver(check=True)
+    assert (result["changed"], result["version"], result["pending"]) == (True, "580.126.20", True)
+    assert result["msg"] == "Would install nvidia-driver-cuda=%s, libcuda1." % NEW
+    assert "would install nvidia-driver-cuda=" + NEW in result["diff"]["after"]
+    assert node.state == {}
+    assert pinned(node) is None
+    assert recorded() == {}
+    assert node.called("--simulate .*PreferencesParts=.*/preferences.d")
+    assert not node.called("update")
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_check_mode_on_a_node_that_does_not_know_the_packages(node, driver, added):
+    node.offers = {CUDA: [OLD]} if added else {}
+    result = driver(check=True, repository={"url": URL, "added": added})
+    assert (result["changed"], result["version"], result["pending"]) == (True, None, True)
+    assert "Would install nvidia-driver-cuda of branch 580 from http://mirror.example/cuda" in result["msg"]
+    assert "The exact version is not known" in result["msg"]
+    result = driver(check=True, version="580.126.20", repository={"url": URL, "added": added})
+    assert result["version"] == "580.126.20"
+
+
+def test_check_mode_shows_what_cannot_be_installed(node, driver):
+    node.answers.append(("--simulate", 100, "The following packages have unmet dependencies:"))
+    assert "do not fit together" in driver(check=True)["msg"]
+
+
+def test_verified_reads_only(node, driver):
+    result = driver(state="verified")
+    assert result["changed"] is False
+    assert "no package of the driver is installed" in result["problems"][0]
+    driver()
+    node.calls.clear()
+    assert driver(state="verified")["problems"] == []
+    assert {line.split()[0] for line in node.calls} == {"dpkg-query"}
+
+
+# --- What goes wrong --------------------------------------------------------------------------------------------------
+
+
+def test_half_installed_packages_are_finished(node, driver):
+    driver()
+    node.state[CUDA][0] = "hF "
+    assert driver(check=True)["changed"]
+    assert driver()["changed"]
+    assert node.state[CUDA] == ["hi ", NEW]
+    assert node.called("^dpkg --configure --pending")
+
+
+def test_a_package_that_is_being_installed_is_waited_for(node, driver):
+    driver()
+    node.state[CUDA][0] = "hF "
+    node.answers += [("apt-get --quiet check", 100, LOCKED)] * 2
+    node.calls.clear()
+    assert driver(lock_timeout=60, state="verified")["problems"] != []
+    assert len(node.called("apt-get --quiet check")) == 3
+
+
+def test_the_lock_is_waited_for_no_longer_than_allowed(node, driver):
+    node.answers.append(("--yes", 100, LOCKED))
+    message = driver()["msg"]
+    assert message.startswith("gpu-1: Another package manager is at work on the node: wait for it to end")
+    assert "lock-frontend" in message
+    assert recorded()["installed"] == []
+
+
+def test_a_failed_build_is_reported_with_the_end_of_its_log(node, driver):
+    log = node.folder / "dkms" / "nvidia" / "580.126.20" / "build" / "make.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("make\nnv-pci.c:237: error: too few arguments\n")
+
+    def half(argv):
+        node.install(CUDA, NEW, "iF ")
+        return argv
+
+    node.answers.append(("--yes", 100, "Error! Bad return status for module build on kernel: 6.12"))
+    node.get = lambda *_given: (half(0), "", "")
+    node.install(CUDA, NEW, "iF ")
+    node.answers.append(("dpkg --configure", 1, "dpkg: error processing package"))
+    message = driver()["msg"]
+    assert "gpu-1: The kernel module could not be built" in message
+    assert "Half installed: nvidia-driver-cuda (half-configured)" in message
+    assert "The end of %s:\nmake\nnv-pci.c:237: error: too few arguments" % log in message
+    assert "Output of the package manager:\nError! Bad return status" in message
+
+
+def test_a_failed_installation_is_recorded_as_far_as_it_came(node, driver):
+    real = node.get
+
+    def cut_off(specifications, simulate):
+        if simulate:
+            return real(specifications, simulate)
+        node.install(LIBRARY, NEW)
+        return 100, "", "E: No space left on device"
+
+    node.get = cut_off
+    assert "no space left" in driver()["msg"]
+    assert recorded() == {"installed": [LIBRARY]}
+    node.get = real
+    driver()
+    assert recorded()["installed"] == [LIBRARY, CUDA]
+
+
+def test_own_holds_survive_a_failed_upgrade(node, driver):
+    driver(version="580.105.08")
+    node.answers.append(("--yes", 100, "E: Failed to fetch http://mirror.example"))
+    assert "cannot be reached" in driver(upgrade=True)["msg"]
+    assert node.state == {CUDA: ["hi ", OLD], LIBRARY: ["hi ", OLD]}
+
+
+UNSIGNED = "E: The repository '%s ./ Release' is not signed." % URL
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver, added):
+    source = node.folder / "gpufleet.sources"
+    source.write_text("")
+    node.answers.append(("update", 100, UNSIGNED))
+    message = driver(repository={"url": URL + "/", "file": str(source), "added": added})["msg"]
+    assert "cannot be used" in message
+    assert "check nvidia_driver_repository_url and nvidia_driver_repository_key" in message
+    assert ("was removed again" in message) == added
+    assert source.exists() != added
+
+
+def test_a_key_that_no_longer_fits_is_an_error_of_apt_s_warnings_too(node, driver):
+    node.answers.append(("update", 0, "W: GPG error: %s ./ InRelease: NO_PUBKEY 0123456789ABCDEF" % URL))
+    assert "NO_PUBKEY" in driver()["msg"]
+
+
+def test_another_source_that_cannot_be_read_is_a_warning(node, driver):
+    words = "W: Failed to fetch http://other.example/InRelease  Could not resolve"
+    node.answers += [("update", 0, words)] * 3
+    result = driver()
+    assert result["version"] == "580.126.20"
+    assert words in json.dumps(result["warnings"])
+
+
+def test_a_transient_error_is_tried_again(node, driver):
+    node.answers.append(("update", 100, "E: Failed to fetch %s/Packages  Hash Sum mismatch" % URL))
+    assert driver()["version"] == "580.126.20"
+
+
+def test_a_version_that_is_not_offered(node, driver):
+    message = driver(version="580.1.2")["msg"]
+    assert message.startswith(
+        "gpu-1: driver 580.1.2 cannot be installed: nvidia-driver-cuda is offered as 580.126.20, 580.105.08"
+    )
+    assert pinned(node) is None
+
+
+def test_a_damaged_record_is_refused(node, driver):
+    driver()
+    with open(record.PATH, "w", encoding="utf-8") as file:
+        file.write("{")
+    assert "Move it away" in driver()["msg"]
+
+
+def test_one_run_at_a_time(node, driver):
+    with open(packages.LOCK, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert "Another run of this collection" in driver()["msg"]
+        assert driver(check=True)["changed"]
+
+
+# --- Remove -----------------------------------------------------------------------------------------------------------
+
+
+def test_removes_what_it_installed_and_releases_what_it_held(node, driver):
+    node.install(LIBRARY, NEW)
+    driver()
+    preview = driver(check=True, state="absent")
+    assert preview["changed"]
+    assert preview["diff"]["after"] == "libcuda1 %s held\n" % NEW
+    assert driver(state="absent")["changed"]
+    assert node.state == {LIBRARY: ["ii ", NEW]}
+    assert pinned(node) is None
+    assert driver(state="absent")["changed"] is False
+
+
+def test_what_others_need_is_kept(node, driver):
+    driver()
+    node.install("game", "1")
+    node.needs["game"] = [LIBRARY]
+    result = driver(state="absent")
+    assert result["kept"] == [LIBRARY]
+    assert sorted(node.state) == ["game", LIBRARY]
+
+
+def test_nothing_is_removed_without_a_record(node, driver):
+    node.install(CUDA, NEW, "hi ")
+    assert driver(state="absent")["changed"] is False
+    assert node.state == {CUDA: ["hi ", NEW]}
