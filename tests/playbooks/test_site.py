@@ -229,7 +229,7 @@ ALONE = """
       tags: [check]
     - ansible.builtin.import_role: {name: gpufleet.node.nvidia_mig}
       tags: [gpus]
-    - ansible.builtin.include_role: {name: gpufleet.node.nvidia_mig, tasks_from: verify}
+    - ansible.builtin.import_role: {name: gpufleet.node.nvidia_mig, tasks_from: verify}
       tags: [always]
     - ansible.builtin.debug: {msg: "found {{ nvidia_mig_problems | length }}."}
       tags: [always]

@@ -18,7 +18,6 @@ from ansible_collections.gpufleet.node.plugins.filter.mig_plan import mig_plan
 from ansible_collections.gpufleet.node.plugins.filter.mig_problems import mig_problems
 from ansible_collections.gpufleet.node.plugins.filter.mig_resources import mig_resources
 from ansible_collections.gpufleet.node.plugins.test.mig_feasible import mig_feasible
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 
 BOARD = "A100-80GB"
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
