@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: validate a host's variables."""
+"""Internal to the collection's roles: select a host's roles, and validate its variables."""
 
 from __future__ import annotations
 
@@ -10,18 +10,48 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory, _registry
+
+_ARGUMENTS = {
+    "registry": {"type": "list", "elements": "dict", "required": True},
+    "facts": {"type": "dict", "default": {}},
+}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset({"roles"})
+    _VALID_ARGS = frozenset(_ARGUMENTS)
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(
-            {"roles": {"type": "list", "elements": "str", "required": True}}
-        )
+        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
+        values, unreadable = self._read(variables)
+        registry = _registry.rows(arguments["registry"])
+        enabled = _registry.enabled(registry, values.get("gpu_node_roles"))
+        tags = _registry.Tags(
+            variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
+        )
+        selected = _registry.selected(registry, enabled, tags)
+        # The tag always validates the variables of all roles, and does not run the roles' own checks.
+        validated = enabled if "always" in tags.run else selected
+        found = _inventory.NOTHING
+        if validated or not enabled:
+            found = _inventory.judge(variables, values, unreadable, [*dict.fromkeys(["gpu_node", *validated])])
+        problems = [*found.problems, *_registry.unknown(registry, values.get("gpu_node_roles"))]
+        facts = arguments["facts"]
+        why = _unusable(facts, str(variables.get("inventory_hostname")))
+        if why:
+            problems.append(why)
+        elif _compares_boards(registry, enabled, tags) and "gpu_node" not in found.invalid:
+            problems.extend(_inventory.of_boards(values, _gpus(facts)))
+        checked = [role for role in selected if role != "gpu_node" and role not in found.invalid]
+        result.update(changed=False, problems=problems, selected=selected, roles=[] if why else checked)
+        if found.notices:
+            result["warnings"] = found.notices
+        return result
+
+    def _read(self, variables: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, str]]:
+        """The collection's variables, and the errors of those that cannot be read."""
         values: dict[str, t.Any] = {}
         unreadable: dict[str, str] = {}
         for name in sorted(_inventory.known().intersection(variables)):
@@ -29,11 +59,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 values[name] = self._templar.template(variables[name])
             except Exception as error:  # templates and vaults can raise any exception
                 unreadable[name] = _cause(error)
-        found = _inventory.judge(variables, values, unreadable, arguments["roles"])
-        result.update(changed=False, problems=found.problems, misspelled=found.misspelled)
-        if found.notices:
-            result["warnings"] = found.notices
-        return result
+        return values, unreadable
+
+
+def _compares_boards(registry: t.Sequence[_registry.Row], enabled: t.Collection[str], tags: _registry.Tags) -> bool:
+    """A missing GPU blocks the provisioning of a node, but not a change of the layout alone."""
+    driver = [row.tag for row in registry if row.role == "nvidia_driver"]
+    return any(map(tags.select, driver)) and not {"gpu_node", "nvidia_driver"}.isdisjoint(enabled)
+
+
+def _gpus(facts: t.Mapping[str, t.Any]) -> object:
+    return facts.get("ansible_facts", {}).get("nvidia", {}).get("gpus")
+
+
+def _unusable(facts: t.Mapping[str, t.Any], host: str) -> str:
+    """Why the facts of the host could not be gathered; empty if they were."""
+    why = str(facts.get("msg", "")).strip()
+    if facts.get("unreachable"):
+        return "it cannot be reached: %s. To go on without it, add --limit '!%s'" % (why.rstrip("."), host)
+    return "its facts cannot be gathered: %s" % why if facts.get("failed") else ""
 
 
 def _cause(error: BaseException) -> str:

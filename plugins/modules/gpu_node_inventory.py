@@ -10,13 +10,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_node_inventory
-short_description: Internal to the collection's roles, validate a host's variables
+short_description: Internal to the collection's roles, selects a host's roles and validates its variables
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Runs on the controller, and does not connect to the host.
+  - Selects the roles of the run from the registry, O(ignore:gpu_node_roles) and the tags of the run, including those that
+    the play or an import gives to all its tasks.
   - Validates the collection's variables against the roles' argument specifications and against rules that these cannot
-    express. Finds misspelled variables and templates that fail. Returns all problems instead of failing.
-  - Warns about variables that share a prefix with the collection's variables but are not part of it.
+    express. Finds misspelled variables and templates that fail. Compares the GPUs with C(gpu_node_boards).
+  - Returns all problems instead of failing. Warns about variables that share a prefix with the collection's variables but
+    are not part of it.
 extends_documentation_fragment:
   - gpufleet.node._attributes
 attributes:
@@ -29,18 +32,26 @@ attributes:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  roles:
+  registry:
     description:
-      - The roles whose required variables are checked for the host.
+      - The collection's roles in order of installation. The keys of each are C(role), C(tag) and, if a variable decides
+        whether V(all) includes it, C(enabled).
     type: list
-    elements: str
+    elements: dict
     required: true
+  facts:
+    description:
+      - The registered result of M(gpufleet.node.nvidia_driver_facts).
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
 - name: Validate the variables
   gpufleet.node.gpu_node_inventory:
-    roles: [gpu_node, nvidia_mig]
+    registry:
+      - {role: gpu_node, tag: name}
+      - {role: nvidia_mig, tag: mig}
 """
 
 RETURN = r"""
@@ -50,10 +61,18 @@ problems:
   type: list
   elements: str
   sample: ["nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?"]
-misspelled:
-  description: The subset of RV(problems) that concerns misspelled names.
+selected:
+  description: The selected roles, in order of installation.
   returned: always
   type: list
   elements: str
-  sample: []
+  sample: [gpu_node, nvidia_driver, nvidia_mig]
+roles:
+  description:
+    - The selected roles whose own checks can run on the host. Empty if it cannot be reached. Excludes roles whose variables
+      have problems, and C(gpu_node).
+  returned: always
+  type: list
+  elements: str
+  sample: [nvidia_driver, nvidia_mig]
 """

@@ -392,6 +392,21 @@ operations:
   sample:
     - {"gpu": 0, "kind": "destroy_compute_instance", "profile": "1g.10gb", "placement": "0:1", "enabled": null}
     - {"gpu": 0, "kind": "destroy_gpu_instance", "profile": "1g.10gb", "placement": "0:1", "enabled": null}
+disruption:
+  description:
+    - The most disruptive step of the change, in check mode of the planned change. One of V(none), V(create) (only creates
+      instances in free space), V(destroy) (destroys instances) and V(mode) (changes the MIG mode, or resets a GPU).
+    - V(mode) if a GPU must be reset, or if processes block the change, because the steps are then unknown.
+  returned: always, also on failure once the plan is made, or if processes block it
+  type: str
+  sample: destroy
+unmatched:
+  description:
+    - The GPUs that do not match the layout after the run, by index and UUID. In check mode, those that do not match it now.
+  returned: always, also on failure once the plan is made
+  type: list
+  elements: str
+  sample: []
 reset_required:
   description: Whether a GPU must be reset to complete the layout. See RV(gpus[].reset_required) for each GPU.
   returned: always, also on failure once the plan is made

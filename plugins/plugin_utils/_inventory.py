@@ -48,6 +48,10 @@ class Findings(t.NamedTuple):
     problems: list[str]
     misspelled: list[str]
     notices: list[str]
+    invalid: list[str]  # the roles whose own variables have problems
+
+
+NOTHING = Findings([], [], [], [])
 
 
 def known() -> set[str]:
@@ -73,8 +77,24 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
         and not any(problem.startswith("gpu_node_boards") for problem in unfit)
     ):
         layout = _layout_problems.of_layout(values["nvidia_mig_layout"], boards)
-    errors = [error for role in roles for error in _refused(role, values, unreadable)]
-    return Findings([*errors, *broken, *misspelled, *unfit, *layout], misspelled, notices)
+    errors = {role: _refused(role, values, unreadable) for role in roles}
+    own = [*broken, *unfit]
+    invalid = [
+        role
+        for role in roles
+        if errors[role] or any(problem.startswith(role + "_") for problem in own) or (role == "nvidia_mig" and layout)
+    ]
+    refused = [error for role in roles for error in errors[role]]
+    return Findings([*refused, *broken, *misspelled, *unfit, *layout], misspelled, notices, invalid)
+
+
+def of_boards(values: Values, gpus: object) -> list[str]:
+    """The differences between gpu_node_boards and the GPUs of the facts, which are null if they cannot be read."""
+    boards = values.get("gpu_node_boards")
+    if not boards or not isinstance(gpus, (list, tuple)) or not gpus:
+        return []
+    remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
+    return [remedy % problem for problem in _problems.of_boards(gpus, boards)]
 
 
 def _refused(role: str, values: Values, unreadable: t.Collection[str]) -> list[str]:

@@ -57,7 +57,7 @@ def test_nvidia_smi_backend(make_node, play, nvidia_smi):
 def test_fails_if_a_gpu_needs_a_reset_that_is_not_allowed(make_node, play):
     node = make_node("--board", "A100-80GB", "--activation", "reset")
     failed = play(node, fails=True)
-    assert "The MIG mode of some GPUs changes only with a reset: GPU-" in failed
+    assert "The MIG mode of some GPUs changes only with a reset or reboot: GPU 0 (GPU-" in failed
     assert "Set nvidia_mig_reset to true" in failed
     assert recap(play(node, nvidia_mig_reset=True))["failed"] == 0
     assert node.held() == [HELD]

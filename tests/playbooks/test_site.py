@@ -164,6 +164,92 @@ def test_an_error_of_a_roles_preflight_is_reported_only_for_its_host(fleet: Flee
     assert "Provision the nodes" not in run.output
 
 
+def test_problems_of_variables_do_not_hide_those_of_the_node(fleet: Fleet) -> None:
+    """A role whose own variables have problems is not checked on the node. All others are."""
+    fleet.node("here", "--board", "A100-80GB", nvidia_mig_reset="perhaps", nvidia_container_toolkit_version="latest")
+    fleet.node("there", "--board", "A100-80GB", nvidia_mig_access_group="nosuch", nvidia_mig_boot=True)
+    run = fleet.play(SITE, "--tags", "toolkit,mig", fails=True, nvidia_mig_layout=LAYOUT, nvidia_mig_layuot=[])
+    message = run.output[run.output.index("No node was touched. Problems: 5") :]
+    for words in (
+        "- here: nvidia_mig_layuot is not a variable",
+        "- here: argument 'nvidia_mig_reset' is of type str",
+        "- here: nvidia_container_toolkit_version",
+        "- there: nvidia_mig_layuot is not a variable",
+        "- there: it has no group nosuch, which nvidia_mig_access_group names",
+    ):
+        assert words in message
+
+
+def test_without_a_layout_mig_is_not_configured(fleet: Fleet) -> None:
+    fleet.node("plain", "--board", "A100-80GB", gpu_node_hosts_path=str(fleet.work / "hosts"))
+    for playbook in (SITE, VERIFY):
+        run = fleet.play(playbook, "--tags", "name,mig,verify", "--skip-tags", "driver,toolkit", gpu_node_roles=["all"])
+        assert (run.count("plain", "changed"), run.count("plain", "failed")) == (0, 0)
+    assert fleet.held("plain") == [[]]
+
+
+MINE = """
+- import_playbook: "%s"
+  tags: [gpus]
+- hosts: gpu_nodes
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {msg: something else}
+      tags: [other]
+"""
+
+
+def test_playbooks_work_under_a_tag_of_the_user(fleet: Fleet) -> None:
+    fleet.node("here", "--board", "A100-80GB", nvidia_mig_layout=LAYOUT, gpu_node_roles=["nvidia_mig"])
+    for name in ("site", "verify"):
+        (fleet.work / (name + ".yml")).write_text(MINE % (PLAYBOOKS / (name + ".yml")))
+    fleet.play(fleet.work / "site.yml", "--tags", "other")
+    assert fleet.held("here") == [[]]
+    fleet.play(fleet.work / "verify.yml", "--tags", "other")
+    assert "GPUs do not match" in fleet.play(fleet.work / "verify.yml", "--tags", "gpus", fails=True).output
+    fleet.play(fleet.work / "site.yml", "--tags", "gpus")
+    assert fleet.held("here") == [HELD]
+    fleet.play(fleet.work / "verify.yml", "--tags", "gpus")
+
+
+def test_site_can_start_at_a_task(fleet: Fleet) -> None:
+    fleet.node("here", "--board", "A100-80GB")
+    fleet.node("there", "--board", "A100-80GB")
+    start = ("--start-at-task", "gpufleet.node.nvidia_mig : preflight | Read the GPUs")
+    fleet.play(SITE, *start, "--tags", "mig", "--limit", "here", nvidia_mig_layout=LAYOUT)
+    assert (fleet.held("here"), fleet.held("there")) == ([HELD], [[]])
+
+
+ALONE = """
+- hosts: gpu_nodes
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: gpufleet.node.nvidia_mig, tasks_from: preflight}
+      tags: [check]
+    - ansible.builtin.assert: {that: "nvidia_mig_problems == []"}
+      tags: [check]
+    - ansible.builtin.import_role: {name: gpufleet.node.nvidia_mig}
+      tags: [gpus]
+    - ansible.builtin.import_role: {name: gpufleet.node.nvidia_mig, tasks_from: verify}
+      tags: [always]
+    - ansible.builtin.debug: {msg: "found {{ nvidia_mig_problems | length }}."}
+      tags: [always]
+"""
+
+
+def test_the_role_nvidia_mig_works_alone(fleet: Fleet) -> None:
+    fleet.node("here", "--board", "A100-80GB")
+    playbook = fleet.work / "alone.yml"
+    playbook.write_text(ALONE)
+    assert "found 1." in fleet.play(playbook, "--tags", "check", nvidia_mig_layout=LAYOUT).output
+    assert fleet.held("here") == [[]]
+    run = fleet.play(
+        playbook, "--start-at-task", "Fail if the role cannot configure this node", nvidia_mig_layout=LAYOUT
+    )
+    assert "found 0." in run.output
+    assert fleet.held("here") == [HELD]
+
+
 def test_without_boards_the_layout_is_checked_against_the_gpus(fleet: Fleet) -> None:
     fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
     run = fleet.play(SITE, "--tags", "mig", fails=True)

@@ -23,6 +23,11 @@ def identity(gpu: Gpu) -> Data:
     return {"index": gpu.index, "uuid": gpu.uuid, "pci_bus_id": gpu.pci_bus_id, "name": gpu.name}
 
 
+def name(identified: Data) -> str:
+    """A GPU in lists of GPUs: index and UUID."""
+    return "GPU %d %s" % (identified["index"], identified["uuid"])
+
+
 def instances(gpu: Gpu) -> t.List[Data]:
     """The existing GPU instances, in order of placement."""
     return [_existing(gpu, instance) for instance in sorted(gpu.instances, key=lambda item: item.placement)]

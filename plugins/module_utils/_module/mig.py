@@ -64,7 +64,8 @@ def run(module: AnsibleModule) -> None:
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
     except BusyError as error:
-        module.fail_json(msg=str(error), changed=False, busy=True, gpus=[describe.identity(gpu) for gpu in error.gpus])
+        gpus = [describe.identity(gpu) for gpu in error.gpus]
+        module.fail_json(msg=str(error), changed=False, busy=True, disruption=results.MODE, gpus=gpus)
     except (MigError, BackendError) as error:
         module.fail_json(msg=str(error), changed=False)
     for result in found:

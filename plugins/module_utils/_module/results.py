@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from .._mig import render
+from .._mig.operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE
 from .._mig.profile import compute_name
 from . import describe
 
@@ -22,6 +23,14 @@ if t.TYPE_CHECKING:
 
 Data = t.Dict[str, t.Any]
 
+# The most disruptive step of a change. Each includes those before it.
+NONE = "none"
+CREATE = "create"
+DESTROY = "destroy"
+MODE = "mode"
+DISRUPTIONS = (NONE, CREATE, DESTROY, MODE)
+_OF_KIND = {SET_MODE: MODE, RESET: MODE, DESTROY_CI: DESTROY, DESTROY_GI: DESTROY}
+
 
 class Result(t.NamedTuple):
     """The return values for one GPU."""
@@ -30,6 +39,7 @@ class Result(t.NamedTuple):
     operations: t.List[Data]
     before: Row
     after: Row
+    unmatched: bool  # whether the GPU differs from the layout: for a plan before the change, for an outcome after it
     notice: t.Optional[str] = None  # why the GPU does not match the layout, if that is not a failure
     error: t.Optional[str] = None
 
@@ -66,6 +76,7 @@ def of_plan(plan: Plan) -> Result:
         operations=operations,
         before=render.row(gpu),
         after=render.row_after(plan),
+        unmatched=bool(operations) or blocked is not None,
         notice=None if blocked is None else _notice(gpu, blocked),
     )
 
@@ -102,6 +113,7 @@ def of_outcome(outcome: Outcome) -> Result:
         operations=[describe.operation(outcome.before, operation) for operation in outcome.performed],
         before=render.row(outcome.before),
         after=render.row(outcome.after),
+        unmatched=outcome.error is not None or outcome.reset_required or outcome.reboot_required,
         notice=outcome.notice,
         error=outcome.error,
     )
@@ -110,15 +122,23 @@ def of_outcome(outcome: Outcome) -> Result:
 def merged(results: t.Sequence[Result], backend: str) -> Data:
     """The module's return values."""
     gpus = [result.gpu for result in results]
+    operations = [operation for result in results for operation in result.operations]
+    reset_required = any(gpu["reset_required"] for gpu in gpus)
     return {
         "changed": any(gpu["changed"] for gpu in gpus),
         "gpus": gpus,
-        "operations": [operation for result in results for operation in result.operations],
-        "reset_required": any(gpu["reset_required"] for gpu in gpus),
+        "operations": operations,
+        "disruption": MODE if reset_required else disruption(operations),
+        "unmatched": [describe.name(result.gpu) for result in results if result.unmatched],
+        "reset_required": reset_required,
         "reboot_required": any(gpu["reboot_required"] for gpu in gpus),
         "backend": backend,
         "diff": render.diff([result.before for result in results], [result.after for result in results]),
     }
+
+
+def disruption(operations: t.Iterable[Data]) -> str:
+    return max((_OF_KIND.get(each["kind"], CREATE) for each in operations), key=DISRUPTIONS.index, default=NONE)
 
 
 def _kept(gpu: Gpu, item: Kept) -> Data:

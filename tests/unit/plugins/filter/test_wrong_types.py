@@ -12,14 +12,12 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from jinja2 import Undefined
 
-from ansible_collections.gpufleet.node.plugins.filter.board_problems import board_problems
 from ansible_collections.gpufleet.node.plugins.filter.mig_map import mig_map
 from ansible_collections.gpufleet.node.plugins.filter.mig_parted import mig_parted
 from ansible_collections.gpufleet.node.plugins.filter.mig_plan import mig_plan
 from ansible_collections.gpufleet.node.plugins.filter.mig_problems import mig_problems
 from ansible_collections.gpufleet.node.plugins.filter.mig_resources import mig_resources
 from ansible_collections.gpufleet.node.plugins.test.mig_feasible import mig_feasible
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 
 BOARD = "A100-80GB"
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
@@ -31,7 +29,6 @@ CALLS: t.Dict[t.Callable[..., t.Any], t.Dict[str, t.Any]] = {
     mig_resources: {"value": LAYOUT, "strategy": "mixed", "gpus": [BOARD], "board": BOARD},
     mig_parted: {"value": LAYOUT, "name": "site", "gpus": [BOARD], "board": BOARD},
     mig_problems: {"layout": LAYOUT, "gpus": [BOARD], "driver": "580"},
-    board_problems: {"gpus": [gpu(0)], "boards": [BOARD]},
 }
 ARGUMENTS = [(plugin, name) for plugin, right in CALLS.items() for name in right]
 WRONG: t.List[t.Any] = [
@@ -49,7 +46,6 @@ RIGHT: t.Dict[t.Tuple[t.Callable[..., t.Any], str], t.Collection[str]] = {
     (mig_parted, "gpus"): ("None",),
     (mig_problems, "gpus"): ("None", "[]"),
     (mig_problems, "driver"): ("None", "-1", "''", "'text'", repr("x" * 5000)),
-    (board_problems, "gpus"): ("[{}]", "[{'mig': None}]"),  # a GPU of an unknown board passes
 }
 
 
@@ -71,10 +67,10 @@ def test_a_wrong_type_is_refused_in_words(plugin: t.Callable[..., t.Any], name: 
         assert not right
         message = str(error)
     else:
-        if plugin in (mig_problems, board_problems):
+        if plugin is mig_problems:
             assert (found == []) == right
         else:
             assert right
-        message = "".join(map(str, found)) if found and plugin in (mig_problems, board_problems) else "right"
+        message = "".join(map(str, found)) if found and plugin is mig_problems else "right"
     assert len(message) < 1500
     assert message.strip()

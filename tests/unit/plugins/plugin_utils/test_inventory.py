@@ -23,7 +23,7 @@ def judge(
 
 def test_nothing_is_wrong() -> None:
     values = {"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], "nvidia_mig_reset": "yes"}
-    assert judge(values, "nvidia_mig", others=["ansible_host", "my_nvidia_mig_layuot"]) == ([], [], [])
+    assert judge(values, "nvidia_mig", others=["ansible_host", "my_nvidia_mig_layuot"]) == _inventory.NOTHING
 
 
 def test_all_mistakes_of_one_inventory_are_reported_together() -> None:

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The module nvidia_mig_services: stops the services that block a change of the GPUs, and starts them again."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import re
+import tempfile
+import typing as t
+
+from . import results
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+# Runs systemctl with these arguments, and returns exit status, standard output and standard error.
+Systemctl = t.Callable[..., t.Tuple[int, str, str]]
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "state": {"type": "str", "required": True, "choices": ["checked", "stopped", "started"]},
+        "record": {"type": "path"},
+        "disruption": {"type": "str", "default": results.NONE, "choices": list(results.DISRUPTIONS)},
+        "clients": {"type": "list", "elements": "str", "default": []},
+        "mode_clients": {"type": "list", "elements": "str", "default": []},
+        "units": {"type": "list", "elements": "str", "default": []},
+        "layout": {"type": "list", "elements": "dict", "default": []},
+        "access_group": {"type": "str", "default": ""},
+    },
+    "required_if": [("state", "stopped", ("record",)), ("state", "started", ("record",))],
+}
+
+MANAGER = "nvidia-mig-manager.service"
+_KUBELETS = ("kubelet.service", "rke2-server.service", "rke2-agent.service", "k3s.service", "k3s-agent.service")
+# A compute instance with fewer slices than its GPU instance. The device plugin treats 7c.7g.80gb as a whole GPU instance.
+_SPLIT = re.compile(r"^(?:MIG )?([0-9]+)c[.](?!\1g)")
+
+
+def run(module: AnsibleModule) -> None:
+    params = module.params
+    program = module.get_bin_path("systemctl")
+
+    def systemctl(*arguments: str) -> t.Tuple[int, str, str]:
+        if program is None:
+            return 127, "", "systemctl is not installed"
+        return t.cast("t.Tuple[int, str, str]", module.run_command([program, *arguments]))
+
+    if params["state"] == "checked":
+        problems = owner_problems(systemctl) + group_problems(params["access_group"])
+        module.exit_json(changed=False, problems=problems)
+    try:
+        if params["state"] == "stopped":
+            _stop(module, systemctl)
+        else:
+            _start(module, systemctl)
+    except (OSError, ValueError) as error:
+        module.fail_json(msg="The record of stopped units %s cannot be used: %s" % (params["record"], error))
+
+
+def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
+    params = module.params
+    found = running(systemctl, patterns(params["disruption"], params["clients"], params["mode_clients"]))
+    kubelets = running(systemctl, _KUBELETS) if split_instances(params["layout"]) else []
+    if kubelets:
+        module.warn(split_warning(params["layout"], kubelets))
+    if found and not module.check_mode:
+        write(params["record"], sorted({*read(params["record"]), *found}))
+        for unit in found:
+            status, _output, error = systemctl("stop", unit)
+            if status != 0:
+                module.fail_json(msg="%s cannot be stopped: %s" % (unit, error.strip()), stopped=found)
+    module.exit_json(changed=bool(found), stopped=found)
+
+
+def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
+    params = module.params
+    interrupted = os.path.exists(params["record"])
+    units = sorted({*read(params["record"]), *params["units"]}, reverse=True)
+    stopped = [unit for unit in units if systemctl("is-active", "--quiet", unit)[0] != 0]
+    failed = []
+    for unit in [] if module.check_mode else stopped:
+        status, _output, error = systemctl("start", unit)
+        if status != 0:
+            failed.append("%s cannot be started: %s" % (unit, error.strip()))
+    if failed:
+        text = "The role stopped units, and some of them cannot be started again. %s. See journalctl -u, and run again"
+        module.fail_json(msg=text % "; ".join(failed))
+    module.exit_json(changed=bool(stopped), started=stopped, interrupted=interrupted)
+
+
+def patterns(disruption: str, clients: t.Sequence[str], mode_clients: t.Sequence[str]) -> t.List[str]:
+    """The units that a change may stop: names, or patterns of systemctl."""
+    if disruption == results.MODE:
+        return [*clients, *mode_clients]
+    return list(clients) if disruption == results.DESTROY else []
+
+
+def running(systemctl: Systemctl, names: t.Sequence[str]) -> t.List[str]:
+    """The running units among these, sorted. None on a node without systemd."""
+    if not names:
+        return []  # systemctl would list all
+    status, output, _error = systemctl("list-units", "--state=running", "--plain", "--no-legend", "--full", *names)
+    return sorted(line.split()[0] for line in output.splitlines() if line.strip()) if status == 0 else []
+
+
+def owner_problems(systemctl: Systemctl) -> t.List[str]:
+    if systemctl("is-enabled", "--quiet", MANAGER)[0] != 0:
+        return []
+    return [
+        "%s is enabled and would apply its own layout at the next boot. Use only one of the two: disable it (systemctl "
+        "disable --now %s), or do not use the role nvidia_mig on this node" % (MANAGER, MANAGER)
+    ]
+
+
+def group_problems(name: str) -> t.List[str]:
+    if not name:
+        return []
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        return [
+            "it has no group %s, which nvidia_mig_access_group names. Create it with groupadd --system %s, or leave the "
+            "variable empty" % (name, name)
+        ]
+    return []
+
+
+def split_instances(layout: t.Any) -> t.List[str]:
+    """The names of split compute instances anywhere in the layout, in its order."""
+    if isinstance(layout, dict):
+        found = [name for item in layout.items() for name in split_instances(list(item))]
+    elif isinstance(layout, (list, tuple)):
+        found = [name for item in layout for name in split_instances(item)]
+    else:
+        found = [layout] if isinstance(layout, str) and _SPLIT.match(layout) else []
+    return list(dict.fromkeys(found))
+
+
+def split_warning(layout: t.Any, kubelets: t.Sequence[str]) -> str:
+    return (
+        "%s is running, and the layout splits GPU instances into %s. With the MIG strategy mixed, the NVIDIA device plugin "
+        "exits on such a node, and the node offers no GPU. Use whole GPU instances, or the strategy single with identical "
+        "MIG devices on the whole node" % (", ".join(kubelets), ", ".join(split_instances(layout)))
+    )
+
+
+def read(path: str) -> t.List[str]:
+    """The units in the record; none if it is missing."""
+    try:
+        with open(path, encoding="utf-8") as handle:
+            units = json.load(handle)["stopped"]
+    except FileNotFoundError:
+        return []
+    except (KeyError, TypeError):
+        units = None
+    if not isinstance(units, list):
+        raise ValueError("it has no list of units")
+    return [str(unit) for unit in units]
+
+
+def write(path: str, units: t.Sequence[str]) -> None:
+    """Replace the record in one step."""
+    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path))
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
+            json.dump({"stopped": list(units)}, handle)
+        os.replace(temporary, path)
+    except BaseException:
+        os.remove(temporary)
+        raise

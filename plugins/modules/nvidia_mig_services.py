@@ -1,0 +1,124 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nvidia_mig_services
+short_description: Internal to the collection's roles, stops and starts services that use GPUs
+version_added: 0.1.0
+description:
+  - Internal to the role P(gpufleet.node.nvidia_mig#role). Stops the running units that block a change of the GPUs, and
+    starts them again.
+  - Records the units before it stops them, so that the next run can start them if this one is interrupted.
+  - On a node without systemd, no unit is running.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  state:
+    description:
+      - V(checked) changes nothing, and returns what prevents the role from managing MIG on this node.
+      - V(stopped) stops the running units that O(disruption) requires.
+      - V(started) starts the units in O(record) and O(units). The caller removes the record.
+    type: str
+    choices: [checked, stopped, started]
+    required: true
+  record:
+    description:
+      - The file with the names of the stopped units. Required unless O(state=checked).
+    type: path
+  disruption:
+    description:
+      - The RV(gpufleet.node.nvidia_mig#module:disruption) of the planned change.
+    type: str
+    choices: [none, create, destroy, mode]
+    default: none
+  clients:
+    description:
+      - Units to stop if instances are destroyed or the MIG mode changes. Names, or patterns with V(*) and V(?).
+    type: list
+    elements: str
+    default: []
+  mode_clients:
+    description:
+      - Units to stop only if the MIG mode changes.
+    type: list
+    elements: str
+    default: []
+  units:
+    description:
+      - Units to start in addition to those in O(record), which a reboot removes.
+    type: list
+    elements: str
+    default: []
+  layout:
+    description:
+      - With O(state=stopped), the layout. Warns if it splits GPU instances and a kubelet is running.
+    type: list
+    elements: dict
+    default: []
+  access_group:
+    description:
+      - With O(state=checked), a group that must exist.
+    type: str
+    default: ""
+"""
+
+EXAMPLES = r"""
+- name: Stop GPU clients
+  gpufleet.node.nvidia_mig_services:
+    state: stopped
+    record: /run/stopped-clients.json
+    disruption: destroy
+    clients: [dcgm.service]
+"""
+
+RETURN = r"""
+problems:
+  description: What prevents the role from managing MIG on this node, one sentence each.
+  returned: if O(state=checked)
+  type: list
+  elements: str
+  sample: []
+stopped:
+  description: The units that were stopped, or in check mode would be.
+  returned: if O(state=stopped)
+  type: list
+  elements: str
+  sample: [dcgm.service]
+started:
+  description: The units that were started, or in check mode would be.
+  returned: if O(state=started)
+  type: list
+  elements: str
+  sample: [dcgm.service]
+interrupted:
+  description: Whether there is a record, so that an earlier run did not complete.
+  returned: if O(state=started)
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.services import ARGUMENTS, run
+
+
+def main() -> None:
+    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Select the roles of a run from the registry of gpu_node, the variable gpu_node_roles and Ansible's tags."""
+
+from __future__ import annotations
+
+import typing as t
+
+ALL = "all"
+
+
+class Row(t.NamedTuple):
+    """One role of the registry."""
+
+    role: str
+    tag: str
+    enabled: bool  # whether gpu_node_roles: [all] includes it for this host
+
+
+class Tags(t.NamedTuple):
+    """The tags of a run, and those that every task of the calling play or import has."""
+
+    run: t.Collection[str] = (ALL,)
+    skip: t.Collection[str] = ()
+    inherited: t.Collection[str] = ()
+
+    def select(self, tag: str) -> bool:
+        """Whether Ansible would run a task with this tag. The tag always does not select a role."""
+        tags = {tag, *self.inherited} - {"always"}
+        if tags.intersection(self.skip) or {ALL, "tagged"}.intersection(self.skip):
+            return False
+        return bool(tags.intersection(self.run) or {ALL, "tagged"}.intersection(self.run))
+
+
+def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
+    # Before ansible-core 2.19, a template in the registry gives text.
+    return [Row(str(row["role"]), str(row["tag"]), str(row.get("enabled", True)).lower() == "true") for row in registry]
+
+
+def enabled(registry: t.Sequence[Row], wanted: object) -> list[str]:
+    """The roles of gpu_node_roles, in the registry's order. A value that is invalid enables nothing."""
+    names = [name for name in wanted if isinstance(name, str)] if isinstance(wanted, (list, tuple)) else []
+    return [row.role for row in registry if row.role in names or (ALL in names and row.enabled)]
+
+
+def unknown(registry: t.Sequence[Row], wanted: object) -> list[str]:
+    """A problem for each name in gpu_node_roles that is not a role."""
+    known = [ALL, *(row.role for row in registry)]
+    names = wanted if isinstance(wanted, (list, tuple)) else []
+    return [
+        "gpu_node_roles names %r, which is not a role of this collection: use %s" % (str(name), ", ".join(known))
+        for name in names
+        if name not in known
+    ]
+
+
+def selected(registry: t.Sequence[Row], names: t.Collection[str], tags: Tags) -> list[str]:
+    """The enabled roles that the tags select, in the registry's order."""
+    return [row.role for row in registry if row.role in names and tags.select(row.tag)]

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The messages of preflight and verify: the problems of all hosts, or of one."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+# Prefixes that Ansible adds to an error message.
+_PREFIX = re.compile(
+    r"Task failed: (Module failed: |Action failed: |.*?The filter plugin '[^']+' failed: |Error [^:]+: )?"
+)
+# Without root privileges, the driver hides its GPUs, and other problems follow from that.
+_NO_PERMISSION = "NO_PERMISSION"
+
+
+def preflight(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
+    """The message for the problems by host; empty if there are none. None: the host was not checked."""
+    lines = []
+    for host, found in problems.items():
+        if found is None:
+            lines.append("- %s: it could not be checked, see above" % host)
+        else:
+            lines.extend("- %s: %s" % (host, each) for each in sentences(found, host))
+    if not lines:
+        return ""
+    return "No node was touched. Problems: %d\n%s" % (len(lines), "\n".join(lines))
+
+
+def verify(host: str, problems: t.Sequence[object]) -> str:
+    """The message for the problems of one host; empty if there are none."""
+    found = sentences(problems, host)
+    lines = [each for each in found if _NO_PERMISSION in each] or found
+    if not lines:
+        return ""
+    return "\n".join(["%s does not match the inventory:" % host, *("- %s" % each for each in lines)])
+
+
+def sentences(problems: t.Sequence[object], host: str) -> list[str]:
+    """The problems as text. A problem may be the result of a failed task."""
+    texts = [text for each in problems for text in (_failure(each) if isinstance(each, dict) else [str(each)])]
+    return [text.strip().removeprefix("%s: " % host) for text in texts]
+
+
+def _failure(result: t.Mapping[str, t.Any]) -> list[str]:
+    """The errors of a failed task; those of the failed items if it is a loop."""
+    items = [each for each in result.get("results") or () if isinstance(each, dict) and each.get("failed")]
+    if items:
+        return [text for item in items for text in _failure(item)]
+    return [_PREFIX.sub("", str(result.get("msg") or "a task failed without a message"), count=1)]

@@ -1,0 +1,167 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Stopping and starting the services that use GPUs, over a systemctl in memory."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module import services
+from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig_services
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
+
+DCGM, PERSISTENCED, OTHER = "nvidia-dcgm.service", "nvidia-persistenced.service", "ssh.service"
+CLIENTS = {"clients": ["*dcgm.service"], "mode_clients": [PERSISTENCED]}
+SPLIT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"2c.3g.40gb": 1, "7c.7g.80gb": 1}}]
+
+
+class Systemd:
+    """Units that run, and units that are enabled or cannot be stopped or started."""
+
+    def __init__(self, *units):
+        self.units = set(units)
+        self.enabled = set()
+        self.stuck = set()
+        self.calls = []
+
+    def __call__(self, command, *arguments):
+        unit = arguments[-1] if arguments else ""
+        if command in ("stop", "start"):
+            self.calls.append("%s %s" % (command, unit))
+            if unit in self.stuck:
+                return 1, "", "Job failed\n"
+            (self.units.discard if command == "stop" else self.units.add)(unit)
+            return 0, "", ""
+        if command == "is-active":
+            return (0 if unit in self.units else 3), "", ""
+        if command == "is-enabled":
+            return (0 if unit in self.enabled else 1), "", ""
+        assert command == "list-units"
+        names = [name for name in self.units if any(fnmatch.fnmatch(name, each) for each in arguments)]
+        return 0, "".join("%s loaded active running A service\n" % name for name in names), ""
+
+
+@pytest.fixture(name="node")
+def fixture_node(tmp_path, monkeypatch):
+    class Node(Systemd):
+        record = tmp_path / "record.json"
+
+        def run(self, state, check=False, **options):
+            from ansible.module_utils.basic import AnsibleModule
+
+            def systemctl(_module, arguments, **_options):
+                return self(*arguments[1:])
+
+            monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: "/bin/" + name)
+            monkeypatch.setattr(AnsibleModule, "run_command", systemctl)
+            return running.run(nvidia_mig_services.main, check, state=state, record=str(self.record), **options)
+
+        def recorded(self):
+            return json.loads(self.record.read_text())["stopped"]
+
+    return Node
+
+
+@pytest.mark.parametrize(
+    ("disruption", "stopped"),
+    [("none", []), ("create", []), ("destroy", [DCGM]), ("mode", [DCGM, PERSISTENCED])],
+)
+def test_stops_what_the_change_requires(node, disruption, stopped):
+    systemd = node(DCGM, PERSISTENCED, OTHER)
+    planned = systemd.run("stopped", check=True, disruption=disruption, **CLIENTS)
+    assert (planned["stopped"], planned["changed"], systemd.calls) == (stopped, bool(stopped), [])
+    assert not systemd.record.exists()
+    assert systemd.run("stopped", disruption=disruption, **CLIENTS)["stopped"] == stopped
+    assert systemd.calls == ["stop " + unit for unit in stopped]
+    assert systemd.record.exists() == bool(stopped)
+    started = systemd.run("started", units=stopped)
+    assert (started["started"], started["interrupted"]) == (stopped[::-1], bool(stopped))
+    assert systemd.units == {DCGM, PERSISTENCED, OTHER}
+
+
+def test_the_units_are_recorded_before_they_are_stopped(node):
+    systemd = node(DCGM)
+    systemd.stuck = {DCGM}
+    assert (
+        systemd.run("stopped", disruption="mode", **CLIENTS)["msg"]
+        == "nvidia-dcgm.service cannot be stopped: Job failed"
+    )
+    assert systemd.recorded() == [DCGM]
+
+
+def test_units_of_an_interrupted_run_stay_recorded(node):
+    systemd = node(PERSISTENCED)
+    systemd.record.write_text('{"stopped": ["nvidia-dcgm.service"]}')
+    systemd.run("stopped", disruption="mode", **CLIENTS)
+    assert systemd.recorded() == [DCGM, PERSISTENCED]
+    assert systemd.run("started")["started"] == [PERSISTENCED, DCGM]
+
+
+def test_a_unit_that_cannot_be_started_does_not_prevent_the_others(node):
+    systemd = node()
+    systemd.stuck = {PERSISTENCED}
+    failed = systemd.run("started", units=[DCGM, PERSISTENCED])
+    assert (
+        "nvidia-persistenced.service cannot be started: Job failed. See journalctl -u, and run again" in failed["msg"]
+    )
+    assert systemd.units == {DCGM}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"stopped": 1}'])
+def test_a_damaged_record_is_named(node, text):
+    systemd = node(DCGM)
+    systemd.record.write_text(text)
+    assert str(systemd.record) in systemd.run("started")["msg"]
+
+
+def test_nothing_to_do_changes_nothing(node):
+    systemd = node(DCGM)
+    assert not systemd.run("started", units=[DCGM])["changed"]
+    assert not systemd.run("stopped", disruption="mode", clients=[], mode_clients=[])["changed"]
+
+
+def test_reports_another_owner_of_mig_and_a_missing_group(node):
+    systemd = node()
+    assert systemd.run("checked", access_group="root")["problems"] == []
+    systemd.enabled = {services.MANAGER}
+    owner, group = systemd.run("checked", access_group="nosuch")["problems"]
+    assert owner.startswith("nvidia-mig-manager.service is enabled") and "systemctl disable --now" in owner
+    assert group.startswith("it has no group nosuch, which nvidia_mig_access_group names. Create it with groupadd")
+
+
+def test_warns_about_split_instances_where_a_kubelet_runs(node):
+    def warnings(*units, layout=SPLIT):
+        result = node(*units).run("stopped", check=True, disruption="mode", layout=layout)
+        return [item if isinstance(item, str) else item["event"]["msg"] for item in result.get("warnings", [])]
+
+    assert warnings("kubelet-helper.service") == []
+    assert warnings("kubelet.service", layout=[]) == []
+    (warning,) = warnings("kubelet.service")
+    assert warning.startswith("kubelet.service is running, and the layout splits GPU instances into 2c.3g.40gb. With")
+
+
+@pytest.mark.parametrize(
+    ("mig_devices", "split"),
+    [
+        ({"2c.3g.40gb": 1, "1c.3g.40gb": 1}, ["2c.3g.40gb", "1c.3g.40gb"]),
+        ([{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"] * 3}], ["1c.3g.40gb"]),
+        ({"MIG 1c.3g.40gb": 1}, ["MIG 1c.3g.40gb"]),
+        ({"7c.7g.80gb": 1, "1c.1g.20gb": 1, "3g.40gb": 1}, []),
+    ],
+)
+def test_split_instances(mig_devices, split):
+    assert services.split_instances([{"devices": 0, "mig_devices": mig_devices}]) == split
+
+
+def test_a_node_without_systemd_has_no_running_units(tmp_path, monkeypatch):
+    from ansible.module_utils.basic import AnsibleModule
+
+    monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: None)
+    given = {"state": "stopped", "record": str(tmp_path / "record"), "disruption": "mode", "clients": ["x.service"]}
+    assert running.run(nvidia_mig_services.main, **given)["stopped"] == []
+    assert running.run(nvidia_mig_services.main, state="checked")["problems"] == []

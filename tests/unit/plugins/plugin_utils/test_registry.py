@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The registry of roles: every role is in it, and gpu_node_roles and tags select from it as Ansible does."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _registry
+from ansible_collections.gpufleet.node.plugins.plugin_utils._registry import Row, Tags
+
+ROLES = Path(__file__).resolve().parents[4] / "roles"
+REGISTRY = yaml.safe_load((ROLES / "gpu_node" / "vars" / "main.yml").read_text())["__gpu_node_registry"]
+ROWS = [Row("gpu_node", "name", True), Row("nvidia_driver", "driver", True), Row("nvidia_mig", "mig", False)]
+NAMES = [row.role for row in ROWS]
+
+
+def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
+    assert sorted(row["role"] for row in REGISTRY) == sorted(path.name for path in ROLES.iterdir())
+    for row in REGISTRY:
+        assert set(row) == {"role", "tag", "scope", "enabled"}
+        assert row["scope"] in ("node", "cluster")
+        for entry in ("preflight", "main", "verify", "undo"):
+            assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
+
+
+def test_gpu_node_imports_the_roles_of_the_registry_in_its_order() -> None:
+    """Static imports: with dynamic ones, --start-at-task, --list-tasks and --list-tags would not see the roles."""
+    tasks = yaml.safe_load((ROLES / "gpu_node" / "tasks" / "main.yml").read_text())
+    imports = [task for task in tasks if "ansible.builtin.import_role" in task]
+    expected = [
+        (
+            {"name": "gpufleet.node." + row["role"], "rolespec_validate": False},
+            "'%s' in __gpu_node_enabled" % row["role"],
+            [row["tag"]],
+        )
+        for row in REGISTRY
+        if row["role"] != "gpu_node"
+    ]
+    assert [(task["ansible.builtin.import_role"], task["when"], task["tags"]) for task in imports] == expected
+
+
+def test_rows_read_the_results_of_templates() -> None:
+    """Before ansible-core 2.19, a template gives text."""
+    given = [{"role": "a", "tag": "x", "enabled": "False"}, {"role": "b", "tag": "y", "enabled": "True"}]
+    assert _registry.rows(given) == [Row("a", "x", False), Row("b", "y", True)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "roles"),
+    [
+        (["all"], ["gpu_node", "nvidia_driver"]),
+        (["nvidia_mig", "gpu_node"], ["gpu_node", "nvidia_mig"]),
+        (["all", "nvidia_mig"], NAMES),
+        ([], []),
+        (None, []),
+        ("all", []),
+        ([["all"]], []),
+    ],
+)
+def test_enabled_roles(wanted: object, roles: t.Sequence[str]) -> None:
+    assert _registry.enabled(ROWS, wanted) == roles
+
+
+def test_names_that_are_not_roles() -> None:
+    (problem,) = _registry.unknown(ROWS, ["all", "nvidia_mgi"])
+    assert problem == (
+        "gpu_node_roles names 'nvidia_mgi', which is not a role of this collection: use all, gpu_node, nvidia_driver, "
+        "nvidia_mig"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "roles"),
+    [
+        (Tags(), NAMES),
+        (Tags(["tagged"]), NAMES),
+        (Tags(["mig"]), ["nvidia_mig"]),
+        (Tags(["mig", "name"]), ["gpu_node", "nvidia_mig"]),
+        (Tags(skip=["mig"]), ["gpu_node", "nvidia_driver"]),
+        (Tags(["mig"], ["mig"]), []),
+        (Tags(skip=["all"]), []),
+        (Tags(["always"], inherited=["always"]), []),  # it checks variables only
+        (Tags(["verify"]), []),
+        (Tags(["verify"], inherited=["verify", "always"]), NAMES),
+        (Tags(["gpus"], inherited=["gpus"]), NAMES),  # import_playbook under a tag of the user's own
+        (Tags(skip=["gpus"], inherited=["gpus"]), []),
+        (Tags(["mig"], inherited=["gpus"]), ["nvidia_mig"]),
+    ],
+)
+def test_tags_select_as_ansible_does(tags: Tags, roles: t.Sequence[str]) -> None:
+    assert _registry.selected(ROWS, NAMES, tags) == roles

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The messages of preflight and verify."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _report
+
+
+def test_no_problems_make_no_message() -> None:
+    assert _report.preflight({"a": [], "b": []}) == ""
+    assert _report.verify("a", []) == ""
+
+
+def test_preflight_lists_the_problems_of_all_hosts() -> None:
+    assert _report.preflight({"a": ["x", "y"], "b": [], "c": None}) == (
+        "No node was touched. Problems: 3\n- a: x\n- a: y\n- c: it could not be checked, see above"
+    )
+
+
+def test_verify_lists_the_problems_of_one_host() -> None:
+    assert _report.verify("a", ["x", "y"]) == "a does not match the inventory:\n- x\n- y"
+
+
+def test_without_privileges_only_that_is_reported() -> None:
+    assert _report.verify("a", ["x", "no driver: NO_PERMISSION"]) == (
+        "a does not match the inventory:\n- no driver: NO_PERMISSION"
+    )
+
+
+def test_failed_tasks_lose_ansibles_prefixes_and_the_name_of_the_host() -> None:
+    failed = [
+        {"failed": True, "msg": "Task failed: Module failed: no space left"},
+        {"failed": True, "msg": "Task failed: Action failed: a: no runtime"},
+        {"failed": True, "msg": "Task failed: x.yml: The filter plugin 'n.s.f' failed: wrong"},
+        {"failed": True},
+    ]
+    assert _report.sentences(failed, "a") == [
+        "no space left",
+        "no runtime",
+        "wrong",
+        "a task failed without a message",
+    ]
+
+
+def test_a_failed_loop_reports_its_failed_items() -> None:
+    loop = {"msg": "One or more items failed", "results": [{"msg": "x", "failed": True}, {"msg": "fine"}, {"msg": "y"}]}
+    loop["results"][2]["failed"] = True  # type: ignore[index]
+    assert _report.sentences([loop], "a") == ["x", "y"]
