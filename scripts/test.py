@@ -2,17 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run the parts of the test suite, two at a time, and sum up.
+"""Run the parts of the test suite, two at a time, and print a summary.
 
 Usage: scripts/test.py [PART...]    without a part: all of them
 
-A part is a command. It passes with exit status 0 and fails with any other, but 77, with which it says that this
-machine lacks something it needs; its last line says what. With CI=true in the environment that is a failure too.
-What a part prints goes to .cache/test/PART.log, and is shown whole if the part fails, else only its closing lines.
+A part is a command. It passes with exit status 0, fails with any other, and is skipped with 77: the machine lacks
+something, which the part's last line names. With CI=true in the environment a skipped part counts as failed.
+The output of a part goes to .cache/test/PART.log. It is printed in full if the part fails, else only its closing lines.
+
+A part may take as long as it needs, as long as it makes progress: one that prints nothing for ten minutes is stopped.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -30,17 +33,18 @@ BIN = CACHE / "venv" / "bin"
 LOGS = CACHE / "test"
 
 AT_ONCE = 2
-LIMIT = 50 * 60  # seconds; a part that takes longer hangs
+SILENCE = 10 * 60  # seconds without output, after which a part is stopped
+POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
 
-RUNNING: set[int] = set()  # the process groups of parts under way
+RUNNING: set[int] = set()  # process groups of the running parts
 
 
 class Part(t.NamedTuple):
     name: str
     title: str
     command: t.Sequence[str]
-    closing: str = r"^.+$"  # of the lines that match, the last ones are shown where the part passes
+    closing: str = r"^.+$"  # if the part passes, the last lines that match are printed
     closing_lines: int = 1
 
 
@@ -126,7 +130,7 @@ SHORT: t.Sequence[Part] = (
 
 
 def environment() -> dict[str, str]:
-    """Tools of our environment first, and nothing of the user's home written."""
+    """The project's tools first on PATH, no files in the user's home, and output as soon as it is printed."""
     return {
         **os.environ,
         "PATH": "%s:%s" % (BIN, os.environ["PATH"]),
@@ -135,7 +139,8 @@ def environment() -> dict[str, str]:
         "ANSIBLE_HOME": str(CACHE / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
         "NO_COLOR": "1",
-        # The checkout may belong to another user than the one who tests it.
+        "PYTHONUNBUFFERED": "1",
+        # The checkout may belong to another user.
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "safe.directory",
         "GIT_CONFIG_VALUE_0": "*",
@@ -146,7 +151,7 @@ def run(part: Part) -> Result:
     started = time.monotonic()
     path = LOGS / (part.name + ".log")
     with path.open("w") as log:
-        # A session of its own: what a part that hangs has started goes with it.
+        # In its own session, so that all processes of a part can be stopped together.
         process = subprocess.Popen(
             part.command,
             cwd=TOP,
@@ -157,18 +162,30 @@ def run(part: Part) -> Result:
             start_new_session=True,
         )
         RUNNING.add(process.pid)
-        try:
-            status = process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
+        if not ends(process, path):
             os.killpg(process.pid, signal.SIGKILL)
-            status = process.wait()
-            log.write("\nkilled: no end after %d minutes\n" % (LIMIT // 60))
+            process.wait()
+            log.write("\nstopped: no output for %d seconds\n" % SILENCE)
         RUNNING.discard(process.pid)
+    status = process.returncode
     return Result(part, status, time.monotonic() - started, path.read_text(errors="replace"))
 
 
+def ends(process: subprocess.Popen[bytes], log: Path) -> bool:
+    """Wait for the process. False if it stops writing to its log before it ends."""
+    size, changed = -1, time.monotonic()
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(POLL)
+            return True
+        if log.stat().st_size != size:
+            size, changed = log.stat().st_size, time.monotonic()
+        elif time.monotonic() - changed > SILENCE:
+            return False
+
+
 def clear_lab(parts: t.Sequence[Part]) -> None:
-    """Nothing of the lab is left behind, nor found by the next run, where an earlier one was interrupted."""
+    """Remove the lab's nodes and network, also those of an interrupted run."""
     if os.geteuid() == 0 and shutil.which("podman") and any(part.name.startswith("scenario-") for part in parts):
         subprocess.run(
             [TOP / "tests/lab/lab", "down"], cwd=TOP, env=environment(), stdin=subprocess.DEVNULL, check=False
@@ -186,7 +203,7 @@ def show(result: Result) -> None:
 
 
 def stop(number: int, _frame: t.Any) -> t.NoReturn:
-    """Interrupted: nothing that was started goes on alone."""
+    """On a signal, stop the running parts too."""
     for group in RUNNING:
         os.killpg(group, signal.SIGKILL)
     os._exit(128 + number)
@@ -196,7 +213,7 @@ def main(names: t.Sequence[str]) -> int:
     known = {part.name: part for part in [*PARTS, *SHORT]}
     unknown = [name for name in names if name not in known]
     if unknown:
-        print("no part %s; there are: %s" % (", ".join(unknown), ", ".join(known)), file=sys.stderr)
+        print("unknown part: %s. Known parts: %s" % (", ".join(unknown), ", ".join(known)), file=sys.stderr)
         return 2
     parts = [known[name] for name in names] or list(PARTS)
 

@@ -20,6 +20,7 @@ PACKAGES = (
 ).split()
 COMPONENTS = "main,contrib,non-free,non-free-firmware"
 RECIPES = HERE / "images"
+DEBIAN_RECIPES = tuple(RECIPES / name for name in ("debian.sh", "compiled_modules.py", "gpufleet-lab.service"))
 LABEL = "gpufleet.lab"
 
 
@@ -64,7 +65,7 @@ def needs(name: str) -> str:
     image = IMAGES[name]
     if image.base:
         return fingerprint(repr(image), RECIPES / image.recipe[0], needs(image.base))
-    return fingerprint(repr(image), " ".join(PACKAGES), RECIPES / "debian.sh", RECIPES / "gpufleet-lab.service")
+    return fingerprint(repr(image), " ".join(PACKAGES), *DEBIAN_RECIPES)
 
 
 def build(name: str) -> str:

@@ -37,6 +37,7 @@ from .places import (
 
 FIRST, LAST = 11, 250  # addresses for nodes
 STORES = ("containerd", "docker")  # /var/lib/...: an overlay cannot lie on an overlay
+COMPILED = LAB / "compiled"  # bytecode, which is the same on all nodes
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
 # Every node's systemd takes some of these, and all nodes are the machine's root; its 128 do for ten nodes.
 INOTIFY = "/proc/sys/fs/inotify/max_user_instances"
@@ -183,10 +184,12 @@ def start(wish: Wish, reference: str, address: str) -> Node:
     home = NODES / wish.name
     for store in STORES:
         (home / store).mkdir(parents=True)
+    COMPILED.mkdir(exist_ok=True)
     (home / "nvsim").mkdir()
     (home / "nvsim" / "hardware.json").write_text(hardware(wish))
     volumes = ["%s:/opt/gpufleet-lab:ro" % SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
     volumes += ["%s:/var/lib/%s" % (home / store, store) for store in STORES]
+    volumes.append("%s:/var/cache/gpufleet-lab" % COMPILED)
     if wish.kernel:
         (home / "nvsim" / "kernel").write_text(wish.kernel + "\n")
         (home / "ld.so.preload").write_text("/opt/gpufleet-lab/lib/uname.so\n")
@@ -258,7 +261,7 @@ def wait_for(name: str) -> None:
             log = call(*command_on(name, "journalctl", "--no-pager", "--lines=30", "--priority=warning"))
             raise LabError("%s is up, but not well:\n%s%s" % (name, failed, log))
         if vm.exists(name) and not vm.alive(name):
-            raise LabError("%s has ended:\n%s" % (name, vm.last_words(name)))
+            raise LabError("%s has ended:\n%s" % (name, vm.last_output(name)))
         time.sleep(0.2)
     raise LabError("%s is not up after %d seconds: %s" % (name, ready, said))
 

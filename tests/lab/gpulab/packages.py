@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from . import shared
+from . import shared, snapshot
 from .places import BUILDING, HERE, SHARED, LabError, call
 
 DEFINITIONS = HERE / "repositories" / "packages.yml"
@@ -112,15 +112,15 @@ def definitions() -> Data:
 
 
 def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild: bool = False) -> t.List[Package]:
-    """The driver's packages of a repository of the definitions, in all versions.
+    """The driver's packages of a repository of the definitions, in all versions; none that the snapshot lacks.
 
-    ``broken``: the kernel module does not build, and its package says so; ``dkms``: only the real DKMS says it.
-    ``kbuild``: it is a real one, which DKMS builds on the node.
+    ``broken``: the kernel module does not build, and its package fails; ``dkms``: only the real DKMS fails.
+    ``kbuild``: a real kernel module, which DKMS builds on the node.
     """
     known = definitions()
-    family, release = what["family"], what["release"]
+    family, release, system = what["family"], what["release"], what["system"]
     made = []
-    for driver in what.get("drivers", known["drivers"]):
+    for driver in drivers(what):
         branch = driver.split(".")[0]
         words = {"v": driver + release, "u": driver, "b": branch}
         for name, row in known["families"][family].items():
@@ -128,6 +128,8 @@ def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild
                 continue
             fields: Data = {key: value.format(**words) for key, value in row.items() if isinstance(value, str)}
             package = Package(name.format(**words), words["v"], driver, parts=row.get("parts", ()), **fields)
+            if not snapshot.has(system, what["source"], branch, package.name):
+                continue
             if broken and has_module(package):
                 package = package._replace(postinst=BROKEN_BUILD.format(**words))
             if dkms:
@@ -138,10 +140,21 @@ def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild
                     parts=[part.replace("module-", "kbuild-") for part in package.parts],
                 )
             made.append(package)
+    newest = drivers(what)[-1].split(".")[0]
     for name, row in known["others"].get(family, {}).items():
+        if not row.get("elsewhere") and not snapshot.has(system, what["source"], newest, name):
+            continue
         for version in row["versions"]:
             made.append(Package(name, version, "", parts=row.get("parts", ())))
     return made
+
+
+def drivers(what: Data) -> t.List[str]:
+    """The driver versions of a repository: those of the definitions that the real repository has, or `beyond` it."""
+    wanted = what.get("drivers", definitions()["drivers"])
+    if what["source"] == "archive":
+        return list(wanted)  # a real archive has one version of each name; an upgrade needs two
+    return [each for each in wanted if each in what.get("beyond", ()) or snapshot.cuda_has(what["system"], each)]
 
 
 def has_module(package: Package) -> bool:
@@ -262,10 +275,6 @@ def fill(package: Package, root: Path) -> Scripts:
         elif part == "dcgm":
             daemon("nv-hostengine", "nvidia-dcgm.service")
             units.remove("nvidia-dcgm.service")
-        elif part == "pinning":
-            branch = package.driver.split(".")[0]
-            pinned = "Package: *nvidia* libcuda1 libnv* cuda-drivers*\nPin: version %s.*\nPin-Priority: 1000\n" % branch
-            write("etc/apt/preferences.d/nvidia-driver-pinning-" + branch, pinned)
         else:
             raise LabError("%s: no part %s" % (package.name, part))
     for target, source in package.files.items():

@@ -23,7 +23,7 @@ import shutil
 import typing as t
 from pathlib import Path
 
-from . import keys, packages, shared, toolkit
+from . import keys, packages, shared, snapshot, toolkit
 from .places import BUILDING, HERE, LAB, alone, call, fingerprint, say
 
 ROOT = LAB / "www"
@@ -59,6 +59,7 @@ def prepare() -> None:
     BUILDING.mkdir(parents=True, exist_ok=True)
     recipes = [path for path in sorted((HERE / "repositories").rglob("*")) if path.is_file()]
     sources = [HERE / "gpulab" / name for name in ("repositories.py", "packages.py", "toolkit.py", "keys.py")]
+    sources += [HERE / "gpulab" / "snapshot.py", snapshot.PATH]
     smi = shared.real_nvidia_smi()
     wanted = fingerprint(
         *recipes, *sources, shared.SIMULATOR, *([smi] if smi else []), *(keys.public(name) for name in keys.NAMES)
@@ -100,21 +101,26 @@ def fill(repository: Repository, folder: Path, root: Path) -> None:
     first, _slash, rest = repository.path.partition("/")
     variant, original = (first, rest) if first in VARIANTS else ("", repository.path)
     what = packages.definitions()["repositories"][original]
-    # Distributions of one family have the same packages: built once, and linked.
-    twin = next((each for each in twins(original) if not variant and (root / each / "Release").exists()), None)
+    # Packages of one family and release are the same for all its distributions: built once, and linked.
+    same = [original] if variant else relatives(original)
     for package in packages.driver_packages(what, broken=variant == "broken", kbuild=variant == "dkms"):
         made = "%s_%s_amd64.deb" % (package.name, package.version.replace(":", "%3a"))
-        source = root / (twin or original) / made
-        same = not packages.has_module(package) if variant else bool(twin)
-        if same and source.exists():
+        sources = [root / path / made for path in same if not (variant and packages.has_module(package))]
+        source = next((path for path in sources if path.exists()), None)
+        if source:
             os.link(source, folder / made)
         else:
             packages.build(package, folder)
 
 
-def twins(path: str) -> t.List[str]:
+def relatives(path: str) -> t.List[str]:
+    """Repositories with packages of the same family and release."""
     known = packages.definitions()["repositories"]
-    return [other for other in known if other != path and known[other] == known[path]]
+
+    def kind(name: str) -> t.Tuple[str, str]:
+        return known[name]["family"], known[name]["release"]
+
+    return [other for other in known if other != path and kind(other) == kind(path)]
 
 
 def index(folder: Path) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import yaml
 
-from . import containerd, images, keys, packages, repositories, shared, toolkit
+from . import containerd, images, keys, packages, repositories, shared, snapshot, toolkit
 from .places import BUILDING, HERE, LAB, alone, call, fingerprint, podman, say
 
 ROOT = LAB / "rpm"
@@ -85,6 +85,7 @@ def prepare() -> None:
     keys.make()
     image = images.build("rpm")
     sources = [HERE / "gpulab" / name for name in ("rpm.py", "packages.py", "toolkit.py", "containerd.py", "keys.py")]
+    sources += [HERE / "gpulab" / "snapshot.py", snapshot.PATH]
     recipes = [path for path in sorted((HERE / "repositories").rglob("*")) if path.is_file()]
     smi = shared.real_nvidia_smi()
     wanted = fingerprint(
@@ -193,7 +194,8 @@ def rpm_words(text: str) -> str:
 def streams(files: t.Sequence[str]) -> str:
     """The vendor's streams: a branch with the open or the proprietary modules."""
     documents = []
-    for branch in sorted({driver.split(".")[0] for driver in packages.definitions()["drivers"]}):
+    drivers = {match.group(1) for match in (re.search(r"-(\d{3})\.\d+\.", name) for name in files) if match}
+    for branch in sorted(drivers):
         for flavour, foreign in (("open", "kmod-nvidia-latest-dkms"), ("dkms", "kmod-nvidia-open-dkms")):
             mine = [name for name in files if re.search(r"-%s\.\d+\." % branch, name) and not name.startswith(foreign)]
             documents.append(

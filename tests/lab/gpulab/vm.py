@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Machines: nodes with a kernel of their own, for what containers cannot show: modules, initramfs, order at boot.
+"""Virtual machines: nodes with a kernel of their own, for what containers cannot show: modules, initramfs, boot order.
 
-QEMU with a software CPU and user networking: no interface, no rule, no kernel support is needed. A machine's network is
-the nodes' in its own eyes; what it sends to the gateway goes to this machine's loopback, where the web server is too.
+QEMU with user networking needs no interface and no firewall rule. It uses KVM where that works, else a software CPU.
+Inside, the network looks like that of the other nodes; connections to the gateway end at this host's loopback, where
+the web server listens too.
 
-The kernel and the initramfs are taken out of its disk at every boot, as a boot loader would: those that the machine
-made itself are what it boots.
+Before every boot, kernel and initramfs are copied from the machine's disk, as a boot loader does, so that it boots the
+initramfs that it has built itself.
 """
 
 from __future__ import annotations
@@ -47,20 +48,23 @@ from .places import (
 )
 
 DISKS = LAB / "machines"
-# What a machine has, for the driver to be built and its users to be started.
+# To build the driver's module, and to start a GPU client.
 PACKAGES = (
     *images.PACKAGES,
     *"containerd dkms dpkg-dev e2fsprogs gcc initramfs-tools libc6-dev".split(),
     *"linux-headers-amd64 linux-image-amd64 make udev".split(),
 )
 SIZE = "8G"
-CPU = "Nehalem"  # what newer ones can do more costs a software CPU more than it saves
 MEMORY = "1536"  # MiB
-# With every program at the same addresses, the software CPU can use again what it has translated: four times as fast.
+KVM = ("-accel", "kvm", "-cpu", "host", "-smp", "2")
+# The features of a newer CPU cost more in emulation than they save.
+SOFTWARE_CPU = ("-accel", "tcg,tb-size=1024", "-cpu", "Nehalem", "-smp", "1")
+PROBE = 15  # seconds in which a kernel without a root file system has to give up, where KVM works
+# With every program at the same addresses, the software CPU can reuse translated code: four times as fast.
 KERNEL_OPTIONS = (
     "root=/dev/vda rw console=ttyS0 net.ifnames=0 norandmaps nokaslr mitigations=off audit=0 cryptomgr.notests quiet"
 )
-GPU = "pci:v000010DEd000020B2sv000010DEsd00001463bc03sc02i00"  # as the kernel calls an A100 on its bus
+GPU = "pci:v000010DEd000020B2sv000010DEsd00001463bc03sc02i00"  # an A100's modalias
 INTERFACE = """\
 [Match]
 Name=eth0
@@ -83,7 +87,7 @@ def all_there() -> t.List[str]:
 
 
 def ssh(name: str, *command: str) -> t.List[str]:
-    """The command line that runs a command on a machine, or a shell."""
+    """The command line that runs a command, or else a shell, on a machine."""
     options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=10"]
     flags = [part for option in options for part in ("-o", option)]
     port = (NODES / name / "port").read_text()
@@ -91,12 +95,12 @@ def ssh(name: str, *command: str) -> t.List[str]:
 
 
 def build(image: str) -> Path:
-    """The disk that machines of an image start with."""
+    """Build the disk image that new machines start with, unless it is cached."""
     suite = images.IMAGES[image].suite if image in images.IMAGES else None
     if not suite:
-        raise LabError("no machine of %s; there are: bookworm, trixie" % image)
+        raise LabError("a virtual machine cannot have the image %s: use bookworm or trixie" % image)
     disk, stamp = DISKS / (suite + ".img"), DISKS / (suite + ".stamp")
-    recipes = [images.RECIPES / name for name in ("debian.sh", "machine.sh", "gpufleet-lab.service")]
+    recipes = (*images.DEBIAN_RECIPES, images.RECIPES / "machine.sh")
     wanted = fingerprint(" ".join(PACKAGES), SIZE, *recipes)
     with alone("machine-" + suite):
         if disk.exists() and stamp.exists() and stamp.read_text() == wanted:
@@ -104,7 +108,7 @@ def build(image: str) -> Path:
         say("building the disk of machines with %s (about two minutes)" % suite)
         DISKS.mkdir(parents=True, exist_ok=True)
         work = BUILDING / ("machine-" + suite)
-        shutil.rmtree(work, ignore_errors=True)  # of a run that was cut off
+        shutil.rmtree(work, ignore_errors=True)  # of an interrupted run
         work.mkdir(parents=True)
         try:
             hooks = [images.RECIPES / name for name in ("debian.sh", "machine.sh")]
@@ -119,7 +123,7 @@ def build(image: str) -> Path:
 
 
 def start(name: str, original: Path, hardware: str, gpus: bool) -> None:
-    """Boot it for the first time, with a fresh disk."""
+    """Boot a machine for the first time, with a new disk."""
     home = NODES / name
     home.mkdir(parents=True)
     disk = disk_of(name)
@@ -150,11 +154,11 @@ def start(name: str, original: Path, hardware: str, gpus: bool) -> None:
             start_new_session=True,
         )
     while process.poll() is None and not alive(name):
-        time.sleep(0.02)  # for a moment, a new process has no command line
+        time.sleep(0.02)  # a new process has no command line yet
 
 
 def write_on(disk: Path, files: t.Mapping[str, str]) -> None:
-    """Put files on a disk that no machine runs from."""
+    """Write files to the disk of a machine that is not running."""
     with tempfile.TemporaryDirectory() as work:
         commands = []
         for number, (path, text) in enumerate(files.items()):
@@ -167,7 +171,7 @@ def write_on(disk: Path, files: t.Mapping[str, str]) -> None:
         call("debugfs", "-w", "-f", Path(work) / "commands", disk)
         for path, text in files.items():
             if call("debugfs", "-R", "cat " + path, disk) != text:
-                raise LabError("%s could not be written on %s" % (path, disk))
+                raise LabError("cannot write %s to %s" % (path, disk))
 
 
 def alive(name: str) -> bool:
@@ -179,7 +183,7 @@ def stop(name: str) -> None:
 
 
 def stop_all() -> None:
-    """Also those whose files are gone."""
+    """Stop all machines of this checkout, also those whose files are gone."""
     end(processes("gpulab.vm", NODES))
 
 
@@ -189,30 +193,46 @@ def end(found: t.Iterable[int]) -> None:
             os.killpg(pid, signal.SIGKILL)  # QEMU too
 
 
-def last_words(name: str) -> str:
-    """What it and QEMU said last."""
+def last_output(name: str) -> str:
+    """The end of the console and of QEMU's output."""
     files = [NODES / name / file for file in ("log", "console")]
     return "".join(path.read_text(errors="replace")[-2000:] for path in files if path.exists())
 
 
-def take_out(home: Path, name: str) -> Path:
-    """The kernel or the initramfs that the disk's root has a link to, as Debian keeps them."""
+def copy_from_disk(home: Path, name: str) -> Path:
+    """Copy the kernel or the initramfs to which the link in the disk's root points, as Debian has it."""
     shown = call("debugfs", "-R", "stat /" + name, home / "disk.img")
     link = re.search(r'Fast link dest: "(.*)"', shown)
     if not link:
-        raise LabError("the machine's disk has no link /%s:\n%s" % (name, shown))
+        raise LabError("no link /%s on the machine's disk:\n%s" % (name, shown))
     call("debugfs", "-R", "dump /%s %s" % (link.group(1).lstrip("/"), home / name), home / "disk.img")
     return home / name
 
 
+def kvm_works(kernel: Path) -> bool:
+    """Whether a kernel starts with KVM. A device that can be opened does not prove it: KVM may be badly nested."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    arguments = ["-nodefaults", "-display", "none", "-no-reboot", "-m", "256", "-append", "panic=-1"]
+    try:
+        done = subprocess.run(
+            ["qemu-system-x86_64", *KVM, *arguments, "-kernel", str(kernel)], timeout=PROBE, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
 def boot(home: Path, port: str, options: t.Sequence[str]) -> None:
     """Boot, and again after every reboot, until it is killed."""
+    processor: t.Sequence[str] = ()
     while True:
-        kernel, initramfs = take_out(home, "vmlinuz"), take_out(home, "initrd.img")
+        kernel, initramfs = copy_from_disk(home, "vmlinuz"), copy_from_disk(home, "initrd.img")
+        processor = processor or (KVM if kvm_works(kernel) else SOFTWARE_CPU)
         subprocess.run(
             [
                 *("setpriv", "--pdeathsig", "KILL"),
-                *("qemu-system-x86_64", "-accel", "tcg,tb-size=256", "-cpu", CPU, "-m", MEMORY, "-smp", "1"),
+                *("qemu-system-x86_64", *processor, "-m", MEMORY),
                 *("-nodefaults", "-display", "none", "-no-reboot", "-serial", "file:%s" % (home / "console")),
                 *("-kernel", str(kernel), "-initrd", str(initramfs)),
                 *("-append", " ".join([KERNEL_OPTIONS, *options])),

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# What mmdebstrap's hook does to the root directory of a virtual machine, $1, after debian.sh.
+# mmdebstrap's hook, after debian.sh: makes a virtual machine of the root directory $1.
 
 set -e
 root=$1
@@ -21,17 +21,30 @@ UNIT
 chroot "$root" systemctl enable --quiet systemd-networkd.service
 chroot "$root" systemctl mask --quiet serial-getty@ttyS0.service
 
-# The software CPU has better things to do than to load modules that nobody uses.
+# Without KVM everything takes ten times as long. So: no modules that nothing uses, no housekeeping at boot, and no
+# kernel modules for hardware that QEMU does not have, through which depmod would search at every change.
 printf 'blacklist %s\n' ata_generic ata_piix cfg80211 floppy i2c_piix4 kvm_amd kvm_intel pcspkr psmouse \
     >"$root/etc/modprobe.d/gpufleet-lab-machine.conf"
 chroot "$root" systemctl disable --quiet apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer
+chroot "$root" systemctl mask --quiet e2scrub_reap.service systemd-binfmt.service modprobe@configfs.service \
+    modprobe@drm.service modprobe@efi_pstore.service modprobe@fuse.service modprobe@loop.service
+for kernel in "$root"/lib/modules/*; do
+    (
+        cd "$kernel/kernel"
+        rm -rf sound drivers/bluetooth drivers/hwmon drivers/iio drivers/infiniband drivers/isdn drivers/media \
+            drivers/net/dsa drivers/net/ethernet drivers/net/wireless drivers/scsi drivers/staging drivers/usb \
+            drivers/gpu/drm/amd drivers/gpu/drm/gma500 drivers/gpu/drm/i915 drivers/gpu/drm/radeon
+    )
+    chroot "$root" depmod "${kernel##*/}"
+done
 
-# The software CPU packs and unpacks few modules fast. nouveau is among them, as where a display is used early; it is
-# copied by hand, since initramfs-tools would search for its firmware, file by file, for minutes.
+# A small initramfs, weakly compressed. nouveau is in it, as on machines with an early display. The hook copies it,
+# because initramfs-tools would search for its firmware, file by file, for minutes.
 mkdir -p "$root/etc/initramfs-tools/conf.d"
 cat >"$root/etc/initramfs-tools/conf.d/gpufleet-lab" <<'CONF'
 MODULES=list
 COMPRESS=gzip
+COMPRESSLEVEL=1
 CONF
 printf '%s\n' virtio_pci virtio_blk ext4 >>"$root/etc/initramfs-tools/modules"
 cat >"$root/etc/initramfs-tools/hooks/gpufleet-lab" <<'HOOK'
@@ -41,7 +54,7 @@ cat >"$root/etc/initramfs-tools/hooks/gpufleet-lab" <<'HOOK'
 modprobe --set-version="$version" --ignore-install --show-depends nouveau |
     while read -r _insmod module _options; do copy_file module "$module"; done
 HOOK
-# QEMU has no such GPU; the kernel's command line says what udev would find on the bus, and ask modprobe for.
+# QEMU has no such GPU: the kernel's command line names the device for which udev would load a module.
 cat >"$root/etc/initramfs-tools/scripts/init-premount/gpufleet-lab" <<'SCRIPT'
 #!/bin/sh
 [ "$1" != prereqs ] || exit 0
@@ -49,7 +62,7 @@ for word in $(cat /proc/cmdline); do
     case $word in gpufleet.gpu=*) modprobe --use-blacklist --quiet "${word#*=}" || true ;; esac
 done
 SCRIPT
-# Of Debian's packages it has all that it needs: their list would keep the software CPU busy for minutes.
+# All Debian packages that it needs are installed; reading lists of others would take minutes.
 rm -f "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/var/lib/apt/lists/*Packages*
 chmod 755 "$root/etc/initramfs-tools/hooks/gpufleet-lab" \
     "$root/etc/initramfs-tools/scripts/init-premount/gpufleet-lab"

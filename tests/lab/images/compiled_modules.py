@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Cache the bytecode of Ansible's modules on a node.
+
+Ansible sends each module as an archive of sources, and Python compiles them again in every task: half of a short task's
+time in a container, and two seconds in a virtual machine without KVM. A .pth file imports this in every Python process.
+"""
+
+import _imp
+import marshal
+import os
+import sys
+import zipimport
+
+CACHE = "/var/cache/gpufleet-lab/modules-" + str(sys.implementation.cache_tag)
+compile_source = zipimport._compile_source  # type: ignore[attr-defined]
+
+
+def compile_once(path: str, source: bytes) -> object:
+    cached = "%s/%s" % (CACHE, _imp.source_hash(0, source).hex())
+    try:
+        with open(cached, "rb") as stream:
+            return marshal.loads(stream.read())
+    except (OSError, EOFError, TypeError, ValueError):
+        code = compile_source(path, source)
+    try:
+        os.makedirs(CACHE, exist_ok=True)
+        new = "%s.%d" % (cached, os.getpid())
+        with open(new, "wb") as stream:
+            stream.write(marshal.dumps(code))
+        os.replace(new, cached)
+    except OSError:
+        pass  # a process that may not write there
+    return code
+
+
+zipimport._compile_source = compile_once  # type: ignore[attr-defined]

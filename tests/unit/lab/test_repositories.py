@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lab's repositories offer nothing that the snapshot of the real ones lacks."""
+
+from __future__ import annotations
+
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
+sys.path.insert(0, LAB)
+try:
+    from gpulab import packages, snapshot
+finally:
+    sys.path.remove(LAB)
+
+KNOWN = packages.definitions()
+REPOSITORIES: t.Dict[str, t.Dict[str, t.Any]] = {**KNOWN["repositories"], **KNOWN["rpm_repositories"]}
+
+
+def names(path: str, branch: str) -> t.Set[str]:
+    return {each.name for each in packages.driver_packages(REPOSITORIES[path]) if each.driver.startswith(branch + ".")}
+
+
+@pytest.mark.parametrize(
+    "path, branch, offered, absent",
+    [
+        ("cuda/debian12/x86_64", "570", "nvidia-fabricmanager-570", "nvidia-fabricmanager"),
+        ("cuda/debian12/x86_64", "580", "nvidia-fabricmanager", "nvidia-fabricmanager-580"),
+        ("cuda/ubuntu2404/x86_64", "580", "nvidia-utils-580", "nvidia-utils"),
+        ("cuda/ubuntu2404/x86_64", "595", "libnvidia-compute", "nvidia-utils"),
+        ("cuda/rhel9/x86_64", "580", "nvidia-fabricmanager", "nvidia-fabric-manager"),
+        ("ubuntu/noble", "580", "nvidia-fabricmanager-580", "nvidia-fabricmanager"),
+    ],
+)
+def test_names_are_those_of_the_real_repository(path: str, branch: str, offered: str, absent: str) -> None:
+    assert offered in names(path, branch)
+    assert absent not in names(path, branch)
+
+
+def test_a_branch_that_was_not_seen_is_not_offered() -> None:
+    assert not names("cuda/debian13/x86_64", "580")
+    assert not names("cuda/ubuntu2204/x86_64", "570")
+    assert names("cuda/ubuntu2404/x86_64", "570")
+
+
+@pytest.mark.parametrize("path", REPOSITORIES)
+def test_a_package_that_the_snapshot_lacks_is_not_built(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = snapshot.has
+
+    def without_modules(system: str, source: str, branch: str, name: str) -> bool:
+        return "dkms" not in name and real(system, source, branch, name)
+
+    before = {each.name for each in packages.driver_packages(REPOSITORIES[path])}
+    monkeypatch.setattr(snapshot, "has", without_modules)
+    after = {each.name for each in packages.driver_packages(REPOSITORIES[path])}
+    assert before - after == {name for name in before if "dkms" in name} != set()
+
+
+def test_versions_are_real_ones() -> None:
+    for what in REPOSITORIES.values():
+        wanted = set(what.get("drivers", KNOWN["drivers"]))
+        assert wanted <= set(snapshot.load()["cuda"]["releases"])

@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""scripts/test.py stops a part that prints nothing any more, and only that."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "test.py"
+
+
+@pytest.fixture()
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Any:
+    spec = importlib.util.spec_from_file_location("gpufleet_test_runner", SCRIPT)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "LOGS", tmp_path)
+    monkeypatch.setattr(module, "POLL", 0.1)
+    monkeypatch.setattr(module, "SILENCE", 2)
+    return module
+
+
+def test_a_part_that_prints_nothing_any_more_is_stopped(runner: t.Any, tmp_path: Path) -> None:
+    # A child that holds the log open must be stopped too.
+    script = "echo start; sleep 600 & echo $! >%s/child; wait" % tmp_path
+    result = runner.run(runner.Part("silent", "", ["sh", "-c", script]))
+    assert result.verdict == "FAILED"
+    assert result.seconds < 60
+    assert result.output == "start\n\nstopped: no output for 2 seconds\n"
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
+    assert not child.exists() or child.read_text().split()[2] == "Z"
+
+
+def test_a_slow_part_that_makes_progress_is_not_stopped(runner: t.Any) -> None:
+    result = runner.run(runner.Part("slow", "", ["sh", "-c", "for i in $(seq 15); do printf .; sleep 0.2; done"]))
+    assert (result.verdict, result.output) == ("passed", "." * 15)
+    assert result.seconds > runner.SILENCE
+
+
+@pytest.mark.parametrize("ci, verdict", [("true", "FAILED"), ("", "not run")])
+def test_a_skipped_part_fails_only_in_ci(runner: t.Any, monkeypatch: pytest.MonkeyPatch, ci: str, verdict: str) -> None:
+    monkeypatch.setenv("CI", ci)
+    assert runner.run(runner.Part("skipped", "", ["sh", "-c", "echo no podman; exit 77"])).verdict == verdict
+
+
+def test_the_parts_have_different_names(runner: t.Any) -> None:
+    names = [part.name for part in (*runner.PARTS, *runner.SHORT)]
+    assert len(names) == len(set(names))
