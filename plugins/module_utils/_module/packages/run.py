@@ -222,12 +222,12 @@ def present(node: Node) -> Data:
     pinned = _pin(node, chosen.version)
     if chosen.install:
         _install(node, packages, chosen)
-    built = _build(node, chosen)
     packages = node.manager.packages()
     now = node.status(packages)
     _require_whole(node, now, chosen)
     held = _hold(node, now)
     _record(node, packages, before, now, held)
+    built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
     return _result(node, before, node.manager.packages(), pinned or built, version=now.version)
 
 
