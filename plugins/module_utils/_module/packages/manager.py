@@ -127,8 +127,8 @@ class Manager(t.Protocol):
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None: ...
 
-    def removable(self, names: t.Sequence[str]) -> t.List[str]:
-        """Those whose removal removes no others."""
+    def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
+        """Those whose removal removes no others, except for packages that came with them as dependencies."""
 
     def remove(self, names: t.Sequence[str]) -> None: ...
 

@@ -191,7 +191,9 @@ def absent(node: Node) -> Data:
     there = {name for each in before for name in (each.name, each.full_name)}
     recorded = [name for name in node.record.get("installed", []) if name in there]
     held = sorted(set(node.own_holds) & set(node.manager.holds()))
-    names = node.manager.removable(recorded) if recorded else []
+    if not node.check:
+        node.manager.hold([], held)
+    names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
     kept = sorted(set(recorded) - set(names))
     if kept:
         node.warn("Not removed, because packages that the role did not install need them: " + ", ".join(kept))
@@ -199,11 +201,10 @@ def absent(node: Node) -> Data:
     if node.check:
         after = [each for each in before if not {each.name, each.full_name} & set(names)]
         return _result(node, before, after, bool(pinned or held or names), kept=kept)
-    node.manager.hold([], held)
     if names:
         node.manager.remove(names)
     if node.record:
-        node.update_record({"installed": [], "held": []}, {})
+        node.update_record({"installed": [], "held": [], "dependencies": []}, {})
     return _result(node, before, node.manager.packages(), bool(pinned or held or names), kept=kept)
 
 
@@ -222,12 +223,12 @@ def present(node: Node) -> Data:
     pinned = _pin(node, chosen.version)
     if chosen.install:
         _install(node, packages, chosen)
-    built = _build(node, chosen)
     packages = node.manager.packages()
     now = node.status(packages)
     _require_whole(node, now, chosen)
     held = _hold(node, now)
     _record(node, packages, before, now, held)
+    built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
     return _result(node, before, node.manager.packages(), pinned or built, version=now.version)
 
 
@@ -315,7 +316,8 @@ def _install(node: Node, packages: t.Sequence[Package], chosen: Choice) -> None:
     elif chosen.optional:
         simulation = node.manager.simulate(names)
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
-    node.update_record({}, {"installed": new})
+    came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
+    node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
     own = sorted(set(node.own_holds) & set(node.manager.holds())) if node.manager.releases else []
     try:
         node.manager.hold([], own)

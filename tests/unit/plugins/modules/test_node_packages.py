@@ -435,6 +435,15 @@ def test_what_others_need_is_kept(node, driver):
     assert sorted(node.state) == ["game", LIBRARY]
 
 
+def test_what_came_with_it_may_be_removed_with_it(node, driver):
+    node.needs.update({CUDA: [LIBRARY, "glx"], "glx": [CUDA]})
+    node.offers["glx"] = [NEW]
+    driver()
+    assert recorded()["dependencies"] == ["glx"]
+    result = driver(state="absent")
+    assert (result["kept"], node.state) == ([], {})
+
+
 def test_nothing_is_removed_without_a_record(node, driver):
     node.install(CUDA, NEW, "hi ")
     assert driver(state="absent")["changed"] is False
