@@ -70,6 +70,9 @@ _CHECKSUM_FILE = re.compile(r"sha(256|384|512):(file|ftp|https?)://\S+")
 
 _FINGERPRINT = re.compile("[0-9A-Fa-f]{40}")
 
+# Lists for which the role also accepts the word auto.
+_LIST_OR_AUTO = frozenset({"nvidia_container_toolkit_runtimes"})
+
 _LONGEST = 10**9  # seconds; longer waits are mistakes, and systemd is limited to 64 bits of microseconds
 
 
@@ -81,7 +84,8 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
     """
     problems = []
     for name, value in sorted(values.items()):
-        why = _of_type(value, types.get(name, "raw"))
+        automatic = value == "auto" and name in _LIST_OR_AUTO
+        why = "" if automatic else _of_type(value, types.get(name, "raw"))
         if why:
             problems.append("%s is %s: %s" % (name, _shown(value), why))
         elif name.endswith(("_path", "_record", "_output")) and value:

@@ -12,7 +12,12 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._problems import of_values as value_problems
 
-TYPES = {"gpu_node_hosts_entries": "list", "nvidia_mig_boot_before": "list", "nvidia_mig_export_path": "path"}
+TYPES = {
+    "gpu_node_hosts_entries": "list",
+    "nvidia_container_toolkit_runtimes": "list",
+    "nvidia_mig_boot_before": "list",
+    "nvidia_mig_export_path": "path",
+}
 
 
 def test_values_that_can_work() -> None:
@@ -34,6 +39,7 @@ def test_values_that_can_work() -> None:
                 "nvidia_container_toolkit_pynvml_checksum": "sha256:https://example.com/SHA256SUMS",
                 "nvidia_driver_repository_key_fingerprint": "EB69 3B30 35CD 5710 E231  E123 A4B4 6996 3BF8 63CC",
                 "nvidia_container_toolkit_repository_key_fingerprint": "",
+                "nvidia_container_toolkit_runtimes": "auto",
                 "gpu_node_boards": ["A100-80GB", "a30-24gb"],
             },
             dict(TYPES, nvidia_driver_branch="str"),
@@ -49,6 +55,7 @@ def test_values_that_can_work() -> None:
         ("nvidia_mig_export_path", "/etc/a\0b", "nvidia_mig_export_path is '/etc/a\\x00b': no control characters"),
         ("nvidia_mig_export_path", {"a": 1}, "nvidia_mig_export_path is {'a': 1}: give a string"),
         ("nvidia_mig_boot_before", "kubelet.service", "nvidia_mig_boot_before is 'kubelet.service': give a list"),
+        ("nvidia_container_toolkit_runtimes", "docker", "nvidia_container_toolkit_runtimes is 'docker': give a list"),
         ("nvidia_mig_boot_before", ["a\nExecStart=/bin/false"], "no control characters"),
         ("nvidia_mig_access_group", None, "nvidia_mig_access_group is null: give a value, or remove the variable"),
         ("nvidia_mig_cdi_output", "nvidia.yaml", "give an absolute path"),
