@@ -28,6 +28,8 @@ PLAYBOOK = nodes.TOP / "playbooks" / "site.yml"
 CONTROLLER = (
     *("assert", "debug", "fail", "import_role", "include_role", "include_tasks", "include_vars", "meta", "set_fact"),
     "validate_argument_spec",
+    "gpufleet.node.gpu_node_inventory",
+    "gpufleet.node.gpu_node_problems",
 )
 FACTS = ("service_facts", "setup", "gpufleet.node.nvidia_driver_facts")
 # Name prefixes of task files for packages, their sources and their keys.

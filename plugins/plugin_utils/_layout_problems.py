@@ -75,7 +75,7 @@ def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) 
     found = _products.likeliest(layout, gpus)
     unknown = _products.unknown_names(layout, found)
     _match(layout, found, unknown)
-    problems = []
+    problems = _too_many(found, unknown)
     for gpu in found:
         entry = _products.deciding(layout, gpu)
         if entry is None or not entry.enabled or not gpu.board.profiles:
@@ -90,6 +90,17 @@ def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) 
         if all(misfits):
             problems.extend(why for why in misfits[:1] if why)
     return list(dict.fromkeys(problems))
+
+
+def _too_many(gpus: t.Sequence[Gpu], unknown: t.Sequence[selector.Selector]) -> list[str]:
+    """Boards have no UUID and no PCI bus id, but the layout cannot name more GPUs than there are boards."""
+    boards = sum(1 for gpu in gpus if isinstance(gpu, _gpus.BoardGpu))
+    return [
+        "the layout names %d GPUs by %s, and only %d boards are left for them" % (number, kind, boards)
+        for kind in (selector.UUID, selector.BUS_ID)
+        for number in [sum(1 for name in unknown if name.kind == kind)]
+        if number > boards
+    ]
 
 
 def _match(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Collection[selector.Selector]) -> None:

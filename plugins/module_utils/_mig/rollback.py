@@ -18,6 +18,7 @@ import typing as t
 from . import words
 from .backend import BackendError
 from .keys import listed
+from .mode import on_off
 from .model import ComputeInstance, Gpu, GpuInstance
 
 if t.TYPE_CHECKING:
@@ -153,9 +154,9 @@ def differences(before: Gpu, after: Gpu) -> t.List[str]:
     out.extend("missing: %s" % text for text in _texts(before, was - now))
     out.extend("new: %s" % text for text in _texts(after, now - was))
     if before.mode_current != after.mode_current:
-        out.append("MIG mode is %s" % ("on" if after.mode_current else "off"))
+        out.append("MIG mode is %s" % on_off(after.mode_current))
     if before.mode_pending != after.mode_pending or after.mode_pending == before.mode_current != after.mode_current:
-        out.append("MIG mode will be %s after the next reset or reboot" % ("on" if after.mode_pending else "off"))
+        out.append("MIG mode will be %s after the next reset or reboot" % on_off(after.mode_pending))
     return out
 
 

@@ -113,12 +113,13 @@ def parse_devices(value: object) -> t.Tuple[Selector, ...]:
         return (_selector(value),)
     if not value:
         raise LayoutError("devices is an empty list: name at least one GPU, or remove the entry")
-    selectors: t.Dict[Selector, None] = {}  # in order
+    selectors: t.Dict[t.Tuple[str, str], Selector] = {}  # in order; upper and lower case are the same GPU
     for selector in map(_selector, value):
-        if selector in selectors:
+        key = (selector.kind, str(selector.value).lower())
+        if key in selectors:
             raise LayoutError("devices names %s twice: name each GPU once" % (selector,))
-        selectors[selector] = None
-    return tuple(selectors)
+        selectors[key] = selector
+    return tuple(selectors.values())
 
 
 def parse_filter(value: object) -> t.Tuple[DeviceFilter, ...]:
@@ -170,7 +171,7 @@ def _product_matches(name: str, pattern: str) -> bool:
     candidates = [lowered]
     if lowered.startswith("nvidia "):
         candidates.append(lowered[len("nvidia ") :])
-    return any(fnmatch.fnmatchcase(candidate, pattern) for candidate in candidates)
+    return any(fnmatch.fnmatchcase(candidate, pattern.lower()) for candidate in candidates)
 
 
 def _selector(value: object) -> Selector:
@@ -214,7 +215,7 @@ def _named(text: str) -> Selector:
         )
     if text != text.strip():
         raise LayoutError("the product name %.60r has spaces around it: write %.60r" % (text, text.strip()))
-    return Selector(PRODUCT, text.lower())
+    return Selector(PRODUCT, text)
 
 
 def _device_filter(value: object) -> DeviceFilter:

@@ -89,7 +89,10 @@ def _called_off(
             words = "MIG mode was switched on because the driver lists profiles only then, and "
             words += "is off again" if _off(back[index]) else "stays on: %s" % _why(back[index])
             error = "%s. %s" % (error or "%s: the layout of another GPU is rejected" % item.gpu.label, words)
-        outcomes.append(_after(first, back.get(index))._replace(error=error))
+        notice = first.notice
+        if error is None and notice is None and item.changes:
+            notice = "%s is unchanged, because the layout of another GPU is rejected" % item.gpu.label
+        outcomes.append(_after(first, back.get(index))._replace(error=error, notice=notice))
     return tuple(outcomes)
 
 

@@ -31,6 +31,16 @@ def test_a_good_layout(gpus: object) -> None:
     assert mig_problems(layout, gpus, "580") == []
 
 
+def test_more_uuids_than_boards() -> None:
+    uuids = [UUID[:-1] + str(number) for number in range(3)]
+    assert mig_problems([entry(uuids[:2], _1g_10gb=7)], BOARDS) == []
+    assert mig_problems([entry(uuid, _1g_10gb=7) for uuid in uuids], BOARDS) == [
+        "the layout names 3 GPUs by UUID, and only 2 boards are left for them"
+    ]
+    buses = ["00000000:%02d:00.0" % number for number in range(3)]
+    assert "names 3 GPUs by PCI bus id" in mig_problems([entry(buses, _1g_10gb=7)], BOARDS)[0]
+
+
 def test_every_entry_is_judged() -> None:
     layout = [{"devices": "all"}, entry(0, _1g_10gb=1), {"devices": 1, "mig_enabled": "yes"}]
     found = mig_problems(layout, BOARDS)
@@ -146,7 +156,7 @@ def test_product_names_mean_boards(name: str) -> None:
 
 def test_a_product_name_that_no_board_has() -> None:
     [found] = mig_problems([entry("all", _1g_10gb=7), entry("H200*", _1g_18gb=7)], BOARDS)
-    assert 'entry 2 (devices: "H200*"): product name h200* matches no GPU: use one of' in found
+    assert 'entry 2 (devices: "H200*"): product name H200* matches no GPU: use one of' in found
     assert "GPU 0 (A100-80GB); GPU 1 (A100-80GB)" in found
 
 

@@ -285,6 +285,28 @@ def test_instances_are_not_given_up_for_a_mode_change_that_a_client_blocks(node)
         assert result["diff"]["before"] == result["diff"]["after"]
 
 
+@pytest.mark.parametrize(
+    ("held", "entry", "disruption"),
+    [
+        ([], on({"1g.5gb": 1}), "create"),
+        (["1g.5gb"], on({"1g.5gb": 1}), "none"),
+        (["1g.5gb"], on({"7g.40gb": 1}), "destroy"),
+        ([], off(), "mode"),
+    ],
+)
+def test_the_disruption_and_the_gpus_that_do_not_match(node, held, entry, disruption):
+    gpu = FakeGpu()
+    for start, profile in enumerate(held):
+        gpu.add(profile, start)
+    driver = node(gpu)
+    checked = driver.run(entry, check=True)
+    assert checked["disruption"] == disruption
+    assert [text[:6] for text in checked["unmatched"]] == ([] if disruption == "none" else ["GPU 0 "])
+    done = driver.run(entry)
+    assert (done["disruption"], done["unmatched"]) == (disruption, [])
+    assert driver.run(entry)["disruption"] == "none"
+
+
 def test_a_refusal_that_shows_only_with_mig_on_leaves_the_whole_node_as_it_was(node):
     silent, other = FakeGpu(mode=False, tells_profiles=False), FakeGpu(index=1, mode=False, tells_profiles=False)
     plain = FakeGpu(index=2)
@@ -295,6 +317,8 @@ def test_a_refusal_that_shows_only_with_mig_on_leaves_the_whole_node_as_it_was(n
     assert result["changed"] is False
     assert "entry 2 (devices: [1]), GPU 1" in result["msg"]
     assert "is off again" in result["msg"]
+    notes = [text for text in warnings(result) if "is unchanged, because the layout of another GPU is rejected" in text]
+    assert [text.split(" (", 1)[0] for text in notes] == ["GPU 0", "GPU 2"]
     assert [gpu.current for gpu in (silent, other)] == [False, False]
     assert set(driver.writes) == {"set_mode"}
 

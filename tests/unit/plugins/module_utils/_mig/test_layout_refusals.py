@@ -214,7 +214,7 @@ MALFORMED_LAYOUTS: t.List[t.Tuple[t.Any, str]] = [
 MISPLACED_ENTRIES: t.List[t.Tuple[t.Any, str]] = [
     (devices(7), "index 7 matches no GPU: use one of the GPUs that this node has: GPU 0 (GPU-0"),
     (devices([0, 3]), "index 3 matches no GPU: use one of"),
-    (devices("H100*"), "product name h100* matches no GPU: use one of"),
+    (devices("H100*"), "product name H100* matches no GPU: use one of"),
     (devices("00000001:47:00.0"), "PCI bus id 00000001:47:00.0 matches no GPU: use one of"),
     (devices("GPU-ffffffff-1111-2222-3333-444444444444"), "matches no GPU: use one of"),
     (devices([0, "0000:47:00.0"]), "are the same GPU (GPU 0 (GPU-00000000-"),
