@@ -84,37 +84,37 @@ SHELLCHECK = r"""
 scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs shellcheck --external-sources
 """
 
-# In the order of the summary. The longest comes first, so that all others fill up beside it.
+# The longest first, so that the short ones fill the gaps at the end.
 PARTS: t.Sequence[Part] = (
-    scenario("machine", "the driver on a virtual machine: DKMS, nouveau, initramfs, real reboots"),
-    Part("pythons", "Unit tests on each Python a node may have", ["scripts/pythons"], r"^Python", 6),
-    Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
-    Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
+    scenario("site", "site.yml from bare machines and back"),
+    scenario("driver_rpm", "the driver on Enterprise Linux"),
+    scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
+    scenario("nvidia_mig", "layouts, GPU clients, boot unit, undo"),
+    scenario("nvidia_driver", "the driver, on three distributions"),
+    scenario("driver_failure", "failures of driver packages"),
+    scenario("machine", "the driver on a virtual machine: DKMS, nouveau, initramfs, boot order"),
+    scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
-    Part("boot", "What a node runs at boot, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
-    Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
+    scenario("airgap", "site.yml without a network but a mirror, and a new key"),
+    scenario("reboot", "layouts through reboots and a kill"),
     Part(
         "cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2
     ),
-    Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
-    scenario("default", "what the other scenarios take them for"),
-    scenario("nvidia_driver", "the driver, on three distributions"),
-    scenario("driver_failure", "what can go wrong with driver packages"),
-    scenario("driver_rpm", "the driver on Enterprise Linux"),
-    scenario("upgrade", "Debian's own driver, held and upgraded"),
-    scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
-    scenario("nvidia_mig", "layouts, GPU clients, boot unit, undo"),
-    scenario("reboot", "layouts through reboots and a kill"),
-    scenario("site", "site.yml from bare machines and back"),
-    scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
-    scenario("airgap", "site.yml without a network but a mirror, and a new key"),
+    Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
+    scenario("upgrade", "Debian's own driver, held and upgraded"),
+    scenario("default", "nodes of the lab: reboot, GPUs, driver"),
+    Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
+    Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
+    Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
+    Part("pythons", "Unit tests of module-side code on each supported Python", ["scripts/pythons"], r"^Python", 6),
     Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
-    Part("ruff", "Python: format and linter", ["sh", "-c", "ruff format --check . && ruff check ."]),
-    Part("mypy", "Types", ["mypy"]),
+    Part("boot", "The boot restore, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("docs", "Documentation of modules, plugins and roles", ANTSIBULL_DOCS),
-    Part("changelog", "Changelog fragments", ["antsibull-changelog", "lint"]),
+    Part("mypy", "Types", ["mypy"]),
+    Part("ruff", "Python: format and linter", ["sh", "-c", "ruff format --check . && ruff check ."]),
     Part("shell", "Shell scripts", ["bash", "-c", SHELLCHECK]),
+    Part("changelog", "Changelog fragments", ["antsibull-changelog", "lint"]),
 )
 
 # Shorter forms of the long ones, for `make test-fast`.

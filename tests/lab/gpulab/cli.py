@@ -42,7 +42,7 @@ MACHINE = PREFIX + "vm"  # of `lab vm`
 
 
 def missing(machines: bool) -> t.List[str]:
-    """Debian packages that this machine lacks, for nodes or for virtual machines too."""
+    """Debian packages that this machine lacks for nodes, or also for virtual machines."""
     wanted = {**DEBIAN_PACKAGES, **(MACHINE_PACKAGES if machines else {})}
     return [
         *(package for program, package in wanted.items() if not shutil.which(program)),
@@ -51,10 +51,10 @@ def missing(machines: bool) -> t.List[str]:
 
 
 def prepare(_options: argparse.Namespace, machines: bool = False) -> None:
-    """Debian packages, only where something is missing."""
+    """Install the Debian packages that are missing."""
     if not missing(machines):
         return
-    with alone("prepare"):  # two scenarios may begin at once
+    with alone("prepare"):  # two scenarios may start at the same time
         packages = missing(machines)
         if not packages:
             return
@@ -71,30 +71,32 @@ def prepare(_options: argparse.Namespace, machines: bool = False) -> None:
 
 
 def up(options: argparse.Namespace) -> None:
-    wishes = from_file(options.file) if options.file else from_options(options)
-    prepare(options, machines=any(wish.machine for wish in wishes))
-    for node in nodes.up(wishes):
+    specs = from_file(options.file) if options.file else from_options(options)
+    prepare(options, machines=any(node.machine for node in specs))
+    for node in nodes.up(specs):
         print("%-28s %-15s %s" % (node.name, node.address, node.image))
 
 
-def from_file(name: str) -> t.List[nodes.Wish]:
-    """A list of mappings with the fields of a wish."""
+def from_file(name: str) -> t.List[nodes.NodeSpec]:
+    """Read specifications of nodes from a JSON list."""
     with sys.stdin if name == "-" else open(name, encoding="utf-8") as stream:
         wanted = json.load(stream)
-    unknown = {key for each in wanted for key in each} - set(nodes.Wish._fields)
+    unknown = {key for each in wanted for key in each} - set(nodes.NodeSpec._fields)
     if unknown:
-        raise LabError("a node has no %s; it has: %s" % (", ".join(unknown), ", ".join(nodes.Wish._fields)))
-    return [nodes.Wish(**each) for each in wanted]
+        raise LabError(
+            "unknown options of a node: %s. Known options: %s" % (", ".join(unknown), ", ".join(nodes.NodeSpec._fields))
+        )
+    return [nodes.NodeSpec(**each) for each in wanted]
 
 
-def from_options(options: argparse.Namespace) -> t.List[nodes.Wish]:
+def from_options(options: argparse.Namespace) -> t.List[nodes.NodeSpec]:
     if not options.name:
-        raise LabError("which node? Give a name, or --file")
+        raise LabError("no node given: name one, or use --file")
     boards = options.board or ["A100-80GB"] * bool(options.gpus)
     if options.gpus is not None and len(boards) == 1 and ":" not in boards[0]:
         boards = ["%s:%d" % (boards[0], options.gpus)] if options.gpus else []
     return [
-        nodes.Wish(
+        nodes.NodeSpec(
             name=name,
             image=options.image,
             boards=boards,
@@ -111,7 +113,7 @@ def from_options(options: argparse.Namespace) -> t.List[nodes.Wish]:
 
 
 def repo(options: argparse.Namespace) -> None:
-    """Package repositories, built and served."""
+    """Build and serve the package repositories."""
     prepare(options)
     repositories.prepare()
     if getattr(options, "rpm", False):
@@ -125,13 +127,13 @@ def remove(options: argparse.Namespace) -> None:
 
 
 def molecule(options: argparse.Namespace) -> None:
-    """Molecule with all that its scenarios need, in the place where podman works. Becomes it."""
+    """Prepare what the scenarios need, and replace this process by Molecule, in the namespace where podman works."""
     prepare(options)
     scenarios = chosen(options.arguments)
     home = LAB / "molecule" / ("+".join(scenarios) if len(scenarios) < 4 else "several")
     repo(options)
     if "test" in options.arguments:
-        shutil.rmtree(home, ignore_errors=True)  # an interrupted test would be taken for one under way
+        shutil.rmtree(home, ignore_errors=True)  # Molecule would continue an interrupted test
     home.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,
@@ -152,7 +154,7 @@ def molecule(options: argparse.Namespace) -> None:
 
 
 def chosen(arguments: t.Sequence[str]) -> t.List[str]:
-    """The scenarios that Molecule's arguments name; without any it is the default one."""
+    """The scenarios that Molecule's arguments name, or else `default`."""
     known = sorted(path.parent.name for path in (TOP / "extensions" / "molecule").glob("*/molecule.yml"))
     if "--all" in arguments:
         return known
@@ -161,12 +163,12 @@ def chosen(arguments: t.Sequence[str]) -> t.List[str]:
     named = options.parse_known_args(arguments)[0].scenario_name or ["default"]
     unknown = sorted(set(named) - set(known))
     if unknown:
-        raise LabError("no scenario %s; there are: %s" % (", ".join(unknown), ", ".join(known)))
+        raise LabError("unknown scenario: %s. Known scenarios: %s" % (", ".join(unknown), ", ".join(known)))
     return t.cast(t.List[str], named)
 
 
 def machine(options: argparse.Namespace) -> int:
-    """The same commands, for one machine."""
+    """Run the command for the virtual machine."""
     words = {"up": ["up", "--machine", MACHINE], "exec": ["exec", MACHINE], "down": ["remove", MACHINE]}
     return main([*words[options.action], *options.others])
 
@@ -201,7 +203,7 @@ def gateway(_options: argparse.Namespace) -> None:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="lab", description="The test lab: nodes with simulated GPUs, and what they need."
+        prog="lab", description="The test lab: nodes with simulated GPUs, and package repositories."
     )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
@@ -214,23 +216,23 @@ def parser() -> argparse.ArgumentParser:
 
     command("prepare", prepare, "Install the Debian packages that the lab needs.")
 
-    image = command("image", build, "Build node images (all of them), where they are missing or out of date.")
+    image = command("image", build, "Build node images (default: all) that are missing or out of date.")
     image.add_argument("name", nargs="*", help="one of: %s" % ", ".join(images.IMAGES))
 
-    start = command("up", up, "Start nodes, anew if they are there.")
+    start = command("up", up, "Start nodes, and replace existing ones.")
     start.add_argument("name", nargs="*", help="begins with " + PREFIX)
-    start.add_argument(
-        "--file", metavar="FILE", help="in place of names and options: a list of nodes in JSON; - is stdin"
-    )
+    start.add_argument("--file", metavar="FILE", help="instead of names and options: a JSON list of nodes; - is stdin")
     start.add_argument("--image", default="bookworm", help="one of: %s" % ", ".join(images.IMAGES))
     start.add_argument("--board", action="append", metavar="NAME[:COUNT]", help="GPUs, as for nvsim; repeatable")
-    start.add_argument("--gpus", type=int, metavar="COUNT", help="how many, where --board gives no count")
-    start.add_argument("--driver", metavar="VERSION", help="a driver is there already; otherwise the node is bare")
-    start.add_argument("--open", action="store_true", help="its kernel modules are the open ones")
-    start.add_argument("--nvswitch", dest="nvswitches", action="append", default=[], metavar="DEVICE", help="as 22a3")
-    start.add_argument("--machine", action="store_true", help="virtual machines, which have a kernel of their own")
-    start.add_argument("--cut-off", action="store_true", help="no network but the lab's own")
-    start.add_argument("--kernel", metavar="RELEASE", help="what uname says, as 5.14.0-503.el9.x86_64")
+    start.add_argument("--gpus", type=int, metavar="COUNT", help="number of GPUs, if --board gives none")
+    start.add_argument("--driver", metavar="VERSION", help="a preinstalled driver; default: none")
+    start.add_argument("--open", action="store_true", help="with open kernel modules")
+    start.add_argument(
+        "--nvswitch", dest="nvswitches", action="append", default=[], metavar="DEVICE", help="such as 22a3"
+    )
+    start.add_argument("--machine", action="store_true", help="virtual machines, with their own kernel")
+    start.add_argument("--cut-off", action="store_true", help="no network except the lab's own")
+    start.add_argument("--kernel", metavar="RELEASE", help="kernel release for uname, such as 5.14.0-503.el9.x86_64")
     start.add_argument(
         "--simulator", action="append", default=[], metavar="OPTION", help="more options for nvsim create"
     )
@@ -238,28 +240,28 @@ def parser() -> argparse.ArgumentParser:
     end = command("remove", remove, "Remove these nodes.")
     end.add_argument("name", nargs="+")
 
-    served = command("serve", repo, "Build the package repositories and serve them to the nodes, until `down`.")
-    served.add_argument("--rpm", action="store_true", help="those for dnf too")
+    served = command("serve", repo, "Build the package repositories and serve them until `down`.")
+    served.add_argument("--rpm", action="store_true", help="also those for dnf")
 
-    command("down", down, "Remove all nodes, the network, and everything else of ours that is not a file in .cache.")
+    command("down", down, "Remove nodes, network, rules and server; files in .cache stay.")
 
     command("molecule", molecule, "Run Molecule: lab molecule test -s SCENARIO")
 
-    virtual = command("vm", machine, "The same for one machine: vm up [options], vm exec [COMMAND...], vm down.")
+    virtual = command("vm", machine, "One virtual machine: vm up [options], vm exec [COMMAND...], vm down.")
     virtual.add_argument("action", choices=("up", "exec", "down"))
     virtual.add_argument("others", nargs=argparse.REMAINDER)
 
     command("show", show, "List the nodes.")
-    command("gateway", gateway, "Print the address under which nodes reach this machine.")
+    command("gateway", gateway, "Print this machine's address in the nodes' network.")
 
-    inside = command("exec", execute, "Run a command on a node (a shell).")
+    inside = command("exec", execute, "Run a command on a node (default: a shell).")
     inside.add_argument("name")
     inside.add_argument("program", nargs=argparse.REMAINDER)
     return top
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    # What follows is Molecule's, options included; argparse would take those for ours.
+    # All further arguments belong to Molecule, also those that look like options of this program.
     own, others = (arguments[:1], arguments[1:]) if arguments[:1] == ["molecule"] else (arguments, [])
     options = parser().parse_args(own, argparse.Namespace(arguments=others))
     try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A containerd newer than Debian's: its own programs, built with Go, in a package like Docker's containerd.io."""
+"""A containerd newer than Debian's: its real programs, built with Go, in a package like Docker's containerd.io."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ BUILT = LAB / "containerd" / VERSION
 
 
 def build() -> Path:
-    """The programs, and the unit that belongs to them."""
+    """Build the programs, and copy their unit."""
     with alone("containerd"):
         if (BUILT / "complete").exists():
             return BUILT
         say("building containerd %s with Go (about two minutes)" % VERSION)
         shutil.rmtree(BUILT, ignore_errors=True)
         BUILT.mkdir(parents=True)
-        # These modules replace others, which Go follows only from a module of one's own.
+        # Go honours the replace directives of these modules only from a module that requires them.
         (BUILT / "go.mod").write_text("module gpufleet.invalid/lab\n")
         compile_all({**os.environ, "GOFLAGS": "-mod=mod -modcacherw"})
         said = call(BUILT / "containerd", "--version") + call(BUILT / "runc", "--version")
         if VERSION not in said or RUNC_VERSION not in said:
             raise LabError(
-                "containerd and runc do not say their versions %s and %s: %s" % (VERSION, RUNC_VERSION, said)
+                "containerd and runc should report versions %s and %s, but printed: %s" % (VERSION, RUNC_VERSION, said)
             )
         (BUILT / "complete").touch()
     return BUILT
@@ -51,7 +51,11 @@ def compile_all(environment: t.Mapping[str, str]) -> None:
     call(program, "get", "-tool", *wanted, env=environment, cwd=BUILT)
     for names, version, cgo in (
         (commands, "%s/version.Version=%s" % (MODULE, VERSION), "0"),
-        ([RUNC], "main.version=" + RUNC_VERSION, "1"),  # it enters namespaces in C; without seccomp it needs no library
+        (
+            [RUNC],
+            "main.version=" + RUNC_VERSION,
+            "1",
+        ),  # runc enters namespaces in C; without seccomp it needs no library
     ):
         call(
             *(program, "build", "-ldflags", "-s -w -X " + version, "-o", str(BUILT) + "/", *names),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Node images: systemd machines made of Debian packages alone, and look-alikes of other distributions upon them."""
+"""Node images: Debian with systemd, and look-alikes of other distributions based on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LABEL = "gpufleet.lab"
 
 
 class Image(t.NamedTuple):
-    """``suite``: made by mmdebstrap; else ``recipe``, run in a container of ``base``."""
+    """Made by mmdebstrap from ``suite``, or by ``recipe`` in a container of ``base``."""
 
     suite: t.Optional[str] = None
     packages: t.Sequence[str] = ()
@@ -38,7 +38,7 @@ IMAGES: t.Mapping[str, Image] = {
     "trixie": Image(suite="trixie"),
     "ubuntu2204": Image(base="bookworm", recipe=["ubuntu.sh", "22.04", "jammy", "Jammy Jellyfish"]),
     "ubuntu2404": Image(base="trixie", recipe=["ubuntu.sh", "24.04", "noble", "Noble Numbat"]),
-    # Debian with dnf and rpm: what the Rocky look-alike is made of, and what builds the rpm repositories.
+    # Debian with dnf and rpm: the base of the Rocky look-alike, and the image that builds the rpm repositories.
     "rpm": Image(
         suite="bookworm",
         packages=[
@@ -61,7 +61,7 @@ def reference(name: str) -> str:
 
 
 def needs(name: str) -> str:
-    """A fingerprint of everything that an image is made of."""
+    """A fingerprint of all inputs of an image."""
     image = IMAGES[name]
     if image.base:
         return fingerprint(repr(image), RECIPES / image.recipe[0], needs(image.base))
@@ -69,9 +69,9 @@ def needs(name: str) -> str:
 
 
 def build(name: str) -> str:
-    """Make an image if it is not there as it should be, and return its reference."""
+    """Build an image if it is missing or out of date, and return its reference."""
     if name not in IMAGES:
-        raise LabError("no image %s; there are: %s" % (name, ", ".join(IMAGES)))
+        raise LabError("unknown image: %s. Known images: %s" % (name, ", ".join(IMAGES)))
     image, wanted = IMAGES[name], needs(name)
     with alone("image-" + name):
         found = ""
@@ -95,7 +95,7 @@ def settings(wanted: str) -> t.Iterator[str]:
 
 
 def bootstrap(name: str, image: Image, wanted: str) -> None:
-    """From Debian's packages. The package lists stay in: apt would take their empty folder for a fresh one."""
+    """Build an image from Debian's packages. The package lists stay, because apt takes an empty folder for current."""
     work = Path(tempfile.mkdtemp(prefix="image-", dir=BUILDING))
     try:
         archive = work / "root.tar"
@@ -106,7 +106,7 @@ def bootstrap(name: str, image: Image, wanted: str) -> None:
 
 
 def mmdebstrap(suite: str, packages: t.Sequence[str], recipes: t.Sequence[Path], target: Path) -> None:
-    """A root directory or its archive. What is mounted for it is so for it alone: cut off, it leaves nothing mounted."""
+    """Build a root directory or its archive. In its own mount namespace, so that an interrupt leaves nothing mounted."""
     call(
         *("unshare", "--mount", "--propagation", "private"),
         *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists"),

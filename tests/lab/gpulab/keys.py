@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keys that sign the lab's repositories, made once and used nowhere else."""
+"""Keys that sign the lab's repositories, generated once and used only here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("main", "rotated", "other")
 
 @contextlib.contextmanager
 def keyring(*secrets: Path) -> t.Iterator[t.Dict[str, str]]:
-    """A keyring for a while, in a folder with a short name: the agent's socket lies in it."""
+    """A temporary keyring, in a folder with a short name because it holds the agent's socket."""
     home = tempfile.mkdtemp(prefix="gpg-")
     environment = {**os.environ, "GNUPGHOME": home}
     try:
@@ -34,7 +34,7 @@ def keyring(*secrets: Path) -> t.Iterator[t.Dict[str, str]]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def make() -> None:
+def prepare() -> None:
     KEYS.mkdir(parents=True, exist_ok=True)
     with alone("keys"):
         for name in NAMES:
@@ -64,8 +64,8 @@ def public(name: str) -> Path:
     return KEYS / (name + ".asc")
 
 
-def told(name: str) -> t.Dict[str, str]:
-    """What a role is told about a key."""
+def published(name: str) -> t.Dict[str, str]:
+    """The values for a role's key variables."""
     listed = call("gpg", "--batch", "--with-colons", "--show-keys", public(name))
     fingerprint = next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr:"))
     return {"fingerprint": fingerprint, "checksum": "sha256:" + hashlib.sha256(public(name).read_bytes()).hexdigest()}

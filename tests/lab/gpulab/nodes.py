@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes: systemd machines in containers, each with an address, hardware and a kernel of its own."""
+"""Nodes: containers with systemd, each with its own address, simulated hardware and simulated kernel."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from .places import (
 )
 
 FIRST, LAST = 11, 250  # addresses for nodes
-STORES = ("containerd", "docker")  # /var/lib/...: an overlay cannot lie on an overlay
+STORES = ("containerd", "docker")  # /var/lib/...: overlayfs cannot be stacked
 COMPILED = LAB / "compiled"  # bytecode, which is the same on all nodes
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
-# Every node's systemd takes some of these, and all nodes are the machine's root; its 128 do for ten nodes.
+# Every systemd needs some instances, and all nodes share root's limit: the default of 128 is enough for ten nodes.
 INOTIFY = "/proc/sys/fs/inotify/max_user_instances"
 INSTANCES = 4096
-READY = 180  # seconds; a node needs one or two
-MACHINE_READY = 900  # a machine twenty to forty, where its software CPU has a CPU to itself
+READY = 180  # seconds until a node has booted; one or two on an idle machine
+MACHINE_READY = 900  # the same for a virtual machine; about thirty
 
 
-class Wish(t.NamedTuple):
+class NodeSpec(t.NamedTuple):
     name: str
     image: str = "bookworm"
     boards: t.Sequence[str] = ()  # as `nvsim create --board`
-    driver: t.Optional[str] = None  # a driver that is there already
+    driver: t.Optional[str] = None  # version of a preinstalled driver
     open_module: bool = False
     nvswitches: t.Sequence[str] = ()  # PCI device ids
     simulator: t.Sequence[str] = ()  # further options of `nvsim create`
     network: bool = True
-    kernel: t.Optional[str] = None  # what `uname -r` says, where that is not the machine's
-    machine: bool = False  # with a kernel of its own, in place of a container
+    kernel: t.Optional[str] = None  # release that `uname -r` prints; default: the host's
+    machine: bool = False  # a virtual machine instead of a container
 
 
 class Node(t.NamedTuple):
@@ -68,12 +68,12 @@ class Node(t.NamedTuple):
 
 def checked(name: str) -> str:
     if not name.startswith(PREFIX) or name == NETWORK:
-        raise LabError("a node's name begins with %s: %s" % (PREFIX, name))
+        raise LabError("a node's name must start with %s: %s" % (PREFIX, name))
     return name
 
 
 def network() -> None:
-    remember_the_machine()
+    save_host_settings()
     instances = Path(INOTIFY)
     if int(instances.read_text()) < INSTANCES:
         instances.write_text(str(INSTANCES))
@@ -84,9 +84,9 @@ def network() -> None:
 
 
 def remove_bridge() -> None:
-    """The interface of an interrupted run whose checkout was deleted, if no node is at it any more."""
-    there = json.loads(call("ip", "-json", "address", "show", "to", GATEWAY, "type", "bridge"))
-    for name in [each["ifname"] for each in there if each]:
+    """Remove the bridge of an interrupted run whose checkout was deleted, if no node uses it."""
+    found = json.loads(call("ip", "-json", "address", "show", "to", GATEWAY, "type", "bridge"))
+    for name in [each["ifname"] for each in found if each]:
         if json.loads(call("ip", "-json", "link", "show", "master", name)):
             raise LabError(
                 "%s has the lab's address and is in use, perhaps by nodes of a checkout that was deleted" % name
@@ -94,8 +94,8 @@ def remove_bridge() -> None:
         call("ip", "link", "delete", name)
 
 
-def remember_the_machine() -> None:
-    """The settings that nodes change for the whole machine, to set them back afterwards."""
+def save_host_settings() -> None:
+    """Save the settings of this machine that nodes change, to restore them afterwards."""
     path = LAB / "machine.json"
     if not path.exists():
         settings = {name: Path(name).read_text().strip() for name in (FORWARDING, INOTIFY)}
@@ -112,7 +112,7 @@ def chains() -> t.Dict[str, t.List[str]]:
 
 
 def running() -> t.List[Node]:
-    """All nodes of this checkout, also the ones that stand still."""
+    """All nodes of this checkout, also stopped ones."""
     listed = json.loads(podman("ps", "--all", "--format", "json", "--filter", "label=gpufleet.node") or "[]")
     return [
         *(Node(name, LOOPBACK, "machine", vm.alive(name)) for name in vm.all_there()),
@@ -129,30 +129,30 @@ def free_address() -> str:
         address = "%s.%d" % (SUBNET, last)
         if address not in taken:
             return address
-    raise LabError("all %d addresses of the lab are taken: tests/lab/lab down" % (LAST - FIRST + 1))
+    raise LabError("all %d addresses of the lab are in use: run tests/lab/lab down" % (LAST - FIRST + 1))
 
 
 def mac(address: str) -> str:
-    """Fixed by the address: the machine remembers for a while who had it last."""
+    """Derived from the address, because this machine caches which MAC address had it last."""
     return "02:00:" + ":".join("%02x" % int(part) for part in address.split("."))
 
 
-def up(wishes: t.Sequence[Wish]) -> t.List[Node]:
-    """Start nodes, in place of any that have their names, and wait until systemd says that all is well."""
-    containers = [wish for wish in wishes if not wish.machine]
-    machines = [(wish, vm.build(wish.image)) for wish in wishes if wish.machine]
-    references = {image: images.build(image) for image in {wish.image for wish in containers}}
+def up(specs: t.Sequence[NodeSpec]) -> t.List[Node]:
+    """Start nodes, replace existing ones of the same names, and wait until systemd reports `running`."""
+    containers = [spec for spec in specs if not spec.machine]
+    machines = [(spec, vm.build(spec.image)) for spec in specs if spec.machine]
+    references = {image: images.build(image) for image in {spec.image for spec in containers}}
     shared.prepare()
     if any(image.startswith("rocky") for image in references):
         rpm.prepare()
     serve.start(repositories.ROOT)
-    remove([checked(wish.name) for wish in wishes])
-    made = [start_machine(wish, disk) for wish, disk in machines]
+    remove([checked(spec.name) for spec in specs])
+    made = [start_machine(spec, disk) for spec, disk in machines]
     with alone("nodes"):
         if containers:
             network()
-        for wish in containers:
-            made.append(start(wish, references[wish.image], free_address()))
+        for spec in containers:
+            made.append(start(spec, references[spec.image], free_address()))
     for node in made:
         wait_for(node.name)
         if "ubuntu" in node.image:
@@ -161,55 +161,55 @@ def up(wishes: t.Sequence[Wish]) -> t.List[Node]:
     return made
 
 
-def hardware(wish: Wish) -> str:
-    """What the node's kernel reads about the machine that it runs on."""
-    create = [option for board in wish.boards for option in ("--board", board)]
+def hardware(spec: NodeSpec) -> str:
+    """The node's hardware, as read by its simulated kernel."""
+    create = [option for board in spec.boards for option in ("--board", board)]
     what = {
-        "create": [*create, "--seed", wish.name, *wish.simulator] if wish.boards else None,
-        "nvswitches": list(wish.nvswitches),
-        "driver": wish.driver,
-        "flavour": "open" if wish.open_module else "proprietary",
+        "create": [*create, "--seed", spec.name, *spec.simulator] if spec.boards else None,
+        "nvswitches": list(spec.nvswitches),
+        "driver": spec.driver,
+        "flavour": "open" if spec.open_module else "proprietary",
     }
     return json.dumps(what, indent=2) + "\n"
 
 
-def start_machine(wish: Wish, disk: Path) -> Node:
-    if wish.driver or not wish.network:
-        raise LabError("%s: a machine comes without a driver, and with the lab's network" % wish.name)
-    vm.start(wish.name, disk, hardware(wish), gpus=bool(wish.boards))
-    return Node(wish.name, LOOPBACK, wish.image, True)
+def start_machine(spec: NodeSpec, disk: Path) -> Node:
+    if spec.driver or not spec.network:
+        raise LabError("%s: a virtual machine cannot be cut off or have a preinstalled driver" % spec.name)
+    vm.start(spec.name, disk, hardware(spec), gpus=bool(spec.boards))
+    return Node(spec.name, LOOPBACK, spec.image, True)
 
 
-def start(wish: Wish, reference: str, address: str) -> Node:
-    home = NODES / wish.name
+def start(spec: NodeSpec, reference: str, address: str) -> Node:
+    home = NODES / spec.name
     for store in STORES:
         (home / store).mkdir(parents=True)
     COMPILED.mkdir(exist_ok=True)
     (home / "nvsim").mkdir()
-    (home / "nvsim" / "hardware.json").write_text(hardware(wish))
+    (home / "nvsim" / "hardware.json").write_text(hardware(spec))
     volumes = ["%s:/opt/gpufleet-lab:ro" % SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
     volumes += ["%s:/var/lib/%s" % (home / store, store) for store in STORES]
     volumes.append("%s:/var/cache/gpufleet-lab" % COMPILED)
-    if wish.kernel:
-        (home / "nvsim" / "kernel").write_text(wish.kernel + "\n")
+    if spec.kernel:
+        (home / "nvsim" / "kernel").write_text(spec.kernel + "\n")
         (home / "ld.so.preload").write_text("/opt/gpufleet-lab/lib/uname.so\n")
         volumes.append("%s:/etc/ld.so.preload:ro" % (home / "ld.so.preload"))
     podman(
         *("run", "--detach", "--privileged", "--systemd=always", "--restart=always"),
-        *("--name", wish.name, "--hostname", wish.name, "--label", "gpufleet.node=" + address),
+        *("--name", spec.name, "--hostname", spec.name, "--label", "gpufleet.node=" + address),
         *("--network", NETWORK, "--ip", address, "--mac-address", mac(address)),
         *(part for volume in volumes for part in ("--volume", volume)),
         reference,
     )
-    write_on(wish.name, "/etc/apt/apt.conf.d/90gpufleet-lab", 'Acquire::http::Proxy "%s";\n' % URL)
-    if not wish.network:
-        cut_off(wish.name)
-    return Node(wish.name, address, reference, True)
+    write_on(spec.name, "/etc/apt/apt.conf.d/90gpufleet-lab", 'Acquire::http::Proxy "%s";\n' % URL)
+    if not spec.network:
+        cut_off(spec.name)
+    return Node(spec.name, address, reference, True)
 
 
 def ubuntu_archive(node: Node) -> None:
-    """The driver as Ubuntu's own archive has it."""
-    keys.make()
+    """Add the stand-in for Ubuntu's archive to a node's package sources."""
+    keys.prepare()
     release = {"ubuntu2204": "jammy", "ubuntu2404": "noble"}[node.image.rpartition(":")[2]]
     source = "Types: deb\nURIs: %s/ubuntu/%s/\nSuites: /\nSigned-By: %s\n" % (
         URL,
@@ -229,13 +229,13 @@ def write_on(name: str, path: str, text: str) -> None:
 
 
 def cut_off(name: str) -> None:
-    """No way out but to the lab's own gateway, as on an air-gapped site."""
+    """Remove all routes except to the lab's gateway, as on an air-gapped site."""
     podman("exec", name, "ip", "route", "replace", "unreachable", "default")
     podman("exec", name, "sh", "-c", "echo >/etc/resolv.conf")
 
 
 def command_on(name: str, *command: str, options: t.Sequence[str] = ()) -> t.List[str]:
-    """The command line that runs a command on a node. ``options`` are podman's."""
+    """The command line that runs a command on a node, with ``options`` for podman."""
     if vm.exists(name):
         return vm.ssh(name, *command)
     return [str(LABNS), "podman", "exec", *options, name, *command]
@@ -259,11 +259,11 @@ def wait_for(name: str) -> None:
         if said == "degraded":
             failed = call(*command_on(name, "systemctl", "list-units", "--failed", "--plain", "--no-legend"))
             log = call(*command_on(name, "journalctl", "--no-pager", "--lines=30", "--priority=warning"))
-            raise LabError("%s is up, but not well:\n%s%s" % (name, failed, log))
+            raise LabError("%s has failed units:\n%s%s" % (name, failed, log))
         if vm.exists(name) and not vm.alive(name):
-            raise LabError("%s has ended:\n%s" % (name, vm.last_output(name)))
+            raise LabError("%s stopped during its boot:\n%s" % (name, vm.last_output(name)))
         time.sleep(0.2)
-    raise LabError("%s is not up after %d seconds: %s" % (name, ready, said))
+    raise LabError("%s did not finish its boot in %d seconds: %s" % (name, ready, said))
 
 
 def remove(names: t.Sequence[str]) -> None:
@@ -273,14 +273,14 @@ def remove(names: t.Sequence[str]) -> None:
         vm.stop(name)
         address = NODES / checked(name) / "address"
         if address.exists():
-            # The next node with this address must not be spoken to through a connection to this one.
+            # A later node with this address must not be reached through a shared connection to this one.
             for path in SOCKETS.glob(address.read_text() + "-*"):
                 path.unlink()
         shutil.rmtree(NODES / name, ignore_errors=True)
 
 
 def podman_rm(*which: str) -> None:
-    """podman 4 gives up on a container that ends while it is being killed; by then it can be removed."""
+    """Remove containers. podman 4 fails if one exits while it is being killed; a retry succeeds."""
     for _attempt in range(3):
         try:
             podman("rm", "--force", "--time", "1", *which)
@@ -291,7 +291,7 @@ def podman_rm(*which: str) -> None:
 
 
 def everything_down() -> None:
-    """No container, network, interface or rule of ours stays, nor what they changed on the machine."""
+    """Remove all containers, networks, interfaces and rules of the lab, and restore the machine's settings."""
     vm.stop_all()
     podman_rm("--all")
     shutil.rmtree(NODES, ignore_errors=True)
@@ -299,15 +299,15 @@ def everything_down() -> None:
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
         podman("network", "rm", "--force", NETWORK)
     remove_bridge()
-    put_the_machine_back()
+    restore_host_settings()
 
 
-def put_the_machine_back() -> None:
+def restore_host_settings() -> None:
     path = LAB / "machine.json"
     if not path.exists():
         return
     before, now = json.loads(path.read_text()), chains()
-    # Another network of containers, be it another checkout's lab or the machine's own, still needs all this.
+    # Another container network, of another checkout or of the machine, still needs these settings.
     if any(re.fullmatch(r"NETAVARK-[0-9A-F]{8,}", chain) for names in now.values() for chain in names):
         return
     for name, value in before["settings"].items():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's packages: what they bring, and how Debian's are built."""
+"""The lab's packages: their content, and how the Debian ones are built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAINTAINER = "gpufleet lab <lab@gpufleet.invalid>"
 Data = t.Dict[str, t.Any]
 
 DEPMOD = "if [ -x /opt/gpufleet-lab/bin/kernel ]; then /opt/gpufleet-lab/bin/kernel depmod; fi\n"
-# The words of dkms and where it puts its log, for a kernel that the module does not fit.
+# DKMS's messages and log for a module that does not compile for the running kernel.
 BROKEN_BUILD = """\
 log=/var/lib/dkms/nvidia/{u}/build/make.log
 mkdir -p "${{log%/*}}"
@@ -35,7 +35,7 @@ if [ ! -e /etc/gpufleet-lab-dkms-works ]; then
     exit 10
 fi
 """
-# The same for the real DKMS, of a package whose scripts do not mind, as those of the vendor's rpm packages.
+# The same with the real DKMS, for packages whose scripts ignore its failure, like the vendor's rpm packages.
 DKMS_SOURCE = {
     "dkms.conf": """\
 PACKAGE_NAME="nvidia"
@@ -55,7 +55,7 @@ all:
 clean:
 \trm -f nvidia.ko
 """,
-    # What the lab's kernel loads.
+    # Installs the module that the simulated kernel loads.
     "installed": """\
 #!/bin/sh
 mkdir -p /usr/lib/gpufleet-lab
@@ -69,7 +69,7 @@ dkms install -m nvidia -v {driver} --force || :
 """
 DKMS_REMOVE = "dkms remove -m nvidia -v {driver} --all || :\nrm -f /usr/lib/gpufleet-lab/module\n"
 
-# The real thing, for machines with a kernel of their own: what dh_dkms puts into a package's scripts.
+# A real module for virtual machines: the scripts are those that dh_dkms generates.
 KBUILD_INSTALL = "/usr/lib/dkms/common.postinst nvidia {u} /usr/share/nvidia '' \"$2\"\n"
 KBUILD_REMOVE = "dkms remove -m nvidia -v {u} --all || true\n"
 KBUILD_CONF = """\
@@ -93,16 +93,16 @@ FLAVOURS = {
 class Package(t.NamedTuple):
     name: str
     version: str
-    driver: str  # the driver's version, without that of the package
+    driver: str  # the driver's version, without the package's release
     depends: str = ""
     conflicts: str = ""
     replaces: str = ""
     provides: str = ""
     parts: t.Sequence[str] = ()
-    files: t.Mapping[str, Path] = {}  # where they go, and where they are
+    files: t.Mapping[str, Path] = {}  # source files by target path
     links: t.Mapping[str, str] = {}
     postinst: str = ""
-    units: t.Sequence[str] = ()  # enabled and started, as debhelper's scripts do
+    units: t.Sequence[str] = ()  # enabled and started, as by debhelper's scripts
     conffiles: t.Sequence[str] = ()
     description: str = "the test lab's stand-in"
 
@@ -162,7 +162,7 @@ def has_module(package: Package) -> bool:
 
 
 def build(package: Package, folder: Path) -> Path:
-    """One .deb in ``folder``."""
+    """Build one .deb in ``folder``."""
     work = Path(tempfile.mkdtemp(prefix="deb-", dir=BUILDING))
     try:
         root = work / "root"
@@ -193,13 +193,13 @@ def build(package: Package, folder: Path) -> Path:
 
 
 class Scripts(t.NamedTuple):
-    installed: str  # what is run after the package was installed
-    removed: str  # and before it is removed
-    replaced: str = ""  # and before that, or before another version of it is put in its place
+    installed: str  # run after the installation
+    removed: str  # run before the removal
+    replaced: str = ""  # run before a removal or an upgrade
 
 
 def fill(package: Package, root: Path) -> Scripts:
-    """Put the package's files below ``root``."""
+    """Write the package's files below ``root``."""
     postinst, stop, replaced, units = package.postinst, "", "", list(package.units)
 
     def put(target: str, source: Path, mode: int = 0o644) -> None:
@@ -237,7 +237,7 @@ def fill(package: Package, root: Path) -> Scripts:
             stop += DKMS_REMOVE.format(**words)
         elif part == "kernel-devel":
             kernel = "%s.x86_64" % package.version
-            # DKMS takes a kernel's folder for one by what is in it.
+            # DKMS recognises a kernel's build folder by this file.
             write("usr/src/kernels/%s/include/config/kernel.release" % kernel, kernel + "\n")
             link("usr/lib/modules/%s/build" % kernel, "/usr/src/kernels/" + kernel)
         elif part in ("kbuild-open", "kbuild-proprietary"):
@@ -261,17 +261,17 @@ def fill(package: Package, root: Path) -> Scripts:
             if not real:
                 raise LabError("the real nvidia-smi is missing: scripts/fetch-nvidia-smi trixie")
             put("usr/bin/nvidia-smi", real, 0o755)
-            # Resets are the simulator's; the real program looks for a kernel driver.
+            # The simulator does resets, because the real program requires the kernel driver.
             put("usr/local/bin/nvidia-smi", HERE / "node" / "nvidia-smi", 0o755)
         elif part == "persistenced":
             daemon("nvidia-persistenced", "nvidia-persistenced.service")
-        elif part == "persistenced-ubuntu":  # started by udev there, and by nothing at boot
+        elif part == "persistenced-ubuntu":  # started by udev, not at boot
             put("usr/bin/nvidia-persistenced", FILES / "nvidia-persistenced", 0o755)
             put("usr/lib/systemd/system/nvidia-persistenced.service", FILES / "nvidia-persistenced-ubuntu.service")
         elif part == "fabricmanager":
             daemon("nv-fabricmanager", "nvidia-fabricmanager.service")
             write("usr/share/nvidia/nvswitch/version", package.driver + "\n")
-            units.remove("nvidia-fabricmanager.service")  # the real package leaves that to its user
+            units.remove("nvidia-fabricmanager.service")  # the real package does not enable it
         elif part == "dcgm":
             daemon("nv-hostengine", "nvidia-dcgm.service")
             units.remove("nvidia-dcgm.service")
@@ -290,7 +290,7 @@ def fill(package: Package, root: Path) -> Scripts:
 
 
 def debian_scripts(package: Package, scripts: Scripts) -> t.Dict[str, str]:
-    """The files of a package's control folder beside ``control``."""
+    """The files of a package's control folder, except ``control``."""
     found = {}
     if scripts.installed:
         found["postinst"] = '#!/bin/sh\nset -e\n[ "$1" = configure ] || exit 0\n' + scripts.installed

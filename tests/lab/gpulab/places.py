@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the lab keeps things, and how it runs programs."""
+"""Paths and addresses of the lab, and functions that run programs."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ SSH_KEY = LAB / "keys" / "ssh"
 PREFIX = "gpufleet-"
 NETWORK = "gpufleet-lab"
 
-# Each checkout has a network of its own, so that two on one machine do not meet.
+# Each checkout has its own network, so that several can be used on one machine.
 _OCTET = 16 + zlib.crc32(str(TOP).encode()) % 224
 SUBNET = os.environ.get("GPUFLEET_LAB_SUBNET", "10.89.%d" % _OCTET)
 GATEWAY = SUBNET + ".1"
 LOOPBACK = "127.0.0.1"
-PORT = 18000 + _OCTET  # machines reach it on this machine's loopback, where each checkout needs one of its own
-SOCKETS = Path("/run/gpufleet-lab-ssh-%d" % _OCTET)  # of ssh's shared connections; such a path must be short
+PORT = 18000 + _OCTET  # each checkout needs its own, because virtual machines reach it on loopback
+SOCKETS = Path("/run/gpufleet-lab-ssh-%d" % _OCTET)  # ssh's shared connections; the path must be short
 URL = "http://%s:%d" % (GATEWAY, PORT)
 
 
 class LabError(Exception):
-    """What the lab says before it ends."""
+    """An error with a message for the user."""
 
 
 def say(text: str) -> None:
@@ -47,7 +47,7 @@ def say(text: str) -> None:
 
 
 def call(*command: t.Union[str, Path], **options: t.Any) -> str:
-    """Run a program and return what it prints; what it says on failure becomes the error."""
+    """Run a program and return its output; raise its error output if it fails."""
     options.setdefault("stdin", subprocess.DEVNULL)
     done = subprocess.run([str(part) for part in command], text=True, capture_output=True, check=False, **options)
     if done.returncode:
@@ -66,7 +66,7 @@ def succeeds(*command: t.Union[str, Path]) -> bool:
 
 
 def fingerprint(*parts: t.Union[str, Path]) -> str:
-    """Of texts and of files' content, to know whether what was made of them is still right."""
+    """A hash of texts and of the contents of files, to detect outdated results."""
     digest = hashlib.sha256()
     for part in parts:
         content = part.read_bytes() if isinstance(part, Path) else part.encode()
@@ -75,12 +75,12 @@ def fingerprint(*parts: t.Union[str, Path]) -> str:
 
 
 def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
-    """Command lines, by process id, of what runs a module of the lab for a place of this checkout.
+    """Command lines, by process id, of processes that run a module of the lab for a path of this checkout.
 
-    By these they are known also after the checkout was deleted and cloned again, which no note in it would survive.
+    Unlike a pid file, this works also after the checkout was deleted and cloned again.
     """
     found = {}
-    # A glob of what is in their folders would itself fail where a process ends just then.
+    # A glob over their folders fails if a process ends meanwhile.
     for number in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             words = Path("/proc", number, "cmdline").read_bytes().decode().split("\0")[:-1]
@@ -91,7 +91,7 @@ def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
 
 @contextlib.contextmanager
 def alone(name: str) -> t.Iterator[None]:
-    """One at a time among all that run on this checkout."""
+    """Hold a lock that all processes of this checkout share."""
     LAB.mkdir(parents=True, exist_ok=True)
     with open(LAB / (name + ".lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

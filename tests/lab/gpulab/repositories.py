@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Signed package repositories in the vendor's layout, below one folder that nodes reach over HTTP.
+"""Signed package repositories in the vendor's layout, served to the nodes over HTTP.
 
-cuda/DISTRIBUTION/x86_64/       the driver, as the vendor's CUDA repositories
+cuda/DISTRIBUTION/x86_64/       the driver, like the vendor's CUDA repositories
 toolkit/stable/deb/amd64/       the container toolkit
-ubuntu/jammy/, ubuntu/noble/    the driver as Ubuntu packages it, for the look-alikes
+ubuntu/jammy/, ubuntu/noble/    the driver as in Ubuntu's archive, for the look-alikes
 unsigned/..., otherkey/..., rotated/..., broken/..., dkms/...
-                                the same again: without signature; signed with a key that is not the one beside them;
-                                after a change of keys; with kernel modules that do not build; with real ones, which
-                                DKMS builds on a machine that has a kernel of its own
-rpm/...                         what rpm.py makes, where it was asked for
+                                variants of these: unsigned; signed with another key than the published one; after a
+                                change of keys; with kernel modules that do not build; with real kernel modules, which
+                                DKMS builds on virtual machines
+rpm/...                         the repositories of rpm.py, on request
 keys/, keys.json                public keys by name, with fingerprints and checksums
 """
 
@@ -28,16 +28,16 @@ from .places import BUILDING, HERE, LAB, alone, call, fingerprint, say
 
 ROOT = LAB / "www"
 TOOLKIT = "toolkit/stable/deb/amd64"
-# The names that the vendor's keys have beside its repositories.
+# File names of the vendor's keys.
 KEY_FILES = ("3bf863cc.pub", "8793F200.pub", "gpgkey")
 VARIANTS = ("broken", "dkms")  # of the kernel modules
 
 
 class Repository(t.NamedTuple):
     path: str
-    like: t.Optional[str] = None  # the same packages as that one
-    key: t.Optional[str] = "main"  # that signs it
-    beside: str = "main"  # that lies beside it
+    like: t.Optional[str] = None  # path of the repository with the same packages
+    key: t.Optional[str] = "main"  # name of the key that signs it
+    beside: str = "main"  # name of the key that it publishes
 
 
 def apt_repositories() -> t.List[Repository]:
@@ -55,7 +55,7 @@ def apt_repositories() -> t.List[Repository]:
 def prepare() -> None:
     """Build what is missing or out of date."""
     shared.prepare()
-    keys.make()
+    keys.prepare()
     BUILDING.mkdir(parents=True, exist_ok=True)
     recipes = [path for path in sorted((HERE / "repositories").rglob("*")) if path.is_file()]
     sources = [HERE / "gpulab" / name for name in ("repositories.py", "packages.py", "toolkit.py", "keys.py")]
@@ -80,7 +80,7 @@ def prepare() -> None:
         publish_keys(new)
         (new / "rpm").symlink_to("../rpm")
         (new / ".stamp").write_text(wanted)
-        # The server keeps the folder's name, so a swap is all that it sees.
+        # The server opens files by name, so a renamed folder is served at once.
         old = LAB / "www.old"
         shutil.rmtree(old, ignore_errors=True)
         if ROOT.exists():
@@ -124,7 +124,7 @@ def relatives(path: str) -> t.List[str]:
 
 
 def index(folder: Path) -> None:
-    """The flat form: packages and their list in one folder."""
+    """Index a flat repository: packages and index in one folder."""
     listed = call("apt-ftparchive", "packages", ".", cwd=folder)
     (folder / "Packages").write_text(listed)
     call("gzip", "-9kf", "Packages", cwd=folder)
@@ -153,5 +153,5 @@ def publish_keys(root: Path) -> None:
     folder.mkdir()
     for name in keys.NAMES:
         shutil.copyfile(keys.public(name), folder / (name + ".asc"))
-    (root / "keys.json").write_text(json.dumps({name: keys.told(name) for name in keys.NAMES}, indent=2) + "\n")
+    (root / "keys.json").write_text(json.dumps({name: keys.published(name) for name in keys.NAMES}, indent=2) + "\n")
     shutil.copyfile(keys.public("main"), root / "toolkit" / "gpgkey")

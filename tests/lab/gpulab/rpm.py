@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Signed rpm repositories for the Rocky look-alike, with module streams as the vendor's have them.
+"""Signed rpm repositories for the Rocky look-alike, with module streams like the vendor's.
 
 cuda/rhel9/x86_64/              the driver
 toolkit/stable/rpm/x86_64/      the container toolkit
 docker/9/x86_64/stable/         containerd.io
-unsigned/..., otherkey/...      the first two again: nothing signed; all signed with a key that is not the one beside it
+unsigned/..., otherkey/...      variants of the first two: unsigned; signed with another key than the published one
 
-They are built in a container, since rpm's tools are the other distribution's.
+They are built in a container that has rpm's tools.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if [ "$1" = 0 ]; then :
 {files}
 """
 
-# In the container: every .spec below /work built into /work/out, and then signed with /work/key, if there is one.
+# In the container: build every .spec below /work into /work/out, and sign copies with each key in /work/keys.
 BUILD = r"""
 export HOME=/tmp/home GNUPGHOME=/tmp/home/gnupg
 install -d -m 700 /tmp/home "$GNUPGHOME"
@@ -82,7 +82,7 @@ class Built(t.NamedTuple):
 def prepare() -> None:
     """Build what is missing or out of date."""
     shared.prepare()
-    keys.make()
+    keys.prepare()
     image = images.build("rpm")
     sources = [HERE / "gpulab" / name for name in ("rpm.py", "packages.py", "toolkit.py", "containerd.py", "keys.py")]
     sources += [HERE / "gpulab" / "snapshot.py", snapshot.PATH]
@@ -123,7 +123,10 @@ def repository(
     modular: bool = False,
     twins: bool = True,
 ) -> None:
-    """A repository and its two bad twins. ``modular``: with a stream for every branch and flavour."""
+    """Build a repository, and its unsigned and wrongly signed variants (``twins``).
+
+    ``modular``: with a module stream for every branch and flavour.
+    """
     BUILDING.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="rpm-", dir=BUILDING))
     try:
@@ -158,7 +161,7 @@ def inside(image: str, work: Path, script: str) -> None:
 
 
 def specify(package: packages.Package, folder: Path) -> None:
-    """A package's files, and the specification that takes them."""
+    """Write a package's files and its specification."""
     root = folder / "root"
     root.mkdir(parents=True)
     scripts = packages.fill(package, root)
@@ -219,7 +222,7 @@ def streams(files: t.Sequence[str]) -> str:
 
 
 def nevra(name: str) -> str:
-    """A package's full name with its epoch, from its file's name."""
+    """The name of a package with its epoch, from the name of its file."""
     match = re.fullmatch(r"(.+)-([^-]+-[^-]+)\.rpm", name)
     return "%s-0:%s" % (match.group(1), match.group(2)) if match else name
 

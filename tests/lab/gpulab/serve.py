@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's web server: bound to the nodes' gateway and, for machines, to loopback; to nothing that the world can see.
+"""The lab's web server, which listens on the nodes' gateway and, for virtual machines, on loopback only.
 
-It serves the lab's repositories, and is the nodes' proxy for other package archives. What it fetched once, it keeps: a
-second run needs the network for the archives' lists only, and a node without a way out has a mirror.
+It serves the lab's repositories, and is the nodes' caching proxy for other package archives: a second run downloads
+only the archives' indexes, and an air-gapped node can use it as a mirror.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from pathlib import Path
 from .places import GATEWAY, LAB, LOOPBACK, PORT, LabError, alone, fingerprint, processes
 
 ARCHIVE = LAB / "archive"
-FOR_EVER = (".deb", ".rpm")  # files that never change under their name
+IMMUTABLE = (".deb", ".rpm")  # files whose content never changes
 
 LOG = LAB / "serve.log"
-IP_FREEBIND = 15  # Linux: the address may come later, with the first node
+IP_FREEBIND = 15  # Linux: bind to an address that exists only from the first node on
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -54,7 +54,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         address = urllib.parse.urlsplit(self.path)
         if not address.scheme:
             super().do_GET()
-        elif address.netloc.partition(":")[0] == GATEWAY:  # ours, asked for as through a proxy
+        elif address.netloc.partition(":")[0] == GATEWAY:  # a request for our own files through the proxy
             self.path = address.path
             super().do_GET()
         else:
@@ -62,7 +62,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def pass_on(self) -> None:
         kept = ARCHIVE / hashlib.sha256(self.path.encode()).hexdigest()
-        lasting = self.path.endswith(FOR_EVER) or "/by-hash/" in self.path
+        lasting = self.path.endswith(IMMUTABLE) or "/by-hash/" in self.path
         if lasting and kept.exists():
             with kept.open("rb") as stream:
                 self.answer(stream, kept.stat().st_size)
@@ -105,12 +105,12 @@ def run(root: str) -> None:
 
 
 def command_line(root: Path) -> t.List[str]:
-    """With a mark of what the server is, so that one of an earlier checkout is known."""
+    """The server's command line, with its version, so that an outdated server can be recognised."""
     return [sys.executable, "-m", "gpulab.serve", str(root), fingerprint(Path(__file__))]
 
 
 def running() -> t.Dict[int, t.List[str]]:
-    """Command lines of the servers of this checkout, by process id. More than one is there by accident only."""
+    """Command lines of this checkout's servers, by process id; normally one."""
     return processes("gpulab.serve", LAB)
 
 
@@ -131,8 +131,8 @@ def start(root: Path) -> None:
         for _attempt in range(50):
             with socket.socket() as probe:
                 if process.poll() is not None:
-                    raise LabError("the web server ended at once: %s" % LOG.read_text()[-2000:])
-                # Not by its other address, which is nobody's as long as there is no node.
+                    raise LabError("the web server did not start: %s" % LOG.read_text()[-2000:])
+                # On loopback, because the gateway's address does not exist without a node.
                 if probe.connect_ex((LOOPBACK, PORT)) == 0:
                     return
             time.sleep(0.05)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What every node finds in /opt/gpufleet-lab: the simulator, and the programs that play its kernel."""
+"""The files in every node's /opt/gpufleet-lab: the simulator, and the programs that simulate its kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .places import BUILDING, CACHE, HERE, SHARED, SSH_KEY, TOP, LabError, alone
 
 SIMULATOR = CACHE / "simulator" / "libnvidia-ml.so.1"
 UNAME = HERE / "uname.c"
-SMI_VERSIONS = ("550.163.01", "535.261.03")  # of Debian's packages; the first that was fetched serves all nodes
+SMI_VERSIONS = ("550.163.01", "535.261.03")  # of Debian's packages; all nodes use the first that is available
 
 
 def real_nvidia_smi() -> t.Optional[Path]:
@@ -26,7 +26,7 @@ def real_nvidia_smi() -> t.Optional[Path]:
 
 
 def sources() -> t.Dict[str, Path]:
-    """What goes where, below the shared folder."""
+    """Source files by their path below the shared folder."""
     found = {"bin/" + path.name: path for path in (HERE / "node").iterdir()}
     found["lib/libnvidia-ml.so.1"] = SIMULATOR
     found["ssh.pub"] = SSH_KEY.with_suffix(".pub")
@@ -47,7 +47,7 @@ def sources() -> t.Dict[str, Path]:
 
 
 def prepare() -> None:
-    """Bring the shared folder up to date. Running nodes see it change, one whole file after the other."""
+    """Update the shared folder. Files are replaced atomically, because running nodes use them."""
     call("make", "-s", "-C", TOP / "tests" / "simulator")
     with alone("opt"):
         if not SSH_KEY.exists():
@@ -58,7 +58,7 @@ def prepare() -> None:
         mark = fingerprint(UNAME, *(part for name, path in sorted(wanted.items()) for part in (name, path)))
         if stamp.exists() and stamp.read_text() == mark:
             return
-        say("putting the simulator where nodes find it")
+        say("installing the simulator for the nodes")
         for name, path in wanted.items():
             place(path, SHARED / name)
         library(SHARED / "lib" / "libcuda.so.1", Path("/dev/null"))
@@ -78,7 +78,7 @@ def place(source: Path, target: Path) -> None:
 
 
 def library(target: Path, source: Path) -> None:
-    """Of /dev/null, a library with nothing in it: CDI specifications list libcuda, and no program here uses CUDA."""
+    """Compile a library. From /dev/null an empty one: CDI specifications list libcuda, but nothing here uses CUDA."""
     BUILDING.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILDING) as work:
         made = Path(work) / target.name

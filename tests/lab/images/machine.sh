@@ -31,9 +31,9 @@ chroot "$root" systemctl mask --quiet e2scrub_reap.service systemd-binfmt.servic
 for kernel in "$root"/lib/modules/*; do
     (
         cd "$kernel/kernel"
-        rm -rf sound drivers/bluetooth drivers/hwmon drivers/iio drivers/infiniband drivers/isdn drivers/media \
-            drivers/net/dsa drivers/net/ethernet drivers/net/wireless drivers/scsi drivers/staging drivers/usb \
-            drivers/gpu/drm/amd drivers/gpu/drm/gma500 drivers/gpu/drm/i915 drivers/gpu/drm/radeon
+        rm -rf sound drivers/bluetooth drivers/infiniband drivers/isdn drivers/media/pci drivers/media/usb \
+            drivers/media/dvb-frontends drivers/media/i2c drivers/net/ethernet drivers/net/wireless drivers/scsi \
+            drivers/staging drivers/usb drivers/gpu/drm/amd drivers/gpu/drm/i915 drivers/gpu/drm/radeon
     )
     chroot "$root" depmod "${kernel##*/}"
 done

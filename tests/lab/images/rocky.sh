@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Makes Debian with dnf and rpm into a node that takes itself for Rocky Linux: real package manager, no real packages.
+# Makes Debian with dnf and rpm look like Rocky Linux: the real package manager, but none of its packages.
 #
 #   rocky.sh VERSION NAME
 
@@ -11,12 +11,12 @@ set -e
 version=$1 name=$2
 major=${version%%.*}
 
-# rpm's database is the system's, and not of each user, as Debian would have it.
+# Use the system's rpm database; Debian's default is one in each user's home.
 mkdir -p /etc/rpm /etc/yum.repos.d /etc/pki/rpm-gpg /var/lib/rpm
 echo '%_dbpath /var/lib/rpm' >/etc/rpm/macros
 rpm --initdb
 
-# Which release this is, dnf asks the package that provides it.
+# dnf reads the release from the package that provides system-release.
 work=$(mktemp -d)
 cat >"$work/release.spec" <<SPEC
 Name: rocky-release
@@ -26,7 +26,7 @@ Summary: Release files of the look-alike
 License: MIT
 BuildArch: noarch
 Provides: system-release(releasever) = $major
-# Of what Debian has, the lab's packages ask for this.
+# Debian has it, and the lab's packages require it.
 Provides: /bin/sh
 %description
 Release files of the look-alike.
@@ -54,12 +54,12 @@ ln -sf ../../etc/os-release /usr/lib/os-release
 ln -s redhat-release /etc/rocky-release
 ln -s redhat-release /etc/system-release
 
-# Debian's dnf would add a repository of its own, unsigned.
+# Disable the unsigned local repository that Debian's dnf adds.
 sed -i 's/^enabled *=.*/enabled = false/' /etc/dnf/plugins/local.conf
 printf '[main]\ngpgcheck=1\ninstallonly_limit=3\nclean_requirements_on_remove=True\nbest=True\n' >/etc/dnf/dnf.conf
 [ -e /usr/bin/yum ] || ln -s dnf /usr/bin/yum
 
-# What would give Debian away to Ansible.
+# Ansible would detect Debian by these.
 mkdir -p /opt/debian/bin /opt/debian/python
 mv /usr/bin/apt* /usr/bin/dpkg* /opt/debian/bin/
 mv /usr/lib/python3/dist-packages/apt* /opt/debian/python/

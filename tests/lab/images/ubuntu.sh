@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Makes Debian say that it is Ubuntu: for facts and branches of roles, with a repository of the lab's for packages.
+# Makes Debian look like Ubuntu, for facts and for the roles; the driver comes from a repository of the lab.
 #
 #   ubuntu.sh VERSION CODENAME NAME
 
