@@ -10,12 +10,23 @@ from __future__ import annotations
 
 import os
 import tempfile
+import typing as t
 
 
-def write(path: str, content: bytes, mode: int) -> None:
+def read(path: str) -> t.Optional[bytes]:
+    """Return the content, or None if there is no such file."""
+    try:
+        with open(path, "rb") as handle:
+            return handle.read()
+    except FileNotFoundError:
+        return None
+
+
+def write(path: str, content: bytes, mode: int, owner: t.Optional[t.Tuple[int, int]] = None) -> None:
     """Replace the file in one step, so that no reader and no second run sees half of it.
 
-    It belongs to the user that runs the module. A missing directory is created with mode 0755.
+    It belongs to the user that runs the module, unless another user and group are given. A missing directory is created
+    with mode 0755.
     """
     parent = os.path.dirname(path)
     if not os.path.isdir(parent):
@@ -24,10 +35,19 @@ def write(path: str, content: bytes, mode: int) -> None:
     descriptor, fresh = tempfile.mkstemp(prefix=".gpufleet-", dir=parent)
     try:
         with os.fdopen(descriptor, "wb") as handle:
-            os.fchown(handle.fileno(), os.geteuid(), os.getegid())
+            os.fchown(handle.fileno(), *(owner or (os.geteuid(), os.getegid())))
             os.fchmod(handle.fileno(), mode)
             handle.write(content)
         os.replace(fresh, path)
     except BaseException:
         os.unlink(fresh)
         raise
+
+
+def remove(path: str, check_mode: bool = False) -> bool:
+    """Return whether there was such a file."""
+    if not os.path.lexists(path):
+        return False
+    if not check_mode:
+        os.unlink(path)
+    return True

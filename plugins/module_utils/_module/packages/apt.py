@@ -122,14 +122,15 @@ class Apt:
         allowed = ["--allow-downgrades"] if downgrade else []
         self._commands.run([*_GET, "--yes", *allowed, *_INSTALL, *_CONFFILES, "install", *specifications])
 
-    def removable(self, names: t.Sequence[str]) -> t.List[str]:
-        if self._removed(names) <= set(names):
+    def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
+        allowed = {*names, *dependencies}
+        if self._removes_only([*names], allowed):
             return list(names)
-        return [name for name in names if self._removed([name]) <= set(names)]
+        return [name for name in names if self._removes_only([name], allowed)]
 
-    def _removed(self, names: t.Sequence[str]) -> t.Set[str]:
-        argv = [*_GET, "--simulate", "--allow-change-held-packages", "purge", *names]
-        return set(re.findall(r"(?m)^(?:Purg|Remv) (\S+)", self._commands.run(argv).stdout))
+    def _removes_only(self, names: t.Sequence[str], allowed: t.Collection[str]) -> bool:
+        output = self._commands.attempt([*_GET, "--simulate", "--allow-change-held-packages", "purge", *names])
+        return output.status == 0 and set(re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout)) <= set(allowed)
 
     def remove(self, names: t.Sequence[str]) -> None:
         self._commands.run([*_GET, "--yes", "purge", *names])

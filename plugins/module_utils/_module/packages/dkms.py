@@ -39,10 +39,7 @@ def missing(listed: str, version: str, kernel: str) -> t.Optional[str]:
 
 def status(commands: Commands) -> str:
     """Empty if DKMS is not installed."""
-    try:
-        return commands.attempt(["dkms", "status"]).stdout
-    except OSError:
-        return ""
+    return commands.attempt(["dkms", "status"]).stdout
 
 
 def newest_log() -> t.Tuple[str, t.List[str]]:

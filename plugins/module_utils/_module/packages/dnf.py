@@ -89,11 +89,12 @@ class Dnf:
         """dnf goes back to an older version that is named exactly."""
         self._commands.run([*_DNF, *_INSTALL, *specifications])
 
-    def removable(self, names: t.Sequence[str]) -> t.List[str]:
+    def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
         left = list(names)
         while left:
             output = self._commands.attempt(["rpm", "--erase", "--test", *left])
-            needed = re.findall(r"(?m)^\s*(.+?) is needed by \(installed\)", output.text)
+            found = re.findall(r"(?m)^\s*(.+?) is needed by \(installed\) (\S+)", output.text)
+            needed = [what for what, package in found if package.rsplit("-", 2)[0] not in dependencies]
             if not needed:
                 break
             providers = self._commands.attempt(

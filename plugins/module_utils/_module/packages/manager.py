@@ -56,14 +56,24 @@ class Commands:
         """Whatever the command's status is."""
         deadline = time.monotonic() + self._lock_timeout
         while True:
-            result = self._module.run_command(
-                list(argv), data=data, environ_update=ENVIRONMENT, expand_user_and_vars=False
-            )
-            output = Output(*result)
+            output = self._run(argv, data)
             left = deadline - time.monotonic()
             if output.status == 0 or left <= 0 or not _LOCKED.search(output.text):
                 return output
             time.sleep(min(PAUSE, left))
+
+    def _run(self, argv: t.Sequence[str], data: t.Optional[str]) -> Output:
+        try:
+            result = self._module.run_command(
+                list(argv),
+                data=data,
+                environ_update=ENVIRONMENT,
+                expand_user_and_vars=False,
+                handle_exceptions=False,
+            )
+        except OSError as error:  # the program is not installed
+            return Output(127, "", "%s: %s" % (argv[0], error.strerror))
+        return Output(*result)
 
     def run(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
         output = self.attempt(argv, data)
@@ -117,8 +127,8 @@ class Manager(t.Protocol):
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None: ...
 
-    def removable(self, names: t.Sequence[str]) -> t.List[str]:
-        """Those whose removal removes no others."""
+    def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
+        """Those whose removal removes no others, except for packages that came with them as dependencies."""
 
     def remove(self, names: t.Sequence[str]) -> None: ...
 

@@ -110,10 +110,12 @@ class Node:
         """With the cause, the state that the node is in, and the ends of the logs."""
         why = causes.cause(output, self.desired.role)
         lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
-        now = self.status(self.manager.packages())
-        if now.broken:
-            lines.append("Half installed: " + ", ".join(now.broken))
-        if now.broken or why.kind == "build":
+        broken: t.List[str] = []
+        with contextlib.suppress(CommandError):
+            broken = self.status(self.manager.packages()).broken
+        if broken:
+            lines.append("Half installed: " + ", ".join(broken))
+        if broken or why.kind == "build":
             listed = dkms.status(self.commands).strip()
             path, log = dkms.newest_log()
             lines += ["dkms status: " + listed] if listed else []
@@ -145,7 +147,13 @@ def run(module: AnsibleModule) -> None:
 def _locked(timeout: float, host: str) -> t.Iterator[None]:
     """One run of this module at a time: the next one finds what this one installed and recorded."""
     deadline = time.monotonic() + timeout
-    with open(LOCK, "w", encoding="utf-8") as handle:
+    with contextlib.ExitStack() as stack:
+        try:
+            handle = stack.enter_context(open(LOCK, "w", encoding="utf-8"))
+        except OSError as error:
+            raise Failure(
+                "%s: %s cannot be written: %s. Run as root (become: true)" % (host, LOCK, error.strerror)
+            ) from error
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -183,7 +191,9 @@ def absent(node: Node) -> Data:
     there = {name for each in before for name in (each.name, each.full_name)}
     recorded = [name for name in node.record.get("installed", []) if name in there]
     held = sorted(set(node.own_holds) & set(node.manager.holds()))
-    names = node.manager.removable(recorded) if recorded else []
+    if not node.check:
+        node.manager.hold([], held)
+    names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
     kept = sorted(set(recorded) - set(names))
     if kept:
         node.warn("Not removed, because packages that the role did not install need them: " + ", ".join(kept))
@@ -191,11 +201,10 @@ def absent(node: Node) -> Data:
     if node.check:
         after = [each for each in before if not {each.name, each.full_name} & set(names)]
         return _result(node, before, after, bool(pinned or held or names), kept=kept)
-    node.manager.hold([], held)
     if names:
         node.manager.remove(names)
     if node.record:
-        node.update_record({"installed": [], "held": []}, {})
+        node.update_record({"installed": [], "held": [], "dependencies": []}, {})
     return _result(node, before, node.manager.packages(), bool(pinned or held or names), kept=kept)
 
 
@@ -214,12 +223,12 @@ def present(node: Node) -> Data:
     pinned = _pin(node, chosen.version)
     if chosen.install:
         _install(node, packages, chosen)
-    built = _build(node, chosen)
     packages = node.manager.packages()
     now = node.status(packages)
     _require_whole(node, now, chosen)
     held = _hold(node, now)
     _record(node, packages, before, now, held)
+    built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
     return _result(node, before, node.manager.packages(), pinned or built, version=now.version)
 
 
@@ -307,15 +316,14 @@ def _install(node: Node, packages: t.Sequence[Package], chosen: Choice) -> None:
     elif chosen.optional:
         simulation = node.manager.simulate(names)
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
-    node.update_record({}, {"installed": new})
+    came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
+    node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
     own = sorted(set(node.own_holds) & set(node.manager.holds())) if node.manager.releases else []
     try:
         node.manager.hold([], own)
         node.manager.install(names, chosen.downgrade)
-    except CommandError as error:
+    except CommandError:
         _record_remains(node)
-        if node.repository.added and causes.cause(str(error), node.desired.role).kind == "signature":
-            raise _withdrawn(node, str(error)) from error
         raise
     finally:
         there = {each.name for each in node.manager.packages()} if own else set()

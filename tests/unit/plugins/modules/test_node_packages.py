@@ -390,6 +390,8 @@ def test_a_damaged_record_is_refused(node, driver):
     with open(record.PATH, "w", encoding="utf-8") as file:
         file.write("{")
     assert "Move it away" in driver()["msg"]
+    (problem,) = driver(state="verified")["problems"]
+    assert "Move it away" in problem
 
 
 def test_one_run_at_a_time(node, driver):
@@ -397,6 +399,16 @@ def test_one_run_at_a_time(node, driver):
         fcntl.flock(file, fcntl.LOCK_EX)
         assert "Another run of this collection" in driver()["msg"]
         assert driver(check=True)["changed"]
+
+
+def test_only_root_can_install(driver, monkeypatch, tmp_path):
+    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "missing" / "lock"))
+    assert "Run as root (become: true)" in driver()["msg"]
+
+
+def test_a_node_without_the_package_manager(node, driver):
+    node.answers += [("dpkg-query", 127, "dpkg-query: No such file or directory")] * 2
+    assert "gpu-1: The package manager's output has the reason" in driver()["msg"]
 
 
 # --- Remove -----------------------------------------------------------------------------------------------------------
@@ -421,6 +433,15 @@ def test_what_others_need_is_kept(node, driver):
     result = driver(state="absent")
     assert result["kept"] == [LIBRARY]
     assert sorted(node.state) == ["game", LIBRARY]
+
+
+def test_what_came_with_it_may_be_removed_with_it(node, driver):
+    node.needs.update({CUDA: [LIBRARY, "glx"], "glx": [CUDA]})
+    node.offers["glx"] = [NEW]
+    driver()
+    assert recorded()["dependencies"] == ["glx"]
+    result = driver(state="absent")
+    assert (result["kept"], node.state) == ([], {})
 
 
 def test_nothing_is_removed_without_a_record(node, driver):

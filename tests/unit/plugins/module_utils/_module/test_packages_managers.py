@@ -129,7 +129,8 @@ def test_packages_that_others_need_are_not_removed() -> None:
             return Output(0, "", "")
 
     rpm = dnf.Dnf(Rpm(), False)  # type: ignore[arg-type]
-    assert rpm.removable(["libnvidia-ml", "nvidia-driver-cuda"]) == ["nvidia-driver-cuda"]
+    assert rpm.removable(["libnvidia-ml", "nvidia-driver-cuda"], []) == ["nvidia-driver-cuda"]
+    assert rpm.removable(["libnvidia-ml"], ["game"]) == ["libnvidia-ml"]
 
 
 # --- DKMS -------------------------------------------------------------------------------------------------------------
