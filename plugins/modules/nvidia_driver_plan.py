@@ -66,6 +66,10 @@ plan:
       description: The packages to install.
       type: list
       elements: str
+    family:
+      description: Patterns of the names of all packages that belong to the driver.
+      type: list
+      elements: str
     independent:
       description: Packages of the driver whose version may differ from the driver's.
       type: list
@@ -104,7 +108,7 @@ plan:
       description: Whether the repository may lack the stream.
       type: bool
     repository:
-      description: NVIDIA's repository with its key, or V(null).
+      description: NVIDIA's repository or its mirror, with its key and files. Empty with V(distribution).
       type: dict
     minimum_version:
       description: The lowest driver version of the node's boards, or V(null).

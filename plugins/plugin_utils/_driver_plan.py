@@ -25,12 +25,18 @@ _UNSUFFIXED_FABRIC = 580
 _UNSUFFIXED = 590
 # Names that a package manager cannot take for an option or a pattern.
 _PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")
+_SOURCES = {
+    "apt": "/etc/apt/sources.list.d/gpufleet-nvidia-driver.sources",
+    "dnf": "/etc/yum.repos.d/gpufleet-nvidia-driver.repo",
+}
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 # Series and flavour: 6.8.0-149-generic, 6.8.0-1067-nvidia-lowlatency, 6.11.0-1016-nvidia-64k
 _UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-([a-z][a-z0-9-]*)$")
 # Release and flavour: "5.14.0-503.el9.x86_64+rt".
 _EL_KERNEL = re.compile(r"(\S+\.el\d+(?:_\d+)?\.[^.+]+)(?:\+(\w+))?$")
 _DEBIAN_KERNEL = re.compile(r"-((?:cloud-|rt-)?(?:amd64|arm64))$")
+# Names of the packages that belong to the driver. The last pattern that matches decides.
+_FAMILY = ["*nvidia*", "libcuda*", "cuda-drivers*", "libnv*", "!*container*", "!linux-*", "linux-modules-nvidia-*"]
 # HGX boards with NVLink 5, whose NVSwitches are not on the PCI bus.
 _NVLINK5 = ("B200-180GB", "B300")
 # Boards of NVLink domains that span nodes.
@@ -86,6 +92,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     services = ["nvidia-persistenced.service"] if settings["persistenced"] else []
     return {
         "manager": table["manager"],
+        "family": _FAMILY,
         # Packages of the driver that have versions of their own.
         "independent": table["independent"],
         "source": source_name,
@@ -112,7 +119,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "persistence_override": bool(settings["persistenced"] and source.get("persistence_mode_off")),
         "module_stream": _module_stream(source, modules, build, words),
         "module_stream_optional": bool(source.get("module_stream_optional")),
-        "repository": _repository(table, node) if source_name == "cuda_repository" else None,
+        "repository": _repository(table, node, settings) if source_name == "cuda_repository" else {},
         "minimum_version": minimum,
         "minimum_board": minimum_board,
         "gpus": [gpu.title for gpu in found],
@@ -435,22 +442,31 @@ def _ubuntu_series(table: Data, node: Data) -> str:
     return "%s-%s" % (match.group(2), match.group(1)) if match else ""
 
 
-def _repository(table: Data, node: Data) -> Data:
-    folder = table["architectures"].get(node["architecture"])
-    if folder is None:
+def _repository(table: Data, node: Data, settings: Data) -> Data:
+    """NVIDIA's repository or its mirror, with the key and the files for them on the node."""
+    directory = table["architectures"].get(node["architecture"])
+    if directory is None:
         raise Refusal(
             "NVIDIA's repository has no packages for %s on %s, only for %s; set nvidia_driver_source to distribution"
             % (node["architecture"], table["title"], ", ".join(sorted(table["architectures"])))
         )
-    repository = table["repository"]
-    base = "https://developer.download.nvidia.com/compute/cuda/repos/%s/%s" % (repository["name"], folder)
+    own = table["repository"]
+    url = settings["repository_url"] or "https://developer.download.nvidia.com/compute/cuda/repos/%s/%s" % (
+        own["name"],
+        directory,
+    )
+    url = url.rstrip("/") + "/"
+    key = settings["repository_key"] or url + own["key"]
+    apt_keyring = "/usr/share/keyrings/gpufleet-nvidia-driver" + (".gpg" if key.endswith(".gpg") else ".asc")
     return {
-        "url": base,
-        "key": "%s/%s" % (base, repository["key"]),
+        "url": url,
+        "file": _SOURCES[table["manager"]],
+        "key": key,
+        "keyring": apt_keyring if table["manager"] == "apt" else "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia-driver",
         # Empty if unknown.
-        "fingerprint": repository["fingerprint"],
+        "fingerprint": settings["repository_key_fingerprint"] or own["fingerprint"],
         # Checksum of the key file without the Version lines of its armour.
-        "checksum_without_version": repository.get("checksum_without_version", ""),
+        "checksum_without_version": own.get("checksum_without_version", ""),
     }
 
 

@@ -271,13 +271,44 @@ def test_module_streams(system: str, modules: str, stream: t.Optional[str]) -> N
 )
 def test_the_vendor_s_repository(system: str, url: str, key: str) -> None:
     repository = plan(system, source="cuda_repository")["repository"]
-    assert repository["url"].endswith("/compute/cuda/repos/" + url)
-    assert repository["key"] == "%s/%s" % (repository["url"], key)
+    assert repository["url"].endswith("/compute/cuda/repos/%s/" % url)
+    assert repository["key"] == repository["url"] + key
     assert repository["fingerprint"].endswith(key.split(".")[0].upper())
     assert len(repository["fingerprint"]) == 40
     arm = plan(system, around={"architecture": "aarch64"}, source="cuda_repository")["repository"]
-    assert arm["url"].endswith("/sbsa")
+    assert arm["url"].endswith("/sbsa/")
     assert "ppc64le" in refusal(system, around={"architecture": "ppc64le"}, source="cuda_repository")
+
+
+@pytest.mark.parametrize(
+    "system, file, keyring",
+    [
+        (
+            "debian_13",
+            "sources.list.d/gpufleet-nvidia-driver.sources",
+            "/usr/share/keyrings/gpufleet-nvidia-driver.asc",
+        ),
+        ("el_9", "yum.repos.d/gpufleet-nvidia-driver.repo", "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia-driver"),
+    ],
+)
+def test_a_mirror(system: str, file: str, keyring: str) -> None:
+    repository = plan(system, repository_url="http://mirror.example/cuda//", repository_key_fingerprint="AB")[
+        "repository"
+    ]
+    assert (repository["url"], repository["fingerprint"]) == ("http://mirror.example/cuda/", "AB")
+    assert repository["key"].startswith("http://mirror.example/cuda/")
+    assert repository["file"].endswith(file)
+    assert repository["keyring"] == keyring
+
+
+def test_a_binary_key_of_a_mirror() -> None:
+    repository = plan("debian_12", repository_url="http://mirror.example", repository_key="files/mirror.gpg")[
+        "repository"
+    ]
+    assert (repository["key"], repository["keyring"].split("/")[-1]) == (
+        "files/mirror.gpg",
+        "gpufleet-nvidia-driver.gpg",
+    )
 
 
 def test_the_key_of_enterprise_linux_10_is_known_by_its_checksum() -> None:
@@ -310,7 +341,7 @@ def test_the_key_of_enterprise_linux_10_is_known_by_its_checksum() -> None:
 def test_each_system_has_its_own_source_and_branch(system: str, wishes: Data, source: str, branch: str) -> None:
     found = plan(system, **wishes)
     assert (found["source"], found["branch"]) == (source, branch)
-    assert (found["repository"] is None) == (source == "distribution")
+    assert (found["repository"] == {}) == (source == "distribution")
 
 
 def test_what_the_vendor_s_repository_holds_is_known_in_part() -> None:
