@@ -144,7 +144,9 @@ class Apt:
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
         lines = ["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)]
         if lines:
-            self._commands.run(["dpkg", "--set-selections"], data="".join(lines))
+            # dpkg ends without reading them if another process has its lock, and Ansible would only report a broken pipe.
+            feed = 'lines=$(cat); printf "%s\\n" "$lines" | dpkg --set-selections'
+            self._commands.run(["sh", "-c", feed], data="".join(lines))
 
 
 def parse(text: str) -> t.List[Package]:

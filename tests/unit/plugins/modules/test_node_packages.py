@@ -62,7 +62,7 @@ class Debian:
         if words[:2] == ["apt-cache", "madison"]:
             rows = [(name, version) for name in words[2:] for version in self.offers.get(name, ())]
             return 0, "".join(" %s | %s | http://mirror.example ./ Packages\n" % row for row in rows), ""
-        if words[0] == "dpkg" and data:
+        if words[0] == "sh" and data:
             for selection in data.splitlines():
                 name, wanted = selection.split()
                 self.state[name][0] = wanted[0] + self.state[name][0][1:]
