@@ -166,7 +166,8 @@ def test_an_error_of_a_roles_preflight_is_reported_only_for_its_host(fleet: Flee
 
 def test_problems_of_variables_do_not_hide_those_of_the_node(fleet: Fleet) -> None:
     """A role whose own variables have problems is not checked on the node. All others are."""
-    fleet.node("here", "--board", "A100-80GB", nvidia_mig_reset="perhaps", nvidia_container_toolkit_version="latest")
+    wrong = {"nvidia_mig_reset": "perhaps", "nvidia_container_toolkit_version": "latest", "gpu_node_roles": ["all"]}
+    fleet.node("here", "--board", "A100-80GB", **wrong)
     fleet.node("there", "--board", "A100-80GB", nvidia_mig_access_group="nosuch", nvidia_mig_boot=True)
     run = fleet.play(SITE, "--tags", "toolkit,mig", fails=True, nvidia_mig_layout=LAYOUT, nvidia_mig_layuot=[])
     message = run.output[run.output.index("No node was touched. Problems: 5") :]
