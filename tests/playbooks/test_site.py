@@ -388,14 +388,14 @@ def test_verify_names_the_gpus_that_cannot_be_read(fleet: Fleet) -> None:
     fleet.nvsim("fault", "lost", "nvmlDeviceGetUUID", "--code", "gpu_is_lost", "--always")
     fleet.node("silent", "--board", "A100-80GB")
     fleet.nvsim("fault", "silent", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "--code", "unknown", "--always")
-    run = fleet.play(VERIFY, "--tags", "driver", fails=True)
+    run = fleet.play(VERIFY, "--tags", "driver", fails=True, gpu_node_roles=["nvidia_driver"])
     assert re.search(r"- GPU 0( [0-9A-F:.]+)?: nvmlDeviceGetUUID: GPU_IS_LOST", run.output)
     assert re.search(r"- GPU 0 00000000:[0-9A-F:.]+: nvmlDeviceGetGpuInstancePossiblePlacements: UNKNOWN", run.output)
 
 
 def test_verify_reports_a_missing_driver(fleet: Fleet) -> None:
     fleet.host("bare")
-    run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
+    run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT, gpu_node_roles=["nvidia_driver"])
     assert "no driver answers" in run.output
     assert "modprobe nvidia" in run.output or "Install it with site.yml --tags driver" in run.output
 
