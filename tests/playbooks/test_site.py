@@ -245,7 +245,7 @@ def test_the_role_nvidia_mig_works_alone(fleet: Fleet) -> None:
     assert "found 1." in fleet.play(playbook, "--tags", "check", nvidia_mig_layout=LAYOUT).output
     assert fleet.held("here") == [[]]
     run = fleet.play(
-        playbook, "--start-at-task", "Fail if the role cannot configure this node", nvidia_mig_layout=LAYOUT
+        playbook, "--start-at-task", "Start the clients that an interrupted run stopped", nvidia_mig_layout=LAYOUT
     )
     assert "found 0." in run.output
     assert fleet.held("here") == [HELD]
