@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory, _
 _ARGUMENTS = {
     "registry": {"type": "list", "elements": "dict", "required": True},
     "facts": {"type": "dict", "default": {}},
+    "check": {"type": "str", "choices": ["preflight", "verify"], "default": "preflight"},
 }
 
 
@@ -44,7 +45,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             problems.append(why)
         elif _compares_boards(registry, enabled, tags) and "gpu_node" not in found.invalid:
             problems.extend(_inventory.of_boards(values, _gpus(facts)))
-        checked = [role for role in selected if role != "gpu_node" and role not in found.invalid]
+        excluded = {"gpu_node", *found.invalid}
+        if found.layout and arguments["check"] == "preflight":
+            excluded.add("nvidia_mig")  # its own preflight would repeat them
+        checked = [role for role in selected if role not in excluded]
         result.update(changed=False, problems=problems, selected=selected, roles=[] if why else checked)
         if found.notices:
             result["warnings"] = found.notices

@@ -44,6 +44,12 @@ options:
       - The registered result of M(gpufleet.node.nvidia_driver_facts).
     type: dict
     default: {}
+  check:
+    description:
+      - Which checks of the roles are to run next. If the layout has problems, RV(roles) has C(nvidia_mig) only for V(verify).
+    type: str
+    choices: [preflight, verify]
+    default: preflight
 """
 
 EXAMPLES = r"""

@@ -48,10 +48,11 @@ class Findings(t.NamedTuple):
     problems: list[str]
     misspelled: list[str]
     notices: list[str]
-    invalid: list[str]  # the roles whose own variables have problems
+    invalid: list[str]  # the roles with variables of wrong types or values
+    layout: list[str]  # the problems of nvidia_mig_layout
 
 
-NOTHING = Findings([], [], [], [])
+NOTHING = Findings([], [], [], [], [])
 
 
 def known() -> set[str]:
@@ -79,13 +80,9 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
         layout = _layout_problems.of_layout(values["nvidia_mig_layout"], boards)
     errors = {role: _refused(role, values, unreadable) for role in roles}
     own = [*broken, *unfit]
-    invalid = [
-        role
-        for role in roles
-        if errors[role] or any(problem.startswith(role + "_") for problem in own) or (role == "nvidia_mig" and layout)
-    ]
+    invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
     refused = [error for role in roles for error in errors[role]]
-    return Findings([*refused, *broken, *misspelled, *unfit, *layout], misspelled, notices, invalid)
+    return Findings([*refused, *broken, *misspelled, *unfit, *layout], misspelled, notices, invalid, layout)
 
 
 def of_boards(values: Values, gpus: object) -> list[str]:
