@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver_node import running_problems
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import Data
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.driver import Data
 
 RUNNING: Data = {
     "driver": {"version": "580.126.20", "source": "nvml", "problem": None},

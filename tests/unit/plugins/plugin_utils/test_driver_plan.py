@@ -13,7 +13,14 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _driver_generations, _driver_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import SYSTEMS, Data, gpu, node, table, wanted
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.driver import (
+    SYSTEMS,
+    Data,
+    gpu,
+    node,
+    table,
+    wanted,
+)
 
 A100, H100, H200, B200, B300, GH200, V100, K80, T4 = (
     "20B5",
@@ -458,7 +465,7 @@ def test_every_board_is_of_a_generation_that_its_modules_fit() -> None:
 def test_a_node_without_gpu_is_refused_unless_its_boards_are_told() -> None:
     empty = {"gpus": []}
     assert "nvidia_driver_boards" in refusal("debian_12", around=empty)
-    found = plan("debian_12", around=empty, boards=["B300"])
+    found = plan("debian_12", around=empty, boards=["B300"], branch="580")
     assert (found["modules"], found["minimum_version"]) == ("open", "580.82.07")
     assert "A100-80GB" in refusal("debian_12", around=empty, boards=["A1000"])
 
@@ -503,7 +510,7 @@ def test_the_most_demanding_board_counts() -> None:
 @pytest.mark.parametrize(
     "system, wishes, packages",
     [
-        ("debian_12", {}, ["nvidia-fabricmanager", "libnvidia-nscq"]),
+        ("debian_12", {"branch": "580"}, ["nvidia-fabricmanager", "libnvidia-nscq"]),
         ("debian_12", {"branch": "570"}, ["nvidia-fabricmanager-570", "libnvidia-nscq-570"]),
         ("debian_13", {}, ["nvidia-fabricmanager", "libnvidia-nscq"]),
         ("ubuntu_22.04", {}, ["nvidia-fabricmanager-580", "libnvidia-nscq-580"]),

@@ -17,7 +17,7 @@ import yaml
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.driver import (
     KERNELS,
     SYSTEMS,
     Data,
@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.filter.driver import (
     wanted,
 )
 
-SNAPSHOT: Data = yaml.safe_load((Path(__file__).parents[1] / "filter" / "repositories.yml").read_text())
+SNAPSHOT: Data = yaml.safe_load((Path(__file__).parent / "repositories.yml").read_text())
 
 # PCI device id, NVSwitches on the bus, nvidia_driver_fabric_manager
 BOARDS = {
