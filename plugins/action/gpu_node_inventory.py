@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory, _
 _ARGUMENTS = {
     "registry": {"type": "list", "elements": "dict", "required": True},
     "facts": {"type": "dict", "default": {}},
+    "all_roles": {"type": "bool", "default": False},
     "check": {"type": "str", "choices": ["preflight", "verify"], "default": "preflight"},
 }
 
@@ -29,6 +30,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         values, unreadable = self._read(variables)
         registry = _registry.rows(arguments["registry"])
         enabled = _registry.enabled(registry, values.get("gpu_node_roles"))
+        if arguments["all_roles"]:
+            enabled = [row.role for row in registry]
         tags = _registry.Tags(
             variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
         )

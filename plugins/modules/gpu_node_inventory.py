@@ -44,6 +44,11 @@ options:
       - The registered result of M(gpufleet.node.nvidia_driver_facts).
     type: dict
     default: {}
+  all_roles:
+    description:
+      - Whether to select from all roles instead of those of C(gpu_node_roles).
+    type: bool
+    default: false
   check:
     description:
       - Which checks of the roles are to run next. If the layout has problems, RV(roles) has C(nvidia_mig) only for V(verify).

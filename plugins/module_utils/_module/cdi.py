@@ -71,11 +71,11 @@ class Cdi:
             encoding=None,
         )
         message = err.decode(errors="replace").strip()
-        if rc == 0:
+        if rc == 0 and out.strip():
             return "", out
         if _NO_DEVICES in message:
             return NO_DEVICES, None
-        raise GenerateError(message or "it ended with status %d" % rc)
+        raise GenerateError(message or "it ended with status %d, without a specification" % rc)
 
     def refresh(self, content: bytes) -> None:
         """Prefer the toolkit's own service. It does nothing if it does not find the driver's kernel module on disk."""

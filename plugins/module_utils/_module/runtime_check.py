@@ -84,7 +84,10 @@ def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
     """Its CRI plugin must be healthy. A configuration that containerd accepts can still leave it without one."""
     _rc, dump, _err = run(["containerd", *_config_option(state.pid), "config", "dump"])
     ctr = ["ctr", "--address", address(dump), "plugins", "ls"]
-    if not cri_is_healthy(_answer(ctr, run)):
+    plugins = _answer(ctr, run)
+    if not plugins:
+        return Health([_NO_ANSWER])
+    if not cri_is_healthy(plugins):
         _rc, cri, _err = run([*ctr, "--detailed", "id==cri", "type==io.containerd.cri.v1"])
         details = "; ".join(re.findall(r"Message:\s*(.*\S)", cri))
         return Health([_NO_CRI % (details or "the plugin is not loaded")], cri_healthy=False)
@@ -97,6 +100,7 @@ def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
 
 
 _STOPPED = "%s does not run, or will not after a reboot. See systemctl status %s, or run site.yml --tags toolkit."
+_NO_ANSWER = "containerd runs, but ctr plugins ls fails, so its CRI plugin cannot be checked. Install ctr, or see journalctl -u containerd."
 _NO_CRI = (
     "containerd has no healthy CRI plugin with the nvidia runtime added, so Kubernetes cannot start pods. If its "
     'configuration lists "cri" in disabled_plugins, as that of Docker\'s package does, remove it from the list, or leave '

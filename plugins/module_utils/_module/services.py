@@ -84,6 +84,10 @@ def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
     interrupted = os.path.exists(params["record"])
     units = sorted({*read(params["record"]), *params["units"]}, reverse=True)
     stopped = [unit for unit in units if systemctl("is-active", "--quiet", unit)[0] != 0]
+    gone = [unit for unit in stopped if "not-found" in systemctl("show", "--property=LoadState", unit)[1]]
+    for unit in gone:
+        module.warn("%s, which the role stopped, is no longer installed" % unit)
+        stopped.remove(unit)
     failed = []
     for unit in [] if module.check_mode else stopped:
         status, _output, error = systemctl("start", unit)

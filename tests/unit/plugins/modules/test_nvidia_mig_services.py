@@ -27,6 +27,7 @@ class Systemd:
         self.units = set(units)
         self.enabled = set()
         self.stuck = set()
+        self.gone = set()
         self.calls = []
 
     def __call__(self, command, *arguments):
@@ -41,6 +42,8 @@ class Systemd:
             return (0 if unit in self.units else 3), "", ""
         if command == "is-enabled":
             return (0 if unit in self.enabled else 1), "", ""
+        if command == "show":
+            return 0, "LoadState=%s\n" % ("not-found" if unit in self.gone else "loaded"), ""
         assert command == "list-units"
         names = [name for name in self.units if any(fnmatch.fnmatch(name, each) for each in arguments)]
         return 0, "".join("%s loaded active running A service\n" % name for name in names), ""
@@ -110,6 +113,14 @@ def test_a_unit_that_cannot_be_started_does_not_prevent_the_others(node):
         "nvidia-persistenced.service cannot be started: Job failed. See journalctl -u, and run again" in failed["msg"]
     )
     assert systemd.units == {DCGM}
+
+
+def test_a_unit_that_is_no_longer_installed_does_not_prevent_anything(node):
+    systemd = node()
+    systemd.gone = systemd.stuck = {PERSISTENCED}
+    result = systemd.run("started", units=[DCGM, PERSISTENCED])
+    assert result["started"] == [DCGM]
+    assert "nvidia-persistenced.service, which the role stopped, is no longer installed" in str(result["warnings"])
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"stopped": 1}'])

@@ -169,6 +169,14 @@ def test_a_containerd_without_cri_reports_the_cause():
     assert health.problems[0].endswith("ctr plugins ls reports: no default runtime.")
 
 
+def test_without_an_answer_of_ctr_nothing_is_known_of_cri():
+    node = containerd()
+    del node.answers["ctr --address /run/containerd/containerd.sock plugins ls"]
+    health = node.check("containerd")
+    assert health.cri_healthy  # else the role would restore the former configuration
+    assert "Install ctr" in health.problems[0]
+
+
 def test_a_containerd_that_reads_another_file(tmp_path):
     node = containerd(dump="")
     node.answers["containerd --config /srv/other.toml config dump"] = DUMP_1.replace("runtimes.nvidia", "runtimes.kata")
