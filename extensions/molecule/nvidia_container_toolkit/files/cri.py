@@ -2,14 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Ask the container runtime behind a socket what the kubelet asks of it: whether it is ready, and for its runtimes.
+"""Query a container runtime through CRI, as the kubelet does: its readiness and its runtimes.
 
     cri.py /run/containerd/containerd.sock
 
-Prints the runtimes' programs in JSON: {"runc": "", "nvidia": "/usr/bin/nvidia-container-runtime"}. Ends with status 1,
-and says why, where there is no runtime that is ready. Distributions bring no client for this, so that the one call,
-Status of version 1 of the Container Runtime Interface, is made by hand: gRPC is messages of Protocol Buffers on a
-stream of HTTP/2.
+Prints the runtimes' programs in JSON: {"runc": "", "nvidia": "/usr/bin/nvidia-container-runtime"}. Exits with status 1
+and prints the reason if no runtime is ready. Distributions do not package a client, so the one call, Status of the
+Container Runtime Interface v1, is implemented here: gRPC sends Protocol Buffers messages on an HTTP/2 stream.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ import sys
 import typing as t
 
 SECONDS = 10
-WINDOW = 1 << 24  # bytes that we take without asking for more; an answer has some thousands
+WINDOW = 1 << 24  # bytes; a response has a few thousand
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_OF_STREAM, END_OF_HEADERS, ACKNOWLEDGED = 1, 4, 1
-ASKED = {
+DEFAULT_HEADERS = {
     ":method": "POST",
     ":scheme": "http",
     ":authority": "localhost",
@@ -35,7 +34,7 @@ VERBOSE = b"\x08\x01"  # field 1 of the request for the status: true
 
 
 class NotReady(Exception):
-    """What the other side said instead."""
+    """The runtime reported an error or is not ready."""
 
 
 def frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
@@ -47,9 +46,9 @@ def literal(text: str) -> bytes:
 
 
 def question(method: str, request: bytes) -> bytes:
-    """All that is sent at first: the greeting, how much we take, and the call."""
-    asked = {":path": "/runtime.v1.RuntimeService/" + method, **ASKED}
-    headers = b"".join(b"\x00" + literal(name) + literal(value) for name, value in asked.items())
+    """All bytes of the request: the preface, the window size and the call."""
+    call_headers = {":path": "/runtime.v1.RuntimeService/" + method, **DEFAULT_HEADERS}
+    headers = b"".join(b"\x00" + literal(name) + literal(value) for name, value in call_headers.items())
     message = b"\x00" + struct.pack(">I", len(request)) + request
     return (
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -68,7 +67,7 @@ def exactly(stream: t.BinaryIO, size: int) -> bytes:
 
 
 def answer(path: str, method: str, request: bytes) -> bytes:
-    """The message that comes back."""
+    """Return the response message."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(SECONDS)
         connection.connect(path)
@@ -93,7 +92,7 @@ def answer(path: str, method: str, request: bytes) -> bytes:
 
 
 def fields(message: bytes) -> t.Iterator[t.Tuple[int, t.Any]]:
-    """Numbers and values of a message's fields."""
+    """Yield the numbers and values of a message's fields."""
     place = 0
 
     def number() -> int:
@@ -110,33 +109,33 @@ def fields(message: bytes) -> t.Iterator[t.Tuple[int, t.Any]]:
     while place < len(message):
         key = number()
         value: t.Union[int, bytes] = number()
-        if key & 7 == 2:  # so many bytes
+        if key & 7 == 2:  # length-delimited
             size = t.cast(int, value)
             value, place = message[place : place + size], place + size
         yield key >> 3, value
 
 
 def configuration(path: str) -> t.Dict[str, t.Any]:
-    """With which it runs, if it is ready."""
+    """Return the running configuration of a runtime that is ready."""
     conditions: t.Dict[bytes, t.Dict[int, t.Any]] = {}
-    told: t.Dict[bytes, bytes] = {}
+    info: t.Dict[bytes, bytes] = {}
     for name, content in fields(answer(path, "Status", VERBOSE)):
         if name == 1:  # the status
             for _name, condition in fields(content):
                 known = dict(fields(condition))
                 conditions[known.get(1, b"")] = known
-        elif name == 2:  # the rest, each with a name
+        elif name == 2:  # verbose information: a map
             entry = dict(fields(content))
-            told[entry.get(1, b"")] = entry.get(2, b"")
+            info[entry.get(1, b"")] = entry.get(2, b"")
     condition = conditions.get(b"RuntimeReady", {})
     if not condition.get(2):
         raise NotReady("the runtime is not ready: " + condition.get(4, b"it does not say why").decode())
-    config: t.Dict[str, t.Any] = json.loads(told.get(b"config", b"{}").decode())
+    config: t.Dict[str, t.Any] = json.loads(info.get(b"config", b"{}").decode())
     return config
 
 
 def runtimes(path: str) -> t.Dict[str, str]:
-    """Their programs; containerd's own way to runc needs none."""
+    """Return the programs of the runtimes; empty for containerd's default, runc."""
     found = (configuration(path).get("containerd") or {}).get("runtimes") or {}
     return {name: (each.get("options") or {}).get("BinaryName", "") for name, each in found.items()}
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Make an image of a folder, as docker save writes it: image.py FOLDER FILE NAME...
+"""Create an image of a folder in the format of docker save: image.py FOLDER FILE NAME...
 
-What a container of it runs, if nothing else is said, does nothing, as that of a pod's own container.
+The default command sleeps, like that of a pod's sandbox container.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Have containerd start a pod as the kubelet does, through its CRI plugin and the runtimes in its own configuration.
+"""Start a pod in containerd as the kubelet does, through the CRI plugin and the configured runtimes.
 
     kubelet.py configuration
     kubelet.py run HANDLER PARENT IMAGE DEVICE [NAME=VALUE...] -- COMMAND...
 
-The first prints with which configuration containerd runs. HANDLER is what a RuntimeClass names, PARENT the cgroup of
-the pod, DEVICE a CDI name that the kubelet would ask for; each may be "". The pod has one container and takes the
-network of the node, so that no CNI plugin is needed. Prints what the command in it prints, and ends as it does. The
-calls are made with cri.py, which is beside this file.
+The first form prints containerd's running configuration. HANDLER is the handler of a RuntimeClass, PARENT the cgroup of
+the pod, DEVICE the CDI name that the kubelet would request; each may be "". The pod has one container and uses the
+network of the node, so that no CNI plugin is needed. Prints the output of the command and exits with its status. The
+calls are made with cri.py in the same directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import cri
 SOCKET = "/run/containerd/containerd.sock"
 LOGS = "/var/log/pods/gpufleet"
 EXITED = 2
-NODE = 2  # whose namespace: the node's
+NODE = 2  # namespace mode: the node's namespaces
 UNCONFINED = 1
 
 Value = t.Union[str, int, bytes]
@@ -42,7 +42,7 @@ def number(value: int) -> bytes:
 
 
 def message(*fields: t.Tuple[int, Value]) -> bytes:
-    """Numbers and values of its fields."""
+    """Encode a message from the numbers and values of its fields."""
     made = b""
     for place, value in fields:
         if isinstance(value, int):
@@ -53,7 +53,7 @@ def message(*fields: t.Tuple[int, Value]) -> bytes:
     return made
 
 
-def ask(method: str, *fields: t.Tuple[int, Value]) -> t.Dict[int, t.Any]:
+def call(method: str, *fields: t.Tuple[int, Value]) -> t.Dict[int, t.Any]:
     return dict(cri.fields(cri.answer(SOCKET, method, message(*fields))))
 
 
@@ -67,7 +67,7 @@ def run(words: t.Sequence[str]) -> int:
         (3, LOGS),
         (8, message((1, parent), (2, message((1, namespaces), (9, profile), (10, profile))))),
     )
-    sandbox = ask("RunPodSandbox", (1, pod), (2, handler))[1]
+    sandbox = call("RunPodSandbox", (1, pod), (2, handler))[1]
     try:
         container = message(
             (1, message((1, "only"))),
@@ -78,21 +78,21 @@ def run(words: t.Sequence[str]) -> int:
             (15, message((2, message((3, namespaces), (15, profile), (16, profile))))),
             *((17, message((1, name))) for name in [device] if name),
         )
-        made = ask("CreateContainer", (1, sandbox), (2, container), (3, pod))[1]
-        ask("StartContainer", (1, made))
+        made = call("CreateContainer", (1, sandbox), (2, container), (3, pod))[1]
+        call("StartContainer", (1, made))
         status: t.Dict[int, t.Any] = {}
         for _attempt in range(100):
-            status = dict(cri.fields(ask("ContainerStatus", (1, made))[1]))
+            status = dict(cri.fields(call("ContainerStatus", (1, made))[1]))
             if status.get(3) == EXITED:
                 break
             time.sleep(0.1)
         with open(os.path.join(LOGS, "log"), encoding="utf-8") as log:
-            for line in log:  # time, stream, whether it is whole, and what was printed
+            for line in log:  # time, stream, tag (full or partial line), output
                 print(line.split(" ", 3)[3], end="")
         return status.get(7, 0) if status.get(3) == EXITED else 124
     finally:
-        ask("StopPodSandbox", (1, sandbox))
-        ask("RemovePodSandbox", (1, sandbox))
+        call("StopPodSandbox", (1, sandbox))
+        call("RemovePodSandbox", (1, sandbox))
         shutil.rmtree(LOGS)
 
 
