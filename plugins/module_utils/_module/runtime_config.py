@@ -98,6 +98,10 @@ class Memory:
         if directory != self.directory:
             os.rename(directory, self.directory)
 
+    def wrote(self, config: Content) -> bool:
+        """Whether this is our configuration: the last one, or, in a run that was cut off, the one before."""
+        return config is not None and config in (self.read("after"), self.read("previous"))
+
     def forget(self) -> None:
         """Remove it, and the directories above it that are empty then."""
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -135,7 +139,7 @@ def _owners(runtime: Runtime, memory: Memory) -> t.Tuple[Content, Content]:
     drop_in = files.read(runtime.drop_in) if runtime.drop_in else None
     if memory.exists():
         drop_in = memory.read("drop_in")
-        if config is not None and config == memory.read("after"):
+        if memory.wrote(config):
             config = memory.read("before")
     return config, drop_in
 
@@ -148,6 +152,8 @@ def plan_present(name: str, runtime: Runtime, memory: Memory, settings: Settings
     if runtime.drop_in:
         wanted.append(File(runtime.drop_in, added, _PRIVATE))
     keep = {"before": before, "after": config, "drop_in": drop_in}
+    if memory.exists():
+        keep["previous"] = memory.read("after")
     return Change([file for file in wanted if not file.is_current()], keep)
 
 
@@ -159,7 +165,7 @@ def plan_absent(name: str, runtime: Runtime, memory: Memory) -> Change:
     current = files.read(runtime.config)
     if current is None:
         restored = None
-    elif current == memory.read("after"):
+    elif memory.wrote(current):
         restored = before
     elif name == "docker":
         restored = without_docker(current, before)

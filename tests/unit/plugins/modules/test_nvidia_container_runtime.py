@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import container_runtime
+from ansible_collections.gpufleet.node.plugins.module_utils._module import container_runtime, runtime_config
 from ansible_collections.gpufleet.node.plugins.module_utils._module.container_runtimes import Runtime
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_container_runtime
 
@@ -283,6 +283,17 @@ def test_docker_keeps_its_owners_settings(node):
     node.daemon.write_text(json.dumps(written))
     assert node.run("docker", state="absent")["changed"]
     assert json.loads(node.daemon.read_text()) == dict(DAEMON, later=True)
+
+
+def test_a_second_run_that_is_cut_off_before_it_writes_does_not_lose_the_owners_settings(node, monkeypatch):
+    node.own(node.daemon, json.dumps(DAEMON), 0o600)
+    node.run("docker")
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime_config.Change, "apply", lambda change, memory: memory.keep(**change.keep))
+        node.run("docker", default_runtime=True)
+    node.run("docker", default_runtime=True)
+    assert node.run("docker", state="absent")["changed"]
+    assert json.loads(node.daemon.read_text()) == DAEMON
 
 
 def test_docker_without_settings(node):
