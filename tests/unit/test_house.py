@@ -192,7 +192,7 @@ def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
         ("filter", "tests.unit.x", False),
     ],
 )
-def test_the_judge_itself(layer: str, name: str, allowed: bool) -> None:
+def test_the_import_check_itself(layer: str, name: str, allowed: bool) -> None:
     judged = judge(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
     assert (judged is None) == allowed
 
@@ -248,7 +248,7 @@ def licensed(path: Path) -> bool:
     return any("SPDX-License-Identifier: " in line for line in text_of(path).splitlines()[:12])
 
 
-def test_every_file_says_its_licence() -> None:
+def test_every_file_has_a_licence() -> None:
     assert [str(path) for path in files() if not licensed(path)] == []
 
 

@@ -25,7 +25,7 @@ def options(role):
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_defaults_are_what_the_specification_says(role):
+def test_defaults_match_the_specification(role):
     documented = {name: option["default"] for name, option in options(role).items() if "default" in option}
     assert read(role / "defaults" / "main.yml") == documented
 

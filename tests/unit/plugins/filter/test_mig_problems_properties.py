@@ -106,7 +106,7 @@ def accepted(layout: layouts.Layout, gpus: t.Sequence[Gpu]) -> bool:
 
 
 @given(_LAYOUTS, _BOARDS)
-def test_a_layout_is_refused_where_no_product_of_the_boards_takes_it(entries: t.Any, boards: t.List[str]) -> None:
+def test_a_layout_is_refused_if_no_product_of_the_boards_supports_it(entries: t.Any, boards: t.List[str]) -> None:
     layout = layouts.parse(entries)
     nodes = itertools.product(*(readings(model, index) for index, model in enumerate(boards)))
     problems = mig_problems(entries, boards)
@@ -137,7 +137,7 @@ def test_facts_and_device_ids_give_the_verdict_of_the_product(entries: t.Any, bo
 
 
 @given(_LAYOUTS_WITH_UUIDS, _BOARDS)
-def test_what_a_node_takes_is_never_refused(entries: t.Any, boards: t.List[str]) -> None:
+def test_a_layout_that_the_node_supports_is_never_refused(entries: t.Any, boards: t.List[str]) -> None:
     layout = layouts.parse(entries)
     nodes = itertools.product(*(readings(model, index)[::3] for index, model in enumerate(boards)))
     if any(accepted(layout, node) for node in nodes):

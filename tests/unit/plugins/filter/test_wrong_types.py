@@ -50,13 +50,13 @@ RIGHT: t.Dict[t.Tuple[t.Callable[..., t.Any], str], t.Collection[str]] = {
 
 
 @pytest.mark.parametrize("plugin", CALLS, ids=lambda plugin: plugin.__name__)
-def test_the_arguments_are_right(plugin: t.Callable[..., t.Any]) -> None:
+def test_valid_arguments(plugin: t.Callable[..., t.Any]) -> None:
     assert plugin(**CALLS[plugin]) is not None
 
 
 @pytest.mark.parametrize("value", WRONG, ids=lambda value: repr(value)[:40])
 @pytest.mark.parametrize("plugin, name", ARGUMENTS, ids=lambda part: part if isinstance(part, str) else part.__name__)
-def test_a_wrong_type_is_refused_in_words(plugin: t.Callable[..., t.Any], name: str, value: t.Any) -> None:
+def test_a_wrong_type_is_refused_with_a_message(plugin: t.Callable[..., t.Any], name: str, value: t.Any) -> None:
     arguments = dict(CALLS[plugin], **{name: value})
     right = repr(value) in RIGHT.get((plugin, name), ())
     # The boards of facts; without facts, nothing reads it.

@@ -148,7 +148,7 @@ def test_installs_pins_holds_and_records(node, driver):
     assert result["diff"]["after"] == "libcuda1 %s held\nnvidia-driver-cuda %s held\n" % (NEW, NEW)
 
 
-def test_a_second_run_changes_nothing_and_reads_no_package_source(node, driver):
+def test_a_second_run_changes_nothing_and_does_not_refresh_package_lists(node, driver):
     driver()
     node.calls.clear()
     result = driver()
@@ -156,7 +156,7 @@ def test_a_second_run_changes_nothing_and_reads_no_package_source(node, driver):
     assert {line.split()[0] for line in node.calls} == {"dpkg-query"}
 
 
-def test_what_was_there_is_not_recorded(node, driver):
+def test_packages_installed_before_are_not_recorded(node, driver):
     node.install(LIBRARY, NEW)
     driver()
     assert recorded()["installed"] == [CUDA]
@@ -189,7 +189,7 @@ def test_without_hold_the_branch_is_pinned(node, driver):
     assert recorded()["held"] == []
 
 
-def test_a_hold_of_somebody_else_stays(node, driver):
+def test_foreign_holds_are_kept(node, driver):
     node.install(LIBRARY, OLD, "hi ")
     node.install(CUDA, OLD)
     driver()
@@ -246,7 +246,7 @@ def test_check_mode_with_known_package_sources(node, driver):
 
 
 @pytest.mark.parametrize("added", [True, False])
-def test_check_mode_on_a_node_that_does_not_know_the_packages(node, driver, added):
+def test_check_mode_without_package_lists(node, driver, added):
     node.offers = {CUDA: [OLD]} if added else {}
     result = driver(check=True, repository={"url": URL, "added": added})
     assert (result["changed"], result["version"], result["pending"]) == (True, None, True)
@@ -256,7 +256,7 @@ def test_check_mode_on_a_node_that_does_not_know_the_packages(node, driver, adde
     assert result["version"] == "580.126.20"
 
 
-def test_check_mode_shows_what_cannot_be_installed(node, driver):
+def test_check_mode_reports_unavailable_packages(node, driver):
     node.answers.append(("--simulate", 100, "The following packages have unmet dependencies:"))
     assert "do not fit together" in driver(check=True)["msg"]
 
@@ -274,7 +274,7 @@ def test_verified_reads_only(node, driver):
 # --- What goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_half_installed_packages_are_finished(node, driver):
+def test_half_installed_packages_are_configured(node, driver):
     driver()
     node.state[CUDA][0] = "hF "
     assert driver(check=True)["changed"]
@@ -320,7 +320,7 @@ def test_a_failed_build_is_reported_with_the_end_of_its_log(node, driver):
     assert "Output of the package manager:\nError! Bad return status" in message
 
 
-def test_a_failed_installation_is_recorded_as_far_as_it_came(node, driver):
+def test_a_partial_installation_is_recorded(node, driver):
     real = node.get
 
     def cut_off(specifications, simulate):
@@ -359,7 +359,7 @@ def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver,
     assert source.exists() != added
 
 
-def test_a_key_that_no_longer_fits_is_an_error_of_apt_s_warnings_too(node, driver):
+def test_apt_warnings_about_a_rotated_key_are_errors(node, driver):
     node.answers.append(("update", 0, "W: GPG error: %s ./ InRelease: NO_PUBKEY 0123456789ABCDEF" % URL))
     assert "NO_PUBKEY" in driver()["msg"]
 
@@ -372,7 +372,7 @@ def test_another_source_that_cannot_be_read_is_a_warning(node, driver):
     assert words in json.dumps(result["warnings"])
 
 
-def test_a_transient_error_is_tried_again(node, driver):
+def test_a_transient_error_is_retried(node, driver):
     node.answers.append(("update", 100, "E: Failed to fetch %s/Packages  Hash Sum mismatch" % URL))
     assert driver()["version"] == "580.126.20"
 
@@ -426,7 +426,7 @@ def test_removes_what_it_installed_and_releases_what_it_held(node, driver):
     assert driver(state="absent")["changed"] is False
 
 
-def test_what_others_need_is_kept(node, driver):
+def test_packages_that_others_need_are_kept(node, driver):
     driver()
     node.install("game", "1")
     node.needs["game"] = [LIBRARY]
@@ -435,7 +435,7 @@ def test_what_others_need_is_kept(node, driver):
     assert sorted(node.state) == ["game", LIBRARY]
 
 
-def test_what_came_with_it_may_be_removed_with_it(node, driver):
+def test_packages_installed_as_dependencies_may_be_removed(node, driver):
     node.needs.update({CUDA: [LIBRARY, "glx"], "glx": [CUDA]})
     node.offers["glx"] = [NEW]
     driver()

@@ -74,14 +74,14 @@ def test_roles_do_not_touch_each_other(path):
     assert do(role="rke2")["record"] == {"files": ["/etc/rancher"]}
 
 
-def test_facts_of_others_stay(path):
+def test_foreign_facts_are_kept(path):
     do(set={"version": "580"})
     (path.parent / "other.fact").write_text("{}")
     do(state="absent")
     assert [each.name for each in path.parent.iterdir()] == ["other.fact"]
 
 
-def test_runs_at_once_lose_nothing():
+def test_concurrent_runs_lose_nothing():
     names = ["package-%02d" % number for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: record.update("nvidia_driver", {}, {"installed": [name]}), names))

@@ -151,7 +151,7 @@ def test_the_nvidia_runtime_is_added_once(node):
     assert node.files() == files
 
 
-def test_the_owners_configuration_is_restored(node):
+def test_the_administrator_s_configuration_is_restored(node):
     node.own(node.config, OWNERS)
     before = node.files()
     node.run()
@@ -162,7 +162,7 @@ def test_the_owners_configuration_is_restored(node):
     assert not node.run(state="absent")["changed"]
 
 
-def test_without_a_configuration_of_the_owner_none_is_left(node):
+def test_without_a_previous_configuration_none_is_left(node):
     result = node.run()
     assert result["changed"]
     assert node.config.stat().st_mode & 0o777 == 0o600
@@ -175,7 +175,7 @@ def test_check_mode_leaves_no_folder(node):
     assert not node.folder.exists()
 
 
-def test_a_setting_that_the_owner_changes_later_is_kept_and_applied(node):
+def test_a_later_change_of_the_administrator_is_kept_and_applied(node):
     node.own(node.config, OWNERS)
     node.run()
     node.config.write_text(node.config.read_text() + "later = true\n")
@@ -185,7 +185,7 @@ def test_a_setting_that_the_owner_changes_later_is_kept_and_applied(node):
     assert not node.run()["changed"]
 
 
-def test_only_our_part_is_taken_out_of_a_configuration_that_was_changed_since(node):
+def test_undo_removes_only_the_role_s_part_of_a_modified_configuration(node):
     node.own(node.config, OWNERS)
     node.run()
     node.config.write_text(node.config.read_text() + "later = true\n")
@@ -194,7 +194,7 @@ def test_only_our_part_is_taken_out_of_a_configuration_that_was_changed_since(no
     assert not node.drop_in.exists()
 
 
-def test_imports_of_the_owner_stay(node):
+def test_existing_imports_are_kept(node):
     node.own(node.config, (IMPORT % node.folder) + OWNERS)
     node.run()
     node.config.write_text(node.config.read_text() + "later = true\n")
@@ -202,7 +202,7 @@ def test_imports_of_the_owner_stay(node):
     assert node.config.read_text().startswith(IMPORT % node.folder)
 
 
-def test_a_drop_in_of_the_owner_is_never_lost(node):
+def test_a_drop_in_of_the_administrator_is_never_lost(node):
     """Somebody has run nvidia-ctk before the role."""
     node.own(node.config, (IMPORT % node.folder) + OWNERS)
     node.own(node.drop_in, 'password = "%s"\nmine = true\nnvidia\n' % PASSWORD, 0o644)
@@ -231,7 +231,7 @@ def test_a_link_is_followed(node):
 
 
 @pytest.mark.parametrize("cause", ["broken configuration", "nvidia-ctk"])
-def test_a_configuration_that_is_rejected_stays(node, cause):
+def test_a_rejected_configuration_is_unchanged(node, cause):
     node.own(node.config, OWNERS + ("broken\n" if cause.startswith("broken") else ""))
     if cause == "nvidia-ctk":
         (node.work / "fail").touch()
@@ -242,7 +242,7 @@ def test_a_configuration_that_is_rejected_stays(node, cause):
     assert node.files() == before
 
 
-def test_a_service_that_was_started_before_its_configuration_was_written_has_to_be_restarted(node):
+def test_a_service_older_than_its_configuration_must_be_restarted(node):
     node.own(node.config, OWNERS)
     node.run()
     node.started(60)
@@ -269,7 +269,7 @@ def test_a_program_that_is_not_installed(node, program, monkeypatch):
 DAEMON = {"log-driver": "json-file", "features": {"buildkit": True}, "runtimes": {"mine": {"path": "/usr/sbin/runc"}}}
 
 
-def test_docker_keeps_its_owners_settings(node):
+def test_docker_keeps_existing_settings(node):
     node.own(node.daemon, json.dumps(DAEMON), 0o600)
     assert node.run("docker", default_runtime=True)["changed"]
     written = json.loads(node.daemon.read_text())

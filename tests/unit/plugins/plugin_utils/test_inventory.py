@@ -21,7 +21,7 @@ def judge(
     return _inventory.judge([*values, *unreadable, *others], values, unreadable, ["gpu_node", *roles])
 
 
-def test_nothing_is_wrong() -> None:
+def test_a_valid_inventory() -> None:
     values = {"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], "nvidia_mig_reset": "yes"}
     assert judge(values, "nvidia_mig", others=["ansible_host", "my_nvidia_mig_layuot"]) == _inventory.NOTHING
 

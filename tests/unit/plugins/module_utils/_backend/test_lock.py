@@ -40,7 +40,7 @@ def holder(path):
     process.join()
 
 
-def test_second_run_is_refused_and_told_who_holds_the_lock(path, holder):
+def test_a_second_run_is_refused_with_the_holder_of_the_lock(path, holder):
     with pytest.raises(LockError) as error, held(path, wait=0.01):
         pass
     text = str(error.value)
@@ -60,19 +60,19 @@ def test_a_file_with_other_content_is_not_emptied(path):
 
 
 def test_waiting_is_announced_once_and_ends_when_the_holder_does(path, holder):
-    told = []
+    messages = []
 
     def tell(text):
-        told.append(text)
+        messages.append(text)
         os.kill(holder.pid, signal.SIGKILL)
 
     with held(path, wait=60, progress=tell):
         pass
-    assert len(told) == 1
-    assert "PID %d" % holder.pid in told[0]
+    assert len(messages) == 1
+    assert "PID %d" % holder.pid in messages[0]
 
 
-def test_a_killed_holder_leaves_a_file_that_means_nothing(path, holder):
+def test_the_file_of_a_killed_holder_is_ignored(path, holder):
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
     assert os.path.getsize(path) > 0
@@ -80,7 +80,7 @@ def test_a_killed_holder_leaves_a_file_that_means_nothing(path, holder):
         assert "PID %d" % os.getpid() in signed.read()
 
 
-def test_the_signature_goes_with_the_lock(path):
+def test_the_signature_is_removed_with_the_lock(path):
     with held(path):
         assert os.path.getsize(path) > 0
     assert os.path.getsize(path) == 0
@@ -108,7 +108,7 @@ def test_check_mode_makes_no_file_and_still_respects_a_holder(path, tmp_path, ho
     "name, words",
     [("lock", "not an absolute path"), ("/run/a\0b", "not an absolute path"), ("/no/such/folder/lock", "No such file")],
 )
-def test_a_path_that_can_hold_no_lock_is_refused_in_check_mode_too(create, name, words):
+def test_an_unusable_path_is_refused_in_check_mode_too(create, name, words):
     with pytest.raises(LockError, match="cannot be opened: " + words), held(name, create=create):
         pass
 
@@ -141,7 +141,7 @@ def test_something_else_at_the_path_is_refused(path):
         pass
 
 
-def test_a_directory_that_is_not_there_is_named(tmp_path):
+def test_a_missing_directory_is_named(tmp_path):
     with pytest.raises(LockError, match="nowhere/lock cannot be opened: No such file"), held(
         str(tmp_path / "nowhere" / "lock")
     ):

@@ -43,7 +43,7 @@ def test_nvml_is_preferred(nvml):
 
 
 @pytest.mark.usefixtures("no_nvml")
-def test_without_pynvml_nvidia_smi_serves():
+def test_without_pynvml_nvidia_smi_is_used():
     assert open_backend("auto", smi).name == "nvidia_smi"
     with pytest.raises(BackendError, match="Install nvidia-ml-py"):
         open_backend("nvml", smi)

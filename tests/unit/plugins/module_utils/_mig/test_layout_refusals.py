@@ -345,12 +345,12 @@ def test_many_gpus_are_compared_in_reasonable_time() -> None:
     assert time.process_time() - before < 10
 
 
-def test_a_node_without_gpus_is_told_so() -> None:
+def test_a_node_without_gpus_is_refused() -> None:
     with pytest.raises(LayoutError, match="entry 1 .*the driver lists no GPU on this node; check it"):
         layout.parse([GOOD]).resolve([])
 
 
-def test_a_layout_for_other_boards_only_is_refused_with_the_ids_that_there_are() -> None:
+def test_a_layout_for_other_boards_only_is_refused_with_the_present_ids() -> None:
     entries = [entry(device_filter="0x233010DE"), entry(device_filter=["0x290110DE"])]
     with pytest.raises(LayoutError) as refused:
         layout.parse(entries).resolve(node())
@@ -358,7 +358,7 @@ def test_a_layout_for_other_boards_only_is_refused_with_the_ids_that_there_are()
     assert "Tesla T4), 0x1EB810DE" in str(refused.value)
 
 
-def test_a_gpu_whose_profiles_are_not_known_yet_is_no_typing_error() -> None:
+def test_unknown_profiles_are_not_reported_as_a_typing_error() -> None:
     request = layout.parse([GOOD]).resolve(node())[0]
     with pytest.raises(LayoutError, match="the driver lists no profiles .* turn MIG mode on first"):
         request.target(A100._replace(profiles=()))
@@ -381,7 +381,7 @@ _ENTRIES = st.fixed_dictionaries(
 
 
 @given(st.lists(_ENTRIES, max_size=3) | _ANYTHING)
-def test_whatever_is_written_is_understood_or_refused(data: t.Any) -> None:
+def test_any_input_is_parsed_or_refused(data: t.Any) -> None:
     try:
         for request in layout.parse(data).resolve(node()).values():
             request.target(A100)

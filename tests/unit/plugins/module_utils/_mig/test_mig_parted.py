@@ -184,7 +184,7 @@ def test_a_malformed_document(data: t.Any, name: t.Optional[str], remedy: str) -
     assert remedy in str(refused.value)
 
 
-def test_of_many_configurations_the_first_are_listed() -> None:
+def test_the_list_of_configurations_is_truncated() -> None:
     names = ["configuration-%06d" % number for number in range(100000)]
     data = {"version": "v1", "mig-configs": dict.fromkeys([*names, "x" * 10000], [])}
     for name in (None, "configuration-x", "y" * 10000):
@@ -198,7 +198,7 @@ def test_of_many_configurations_the_first_are_listed() -> None:
     assert len(str(refused.value)) < 1500
 
 
-def test_gpus_that_hold_the_same_share_an_entry() -> None:
+def test_gpus_with_equal_instances_share_an_entry() -> None:
     seven = [Held("1g.5gb", 1, (1,))] * 7
     entries = mig_parted.from_gpus({0: seven, 2: [], 1: seven, 3: None, 4: None})
     assert entries == [
@@ -209,7 +209,7 @@ def test_gpus_that_hold_the_same_share_an_entry() -> None:
     assert mig_parted.document("x", entries) == {"version": "v1", "mig-configs": {"x": entries}}
 
 
-def test_what_a_document_cannot_say_is_refused() -> None:
+def test_what_a_document_cannot_express_is_refused() -> None:
     one = Held("3g.20gb", 3, (1,))
     with pytest.raises(LayoutError, match="GPU 5: .* would pack them into the fewest: use instances that are full"):
         mig_parted.from_gpus({5: [one, one]})
@@ -265,7 +265,7 @@ _ENTRIES = st.lists(
 
 
 @given(_ENTRIES)
-def test_a_document_read_back_is_the_layout(entries: t.List[t.Any]) -> None:
+def test_a_document_round_trips_to_the_layout(entries: t.List[t.Any]) -> None:
     for entry in entries:
         entry["mig_enabled"] = True
     before = layout.parse(entries).resolve(node())
@@ -291,7 +291,7 @@ def _read_back(entries: t.List[t.Any]) -> t.List[Held]:
 
 
 @given(st.lists(_HELD, max_size=5))
-def test_a_document_is_refused_exactly_where_it_would_be_read_as_something_else(instances: t.List[Held]) -> None:
+def test_a_document_is_refused_exactly_if_it_would_not_round_trip(instances: t.List[Held]) -> None:
     counts = Counter(
         one.profile if size == one.slices else "%dc.%s" % (size, one.profile)
         for one in instances

@@ -147,7 +147,7 @@ def expected(target: Target) -> t.List[t.Tuple[str, t.Tuple[int, ...]]]:
 
 @given(cases())
 @settings(max_examples=600, deadline=None)
-def test_a_plan_reaches_its_target_and_keeps_what_it_promises(case: t.Tuple[Gpu, Target]) -> None:
+def test_a_plan_reaches_its_target_and_keeps_the_listed_instances(case: t.Tuple[Gpu, Target]) -> None:
     state, target = case
     try:
         result = plan(state, target)
@@ -185,7 +185,7 @@ def test_a_plan_reaches_its_target_and_keeps_what_it_promises(case: t.Tuple[Gpu,
 
 @given(cases(), st.randoms(use_true_random=False))
 @settings(max_examples=200, deadline=None)
-def test_order_of_entries_and_of_instances_is_no_matter(case: t.Tuple[Gpu, Target], rng: random.Random) -> None:
+def test_order_of_entries_and_of_instances_does_not_matter(case: t.Tuple[Gpu, Target], rng: random.Random) -> None:
     state, target = case
     instances, wanted = list(state.instances), list(target.instances)
     rng.shuffle(instances)
@@ -290,7 +290,7 @@ def keeps_inside(state: Gpu, gi: GpuInstance, slices: t.Tuple[int, ...]) -> int:
 
 @given(cases(busy=False))
 @settings(max_examples=300, deadline=None)
-def test_disturb_false_refuses_exactly_what_would_destroy(case: t.Tuple[Gpu, Target]) -> None:
+def test_disturb_false_refuses_exactly_the_destructive_plans(case: t.Tuple[Gpu, Target]) -> None:
     state, target = case
     result = plan(state, target)
     harm = bool(result.destroyed) or any(item.destroy for item in result.kept)
@@ -304,7 +304,7 @@ def test_disturb_false_refuses_exactly_what_would_destroy(case: t.Tuple[Gpu, Tar
 
 @given(st.sampled_from(MODELS), st.data())
 @settings(max_examples=300, deadline=None)
-def test_what_does_not_fit_is_refused_and_the_nearest_fits(model: str, data: t.Any) -> None:
+def test_an_infeasible_layout_is_refused_and_the_nearest_fits(model: str, data: t.Any) -> None:
     on = board(model)
     profiles = data.draw(st.lists(st.sampled_from(on.profiles), max_size=9))
     request = Counter(profile.id for profile in profiles)

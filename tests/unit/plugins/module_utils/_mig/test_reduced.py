@@ -68,7 +68,7 @@ def test_only_double_memory_on_hopper_and_blackwell_has_two_kinds(model: str) ->
     assert [known.name for known in on.profiles if offers_reduced(on, known)] == double.get(model, [])
 
 
-def test_the_kind_is_chosen_by_what_is_desired() -> None:
+def test_the_kind_follows_the_layout() -> None:
     offered = mark_reduced(ONE)
     assert [choice.profile.id for choice in choose(offered, (1,), ())] == [7]
     assert [choice.profile.id for choice in choose(offered, (1,), (), reduced=True)] == [0]
@@ -106,7 +106,7 @@ def test_a_layout_names_either_kind(mig_devices: t.Any, expected: t.Any) -> None
     assert meant(mig_devices) == expected
 
 
-def test_where_there_is_one_kind_both_names_mean_it() -> None:
+def test_both_names_select_the_only_kind() -> None:
     assert meant({"1c.1g.20gb": 1}, A100) == meant({"1g.20gb": 1}, A100) == [("1g.20gb", None, False)]
     with pytest.raises(LayoutError, match="both mean 1g.20gb on A100-80GB: write it once"):
         meant({"1c.1g.20gb": 1, "1g.20gb": 1}, A100)
@@ -146,7 +146,7 @@ def test_a_busy_one_of_the_other_kind_is_refused() -> None:
         plan(gpu(H100, "1g.20gb@2", busy=[(2, 0)]), want(H100, "1c.1g.20gb"))
 
 
-def test_an_idle_one_of_the_other_kind_needs_leave_to_be_disturbed() -> None:
+def test_an_idle_one_of_the_other_kind_requires_disturb() -> None:
     with pytest.raises(DisturbError, match=r"compute instance 0 \(1c.1g.20gb\) of GPU instance"):
         plan(gpu(H100, "1c.1g.20gb@2"), want(H100, "1g.20gb"), disturb=False)
 
@@ -195,7 +195,7 @@ def test_converging_creates_the_kind_desired(reduced: bool) -> None:
     assert not run(fake.FakeBackend(node), reduced).changed
 
 
-def test_a_failure_restores_the_kind_there_was() -> None:
+def test_a_failure_restores_the_previous_kind() -> None:
     node = fake.FakeGpu(board=fake.H100)
     node.add("1g.20gb", 2, reduced=True)
     before = node.snapshot()

@@ -36,7 +36,7 @@ def a100(*specs: str, **fields: t.Any) -> t.Any:
     return gpu(A100, *specs, **dict({"uuid": UUID, "name": "NVIDIA A100 80GB PCIe"}, **fields))
 
 
-def test_one_line_a_gpu_and_cells_as_wide_as_placements() -> None:
+def test_one_line_per_gpu_and_cells_as_wide_as_placements() -> None:
     rows = [
         render.row(a100(*SMALL)),
         render.row(a100("3g.40gb@0", index=1)),
@@ -59,18 +59,18 @@ def test_compute_instances_are_shown_where_they_are_not_one_over_the_whole() -> 
     assert "[" not in render.draw([render.row(a100("3g.40gb@0"))])
 
 
-def test_a_mode_that_waits_for_a_reset_is_shown() -> None:
+def test_a_pending_mode_is_shown() -> None:
     assert render.row(a100(mode_current=False, mode_pending=True)).note == "MIG off, on after a reset"
     assert render.row(a100(mode_current=True, mode_pending=False)).note == "MIG on, off after a reset"
     assert render.row(a100("3g.40gb@0", mode_current=True, mode_pending=False)).note == ""
 
 
-def test_an_instance_whose_profile_the_driver_does_not_list_is_shown_all_the_same() -> None:
+def test_an_instance_of_an_unlisted_profile_is_shown() -> None:
     seen = a100("3g.40gb@0")._replace(board=A100._replace(profiles=()))
     assert "|profile 9 " in render.draw([render.row(seen)])
 
 
-def test_grids_of_different_boards_stand_below_one_another() -> None:
+def test_grids_of_different_boards_are_aligned() -> None:
     rtx = gpu(
         RTX, "2g.48gb@0", "1g.24gb+gfx@6", index=1, uuid=UUID, name="NVIDIA RTX PRO 6000 Blackwell Server Edition"
     )
@@ -138,7 +138,7 @@ def test_compute_instances_that_change_are_in_the_diff() -> None:
     assert "|3g.40gb[2c,1c]" in text["after"]
 
 
-def test_a_gpu_that_tells_its_profiles_later() -> None:
+def test_a_gpu_with_late_profiles() -> None:
     silent = a100(mode_current=False, mode_pending=False, profiles_known=False)
     silent = silent._replace(board=Board("A100", (), 0, 0, 0))
     text = render.plan_diff([deferred_plan(silent)])
@@ -169,7 +169,7 @@ def test_a_gpu_that_tells_its_profiles_later() -> None:
         ),
     ],
 )
-def test_operations_in_words(operation: Operation, text: str) -> None:
+def test_descriptions_of_operations(operation: Operation, text: str) -> None:
     assert render.describe_operation(operation) == text
 
 

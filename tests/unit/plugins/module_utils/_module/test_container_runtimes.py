@@ -39,7 +39,7 @@ def test_auto_selects_what_is_installed(found, runtimes):
     assert (choice.runtimes, choice.install_containerd, list(choice.problems)) == (runtimes, False, [])
 
 
-def test_auto_installs_containerd_where_there_is_nothing():
+def test_auto_installs_containerd_if_no_runtime_is_installed():
     choice = choose(["auto"], node())
     assert (choice.runtimes, choice.install_containerd, list(choice.problems)) == (["containerd"], True, [])
 
@@ -56,7 +56,7 @@ def test_auto_does_not_configure_a_containerd_that_kubernetes_cannot_use():
     assert "Remove cri from disabled_plugins" in problem
 
 
-def test_auto_stands_alone():
+def test_auto_cannot_be_combined():
     (problem,) = choose(["auto", "docker"], node(*DOCKER)).problems
     assert "combines auto with other values" in problem
 
@@ -75,7 +75,7 @@ def test_named_runtimes_are_configured_as_requested(requested):
         (["crio", "docker"], "crio and dockerd and docker are not installed, but"),
     ],
 )
-def test_a_named_runtime_has_to_be_installed(requested, words):
+def test_a_named_runtime_must_be_installed(requested, words):
     choice = choose(requested, node())
     (problem,) = choice.problems
     assert problem.startswith(words)

@@ -57,7 +57,7 @@ def broken(code=codes.LIBRARY_NOT_FOUND, call="nvmlInit"):
     return open_backend
 
 
-def test_a_driver_that_works_tells_everything():
+def test_facts_of_a_working_driver():
     gpu = FakeGpu()
     gpu.add("3g.20gb", 4, cis=(2, 1))
     gpu.add("1g.5gb", 0)
@@ -133,7 +133,7 @@ def test_the_source_is_the_driver_that_was_opened():
     assert facts["driver"] == {"version": "550.163.01", "source": "nvidia_smi", "problem": None}
 
 
-def test_without_a_working_driver_the_kernel_module_and_the_bus_tell():
+def test_without_a_working_driver_the_kernel_module_and_the_bus_are_read():
     facts = gather(
         FakeNode(
             gpus=[PciGpu("00000000:47:00.0", 0x20B510DE, "NVIDIA A100 80GB PCIe", "GPU-9f0c")],
@@ -152,7 +152,7 @@ def test_without_a_working_driver_the_kernel_module_and_the_bus_tell():
     assert gpu["mig"] == UNKNOWN
 
 
-def test_a_library_without_a_kernel_module_is_a_problem_and_no_failure():
+def test_a_library_without_a_kernel_module_is_a_problem_but_not_a_failure():
     facts = gather(
         FakeNode(packages=[Package("libnvidia-ml1", "550.163.01")]),
         broken(codes.DRIVER_NOT_LOADED),
@@ -169,7 +169,7 @@ def test_a_module_on_disk_is_a_version_that_is_installed():
     assert facts["kernel_module"]["versions_match"] is None
 
 
-def test_what_cannot_be_read_is_null():
+def test_unreadable_values_are_null():
     node = FakeNode(gpus=None, kernel=KernelModule(None, None, None), packages=None)
     node.secure_boot = lambda: None
     node.fabric_manager = lambda: FabricManager(None, None, None)

@@ -84,6 +84,6 @@ def test_a_changed_key_has_another_fingerprint() -> None:
         ),
     ],
 )
-def test_what_is_no_key_is_refused(content: bytes, words: str) -> None:
+def test_invalid_keys_are_refused(content: bytes, words: str) -> None:
     with pytest.raises(KeyFileError, match=words):
         fingerprints(content)
