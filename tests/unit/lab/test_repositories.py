@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's repositories offer nothing that the snapshot of the real ones lacks."""
+"""The lab's repositories offer only packages that are in the snapshots of the real repositories."""
 
 from __future__ import annotations
 

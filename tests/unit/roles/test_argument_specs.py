@@ -19,7 +19,7 @@ def read(path):
 
 
 def options(role):
-    """Of every entry point."""
+    """The options of every entry point."""
     specs = read(role / "meta" / "argument_specs.yml")["argument_specs"]
     return {name: option for spec in specs.values() for name, option in spec.get("options", {}).items()}
 
@@ -39,7 +39,7 @@ def test_every_input_has_the_roles_name_in_front_and_is_in_its_readme(role):
 
 
 def test_the_role_and_the_module_have_the_same_defaults():
-    """Inputs that are handed to the module unchanged."""
+    """Inputs that are passed to the module unchanged."""
     from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS
 
     module = ARGUMENTS["argument_spec"]

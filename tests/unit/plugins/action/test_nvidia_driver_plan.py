@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin nvidia_driver_plan: variables and facts in; plan, problems and warnings out."""
+"""The action plugin nvidia_driver_plan: plan, problems and warnings from variables and facts."""
 
 from __future__ import annotations
 

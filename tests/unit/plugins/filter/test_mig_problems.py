@@ -81,7 +81,7 @@ def test_gpus_named_by_uuid_or_bus_id_may_be_any_board_of_the_node() -> None:
     assert "entry 2" in found
 
 
-# What mig-parted's configuration all-balanced holds: by PCI device id, counts.
+# mig-parted's configuration all-balanced: counts by PCI device ID.
 ALL_BALANCED: t.List[t.Tuple[t.List[str], t.Dict[str, int]]] = [
     (["0x294110DE"], {"1g.24gb": 2, "2g.47gb": 1, "3g.95gb": 1}),
     (["0x2BB510DE"], {"1g.24gb": 2, "2g.48gb": 1}),

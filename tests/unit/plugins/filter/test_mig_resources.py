@@ -169,6 +169,6 @@ def test_refusals(value: t.Any, strategy: str, options: t.Dict[str, t.Any], mess
 
 @pytest.mark.parametrize("strategy, resource", [("single", "nvidia.com/gpu"), ("mixed", "nvidia.com/mig-1g.20gb")])
 def test_both_kinds_of_a_1g_with_double_memory_are_one_resource(strategy: str, resource: str) -> None:
-    """The device plugin makes the name from slices and memory, and these are the same."""
+    """The device plugin builds the name from slices and memory, which are equal."""
     gpus = [gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)]
     assert mig_resources(gpus, strategy) == {resource: 2}

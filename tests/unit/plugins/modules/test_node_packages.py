@@ -42,7 +42,7 @@ class Debian:
         self.offers = {CUDA: [NEW, OLD], LIBRARY: [NEW, OLD], TOOL: ["1-1"]}
         self.needs = {CUDA: [LIBRARY]}
         self.calls = []
-        self.answers = []  # of a pattern of the command: status, stderr; each once
+        self.answers = []  # (pattern of the command, status, stderr); each once
         self.preferred = None
 
     def install(self, name, version, status="ii "):

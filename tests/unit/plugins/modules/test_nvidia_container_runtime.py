@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module nvidia_container_runtime with programs that play nvidia-ctk, containerd and systemctl."""
+"""The module nvidia_container_runtime with simulated nvidia-ctk, containerd and systemctl."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASSWORD = "registry-password"
 OWNERS = '# The owner\'s\nversion = 2\npassword = "%s"\n' % PASSWORD
 IMPORT = 'imports = ["%s/conf.d/*.toml"]\n'
 
-# As nvidia-ctk does: an import in the configuration, without its comments, and the whole configuration in the drop-in;
+# Like nvidia-ctk: an import in the configuration, without its comments, and the complete configuration in the drop-in;
 # or docker's settings with one more runtime.
 NVIDIA_CTK = """#!%(python)s
 import json, os, sys
@@ -92,7 +92,7 @@ class Node:
         return result
 
     def files(self):
-        """Everything outside of the programs, with modes."""
+        """All files except the programs, with modes."""
         found = {}
         for top in ("etc", "var"):
             for path in sorted((self.work / top).rglob("*")):
@@ -203,7 +203,7 @@ def test_existing_imports_are_kept(node):
 
 
 def test_a_drop_in_of_the_administrator_is_never_lost(node):
-    """Somebody has run nvidia-ctk before the role."""
+    """The administrator ran nvidia-ctk before the role."""
     node.own(node.config, (IMPORT % node.folder) + OWNERS)
     node.own(node.drop_in, 'password = "%s"\nmine = true\nnvidia\n' % PASSWORD, 0o644)
     before = node.files()

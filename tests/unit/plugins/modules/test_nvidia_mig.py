@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module from its options to its result, over a node in memory."""
+"""The module nvidia_mig from options to result, on a node in memory."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_compute_instances_change_inside_an_instance_that_is_kept(node):
 
 
 def test_a_compute_instance_with_fewer_multiprocessors_is_named_and_recreated(node):
-    """Another tool's 1g.20gb may hold the smaller of two kinds."""
+    """A 1g.20gb created by another tool may have the smaller of the two kinds."""
     gpu = FakeGpu(board=H100)
     gpu.add("1g.20gb", 2, slices=1, reduced=True)
     gpu.add("1g.20gb", 4, slices=1)
@@ -218,7 +218,7 @@ def test_a_mode_change_that_needs_a_reset_is_reported_and_is_not_a_failure(node)
 
 
 def warnings(result):
-    """In 2.19 a warning is more than its text."""
+    """In ansible-core 2.19 a warning has more fields than its text."""
     return [item if isinstance(item, str) else item["event"]["msg"] for item in result.get("warnings", [])]
 
 
@@ -397,9 +397,9 @@ def test_check_mode_predicts_the_run_whatever_the_mode_clients_and_permission(no
     gpu, wanted, reset = state
     driver = node(gpu)
     if gpu.activation or gpu.hidden_client:
-        # How a request ends cannot be read beforehand. Once it is pending, or was cancelled, all is known...
+        # The result of a request cannot be read in advance. Once it is pending or cancelled, everything is known...
         driver.run(wanted, reset=reset)
-        # ... but for a client that is not listed, which shows in the attempt to reset alone.
+        # ... except for an unlisted client, which appears only when a reset is attempted.
         hypothesis.assume(not (gpu.hidden_client and reset) and (gpu.current, gpu.pending) != (True, True))
     known = gpu.snapshot().profiles_known
     checked = driver.run(wanted, reset=reset, check=True)
@@ -466,7 +466,7 @@ def test_no_gpu_is_changed_if_one_is_refused(node):
 
 
 def losing(node, index, identified=False, gpus=3):
-    """A node of which one GPU is lost, and its GPUs."""
+    """A node with one lost GPU, and its GPUs."""
     given = [FakeGpu(index=number) for number in range(gpus)]
     driver = node(*given)
     driver.always[("read", index)] = codes.GPU_IS_LOST
@@ -814,5 +814,5 @@ def test_a_run_that_changes_nothing_loads_only_what_it_needs():
     assert {"mig", "nvml", "layout", "results"} <= set(loaded)
     needless = {"smi", "smi_log", "smi_tables", "config", "mig_parted"}  # other inputs
     needless |= {"plan", "solve", "explain", "compute"}  # planning a change
-    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "words"}  # making and describing it
+    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "words"}  # applying and describing it
     assert needless.isdisjoint(loaded)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module nvidia_repository_key against a web server, with keys made with gpg for these tests alone."""
+"""The module nvidia_repository_key with a web server and keys generated with gpg only for these tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Site:
         self.path = path
         self.url = url
         self.requests = []
-        self.statuses = []  # of the next answers; 200 from then on
+        self.statuses = []  # of the next responses; 200 afterwards
 
     def offer(self, *names):
         (self.path / "key").write_bytes(b"".join((FILES / name).read_bytes() for name in names))
@@ -115,7 +115,7 @@ def test_create_in_check_mode_and_for_real(install, site, dest, options):
     for check in (True, False):
         assert not install(check=check, **options)["changed"]
     assert dest.stat() == before
-    assert site.requests == []  # one that is installed and matches is not downloaded again
+    assert site.requests == []  # a matching key that is installed is not downloaded again
 
 
 def test_the_diff_shows_fingerprints_and_not_the_key(install, site, dest):
@@ -165,7 +165,7 @@ def test_spellings_of_a_fingerprint(install, dest, spelling):
     ids=["rotated", "one too many", "rotated, by checksum", "unknown", "weak checksum", "short checksum", "no key"],
 )
 def test_a_key_that_does_not_match_is_refused(install, site, dest, check, found, options, words):
-    """Rotated, one key too many, unknown, or none: a key that is installed stays."""
+    """A rotated, additional, unknown or missing key: the installed key is kept."""
     dest.parent.mkdir()
     shutil.copy(str(FILES / "key.asc"), str(dest))
     before = dest.stat()
@@ -258,7 +258,7 @@ def test_a_server_s_error_is_retried(install, site, statuses, requests, installe
 )
 def test_an_unreachable_server(install, dest, url, reason):
     assert install(src=url)["msg"].startswith("Cannot download the key %s: %s. A node without" % (url, reason))
-    # In check mode the answer is unknown, and says so.
+    # In check mode the result is unknown and reported as such.
     checked = install(check=True, src=url)
     assert checked["changed"] and checked["fingerprints"] == []
     assert "cannot be downloaded now" in str(checked["warnings"]) and "is not verified" in checked["diff"]["after"]
@@ -291,7 +291,7 @@ def test_concurrent_runs_leave_one_complete_file(site, tmp_path):
 
 
 def test_a_key_known_by_its_checksum_without_version_lines(install, site, dest):
-    """The armour names the program that exported the key, in a line that changes without it."""
+    """The armour has a line with the version of the exporting program, which may change while the key does not."""
     plain = (FILES / "key.asc").read_bytes()
     known = "sha256:" + hashlib.sha256(plain).hexdigest()
     head, _newline, rest = plain.partition(b"\n")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The board files: complete, consistent, and refused for planning where too little is known."""
+"""The board files are complete and consistent, and refused for planning if placements are unknown."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_an_unknown_board_is_refused_with_the_known_ones(name: str) -> None:
 
 
 def test_the_files_are_unambiguous_yaml() -> None:
-    """No value depends on YAML's less known rules: what is read is what is written in JSON's sense."""
+    """No value depends on YAML's implicit types: each is read as in JSON."""
     for path in sorted(Path(_boards.__file__).with_name("boards").glob("*.yml")):
         for value in _scalars(yaml.safe_load(path.read_text(encoding="utf-8"))):
             assert value is None or isinstance(value, (str, int))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The selection of packages: every system, source, branch and flavour, and everything that it refuses."""
+"""The selection of packages for every system, source, branch and flavour, and all refusals."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_extra_packages_are_added() -> None:
     "kernel, series",
     [
         ("5.15.0-203-generic", "generic-5.15"),
-        ("6.8.0-149-generic", "generic-6.8"),  # not generic-hwe-22.04, which moves on to a later series
+        ("6.8.0-149-generic", "generic-6.8"),  # not generic-hwe-22.04, which follows a later series
         ("5.15.0-1126-azure", "azure-5.15"),  # not azure, which is 6.8
         ("5.15.0-1125-azure-fde", "azure-fde-5.15"),
         ("5.15.0-199-lowlatency", "lowlatency-5.15"),
@@ -206,7 +206,7 @@ def test_only_signed_modules_of_ubuntu_follow_a_kernel() -> None:
 @pytest.mark.parametrize(
     "kernel, settings, headers",
     [
-        ("6.8.0-1060-aws", {"branch": "595"}, "linux-headers-aws-6.8"),  # signed for 580 alone
+        ("6.8.0-1060-aws", {"branch": "595"}, "linux-headers-aws-6.8"),  # signed for 580 only
         ("6.14.0-37-generic", {"branch": "615"}, "linux-headers-generic-6.14"),
         ("6.8.0-149-generic", {"source": "cuda_repository"}, "linux-headers-generic-6.8"),
     ],
@@ -263,7 +263,7 @@ def test_signed_modules_of_enterprise_linux_come_from_another_repository() -> No
 def test_module_streams(system: str, modules: str, stream: t.Optional[str]) -> None:
     found = plan(system, kernel_modules=modules)
     assert found["module_stream"] == stream
-    assert found["module_stream_optional"] == (system == "el_10")  # its repository has had streams, and has had none
+    assert found["module_stream_optional"] == (system == "el_10")  # its repository does not always have streams
     assert plan("el_9", kernel_modules="proprietary", module_build="prebuilt")["module_stream"] == "nvidia-driver:580"
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every package that a plan names exists in the repository that it is taken from, by dated snapshots of these."""
+"""Every package of a plan exists in its repository, according to dated snapshots."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def in_cuda_repository(system: str, branch: str) -> t.Set[str]:
 
 @cache
 def in_archive_headers(system: str) -> t.FrozenSet[str]:
-    """Kernel headers come from the distribution also where the driver does not."""
+    """Kernel headers always come from the distribution, even if the driver does not."""
     if system not in SNAPSHOT["archives"]:
         return frozenset()
     return frozenset(name for name in in_archive(system) if name.startswith("linux-headers-"))
@@ -75,7 +75,7 @@ def kernels(system: str) -> t.List[str]:
     own = KERNELS[system]
     if system.startswith("ubuntu"):
         series = {each for rows in SNAPSHOT["archives"][system].get("modules", {}).values() for each in rows}
-        series |= {"oem-6.8", "generic-9.9"}  # a flavour and a series that nobody builds modules for
+        series |= {"oem-6.8", "generic-9.9"}  # a flavour and a series without prebuilt modules
         return [own, *("%s.0-1001-%s" % tuple(each.rsplit("-", 1)[::-1]) for each in sorted(series)), "6.18.44-own"]
     if system.startswith("debian"):
         return [own, own.replace("-cloud", "").replace("-amd64", "-cloud-amd64"), "6.18.44-own"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything that is wrong with a host's variables comes out at once."""
+"""All problems of a host's variables are reported at once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
 
 
 class _Tagged(str):
-    """As Ansible gives strings, with a type of its own."""
+    """A string type of Ansible's own."""
 
 
 def test_types_are_named_as_ansible_names_them_now() -> None:

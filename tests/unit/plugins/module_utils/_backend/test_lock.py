@@ -153,7 +153,7 @@ def test_a_missing_directory_is_named(tmp_path):
 
 @pytest.fixture(name="directory")
 def fixture_directory(tmp_path, monkeypatch):
-    """What stands for /run/gpufleet."""
+    """The replacement for /run/gpufleet."""
     monkeypatch.setattr(lock, "DIRECTORY", str(tmp_path / "gpufleet"))
     return tmp_path / "gpufleet"
 
@@ -259,7 +259,7 @@ def test_without_root_the_default_is_refused(directory, create, exists):
 
 
 def _read_only(monkeypatch, directory):
-    """What the kernel answers below the directory if its file system is read-only."""
+    """Simulate a read-only file system below the directory."""
     real_open, real_access, real_statvfs = os.open, os.access, os.statvfs
 
     def below(path):
@@ -326,7 +326,7 @@ def test_everybody_can_read_who_holds_it(path):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
 def test_works_for_another_user_in_a_shared_directory(tmp_path):
-    """Root made the file; another user can only read it, and locks it all the same, and the other way round."""
+    """Another user can lock the file that root created, although they can only read it, and vice versa."""
     shared = tmp_path / "shared"
     shared.mkdir()
     for parent in [shared, *shared.parents][:-1]:

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake_pynvml import FakeNvml, entry
 
-THREE = {2: (9, 4, 4, {0: (2, 0, 3)})}  # one 3g.20gb at 4 with one compute instance over all of it
+THREE = {2: (9, 4, 4, {0: (2, 0, 3)})}  # one 3g.20gb at 4 with one compute instance that fills it
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_reads_identity_mode_profiles_instances_and_uuids(opened):
 
 
 def test_an_older_pynvml_reads_the_same(opened):
-    """11.460 knows one version of the profile calls, returns bytes, and has no names."""
+    """11.460 has one version of the profile calls, returns bytes, and has no names."""
     new, nvml = opened()
     nvml.instances = dict(THREE)
     old, ancient = opened(FakeNvml(old=True))
@@ -182,7 +182,7 @@ def test_profiles_without_placements_count_as_unknown_while_the_mode_is_off(open
 
 
 def test_the_end_of_the_profiles_is_not_taken_from_another_call(opened):
-    """INVALID_ARGUMENT ends the list only where it answers the question for a profile."""
+    """INVALID_ARGUMENT ends the list only if it is returned by the profile query."""
     driver, nvml = opened()
     nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = codes.INVALID_ARGUMENT
     assert refusal(driver.read, 0).code == codes.INVALID_ARGUMENT
@@ -200,7 +200,7 @@ def test_profiles_are_queried_once_per_mode(opened):
 
 
 def test_a_mig_device_whose_instance_is_not_listed_is_an_error(opened):
-    """Else its place would be taken for free."""
+    """Otherwise its placement would count as free."""
     driver, nvml = opened()
     nvml.instances = dict(THREE)
     nvml.profiles.pop(2)

@@ -20,7 +20,7 @@ QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
 
 
 class Script:
-    """Answers commands from a table; one that is not in it is a failure of the test."""
+    """Answers commands from a table; an unknown command fails the test."""
 
     def __init__(self, **answers):
         self.answers = {
@@ -185,7 +185,7 @@ LOST = "Unable to determine the device handle for GPU: GPU is lost.  Reboot the 
 )
 @pytest.mark.parametrize("listed", [LOST, "GPU 1: GPU is lost (UUID: GPU is lost)\n", ""])
 def test_a_lost_gpu_does_not_affect_the_others(failure, listed):
-    """nvidia-smi answers nothing about all GPUs then, but lists and reads the others."""
+    """A query of all GPUs fails then, but nvidia-smi lists and reads the others."""
     script = Script()
     script.answers[QUERY] = failure
     script.answers["-L"] = Result(15, texts.LIST.partition("GPU 1:")[0] + listed + "GPU 2: X (UUID: GPU-cccc)\n", "")
@@ -208,7 +208,7 @@ def test_a_lost_gpu_does_not_affect_the_others(failure, listed):
 
 @pytest.mark.parametrize("text", ["Unknown Error", "GPU is lost", "GPU is lost.  Reboot the system"])
 def test_error_texts_of_nvidia_smi_are_not_values(driver, script, text):
-    """Least of all an architecture that needs no reset for a change of MIG mode."""
+    """In particular, no architecture that changes MIG mode without a reset."""
     log = texts.LOG.replace(">Ampere<", ">%s<" % text)
     log = re.sub("<serial>.*?</serial>", "<serial>%s</serial>" % text, log)
     script.answers["-q -x -i GPU-aaaa"] = log
@@ -244,7 +244,7 @@ def test_mode_changes_have_an_activation_status(driver, script, enabled, text, s
     [
         (texts.MODE_NOT_SUPPORTED, codes.NOT_SUPPORTED),  # with exit status 0
         (Result(4, texts.MODE_NO_PERMISSION, ""), codes.NO_PERMISSION),
-        (texts.MODE_OFF, codes.UNKNOWN),  # the other way round
+        (texts.MODE_OFF, codes.UNKNOWN),  # the reverse
         ("All done.\n", codes.UNKNOWN),
     ],
 )
@@ -347,7 +347,7 @@ def test_a_command_that_cannot_run(monkeypatch, tmp_path):
 
 
 def install(monkeypatch, folder, script):
-    """Put a script where nvidia-smi is looked for."""
+    """Install a script as nvidia-smi."""
     command_file = folder / "nvidia-smi"
     command_file.write_text(script)
     command_file.chmod(0o755)

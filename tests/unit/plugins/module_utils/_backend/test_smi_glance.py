@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Of a node with several GPUs, the driver that asks nvidia-smi asks once for all, and sees the same."""
+"""With several GPUs, the nvidia-smi backend queries all at once, with the same result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HANGS = BackendError(codes.TIMEOUT, "nvidia-smi", "no answer")
 
 
 class Node:
-    """Two GPUs, the first of which has instances, and what is asked about them."""
+    """Two GPUs, the first with instances, and the commands that were run."""
 
     def __init__(self):
         self.answers = {
@@ -88,7 +88,7 @@ def test_combined_queries_match_single_queries(node):
     assert node.commands == [
         *(QUERY, "-q -x", "mig -lgi " + BOTH, "mig -lci " + BOTH, "-L"),
         *("mig -lgip -i GPU-aaaa", "mig -lgipp -i GPU-aaaa", "mig -lcip -i GPU-aaaa"),
-        "mig -lgi -i GPU-bbbb",  # not in the table: that it is empty, it says itself
+        "mig -lgi -i GPU-bbbb",  # an empty GPU is not in the combined table
     ]
 
 
@@ -118,7 +118,7 @@ def test_the_result_is_discarded_on_the_first_change(node):
         ("mig -lgi " + BOTH, Result(6, "No GPU instances found: Not Found\n", "")),
         ("mig -lgi " + BOTH, "not a table"),
         ("mig -lci " + BOTH, Result(3, "Failed to display\n", "")),
-        # An instance was destroyed meanwhile.
+        # An instance was destroyed during the queries.
         ("mig -lci " + BOTH, texts.COMPUTE_INSTANCES.replace("|   0      1 ", "|   0      7 ")),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_changed_index_is_detected(node):
 
 
 def test_gpus_without_instances_are_queried_together_too(node):
-    """As after a reboot, or where all were destroyed; nvidia-smi ends with a status that is not 0 then."""
+    """As after a reboot or after all were destroyed; nvidia-smi then exits with a nonzero status."""
     none = Result(6, "No GPU instances found: Not Found\n", "")
     node.answers["-q -x"] = node.log(EMPTY + EMPTY.replace("GPU-aaaa", "GPU-bbbb"))
     node.answers.update({"mig -lgi " + BOTH: none, "mig -lgi -i GPU-aaaa": none})
@@ -174,7 +174,7 @@ def test_a_gpu_that_cannot_be_read_does_not_hide_the_other(node):
     ],
 )
 def test_hanging_commands_are_not_repeated(node, hangs, times):
-    """Once for all, and once for each that does; each time costs a minute or two, and a boot has five."""
+    """Once for all GPUs and once for each hanging one: each takes a minute or two, and the boot restore has five."""
     node.answers.update(dict.fromkeys(hangs, HANGS))
     driver = driver_of(node)
     driver.prefetch()

@@ -86,7 +86,7 @@ def test_memory_that_is_not_a_multiple_of_64_is_approximate():
 
 @pytest.mark.parametrize(("parse", "text"), TABLES + LISTS)
 def test_no_line_is_skipped(parse, text):
-    """Each line, cut short or garbled, is an error or changes nothing but headings."""
+    """Each truncated or garbled line is an error or affects only headings."""
     good = parse(text)
     lines = text.splitlines()
     for position, line in enumerate(lines):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Restoring at boot, over a node in memory."""
+"""Restoring layouts at boot, on a node in memory."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def held(gpu):
 
 @pytest.mark.parametrize("mode", [True, False])
 def test_the_layout_is_created_on_an_empty_gpu(boot, mode):
-    """After a reboot, Ampere has the mode and no instances, Hopper not even the mode."""
+    """After a reboot, Ampere has MIG mode but no instances, Hopper has neither."""
     gpus = FakeGpu(mode=mode), FakeGpu(index=1, mode=mode)
     status, said = boot(FakeBackend(*gpus))
     assert status == 0
     assert [held(gpu) for gpu in gpus] == [HELD, HELD]
-    lines = sorted(said.splitlines())  # the GPUs are restored side by side, and told as they are done
+    lines = sorted(said.splitlines())  # the GPUs are restored in parallel and reported as they complete
     assert [line.split()[:2] for line in lines] == [["GPU", "0"], ["GPU", "1"]]
     assert all(line.endswith("|  restored") and "|3g.20gb " in line for line in lines)
 
@@ -230,7 +230,7 @@ UUIDS = ["GPU-00000000-0000-0000-0000-%012d" % number for number in range(8)]
 
 
 def left(*missing):
-    """The GPUs of a node of eight of which some are missing: the others have new indices."""
+    """The GPUs of a node of eight with some missing: the others have new indices."""
     gpus = [FakeGpu(index=index) for index in range(8)]
     rest = [gpu for gpu in gpus if gpu.index not in missing]
     for index, gpu in enumerate(rest):
@@ -259,7 +259,7 @@ def test_a_missing_gpu_is_named_and_the_others_are_restored(boot, devices, recor
 
 
 def test_an_index_is_that_of_the_role_s_run(boot):
-    """Without the record, the GPUs behind the missing one would get their neighbours' layouts."""
+    """Without the record, the GPUs after the missing one would get their neighbours' layouts."""
     gpus = left(3)
     layout = [*LAYOUT, dict(OTHER, devices=[3, 5]), {"devices": 7, "mig_enabled": False}]
     status, said = boot(FakeBackend(*gpus), layout=layout, gpus=dict(enumerate(UUIDS)))
@@ -316,7 +316,7 @@ def test_an_unsupported_entry_affects_only_its_gpu(boot):
 
 
 def test_a_gpu_that_hangs_on_reads_does_not_block_the_others(boot, monkeypatch):
-    """The process ends once the others are restored, and waits for the driver in no way."""
+    """The process ends once the others are restored, without waiting for the driver."""
     gpus = left()
     driver = FakeBackend(*gpus)
     awake, ended = threading.Event(), []

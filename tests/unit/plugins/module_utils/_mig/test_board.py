@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What fits on a board besides placements, against the numbers that drivers print."""
+"""Limits of a board besides placements, compared with the numbers that drivers print."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def offer(id, slices, multiprocessors, most, *starts):
     return CiProfile(id, slices, multiprocessors, most, tuple((start, slices) for start in starts))
 
 
-# What a 2g.20gb of an H100 offers: one slice comes twice with 16 multiprocessors, once with 26.
+# The compute profiles of a 2g.20gb of an H100: one slice twice with 16 multiprocessors, or once with 26.
 TWO = (offer(0, 1, 16, 2, 0, 1), offer(7, 1, 26, 1, 0), offer(1, 2, 32, 1, 0))
 FOUR = (offer(0, 1, 14, 4, 0, 1, 2, 3), offer(1, 2, 28, 2, 0, 2), offer(3, 4, 56, 1, 0))
 

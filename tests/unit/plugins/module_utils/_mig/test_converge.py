@@ -54,7 +54,7 @@ def run(driver, wanted, reset=False, index=0):
 
 
 def layout(gpu):
-    """Names with compute instance sizes, in order of place."""
+    """Names with compute instance sizes, in order of placement."""
     return [
         (what.name, place.start, tuple(sorted(size for _id, size, _sms, _place in cis.values())))
         for what, place, cis in sorted(gpu.instances.values(), key=lambda item: item[1])
@@ -130,7 +130,7 @@ def test_compute_instances_without_known_places_are_left_to_the_driver(a100):
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("code", [codes.UNKNOWN, codes.NO_PERMISSION])
 def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code, late):
-    """Also where a call fails after it took effect. What can pass is repeated: then the layout is reached."""
+    """Also if a call fails after it took effect. Transient errors are retried, so the layout is reached."""
     wanted = target(A100, "4g.20gb", ("3g.20gb", (2, 1)))
     reference = FakeBackend(mixed(FakeGpu()))
     run(reference, wanted)
@@ -181,7 +181,7 @@ def test_a_write_is_retried_after_a_transient_failure(a100, code):
 
 
 def test_a_call_that_timed_out_is_not_retried(a100):
-    """With limits of minutes, the other GPUs of a node would have no time left at boot."""
+    """With timeouts of minutes, the other GPUs of a node would have no time left at boot."""
     backend = FakeBackend(a100)
 
     def hang(*_args: object) -> int:
@@ -233,7 +233,7 @@ def test_a_gpu_that_is_lost_midway_is_reported_from_the_journal(a100):
 
 
 def test_instances_created_by_others_during_the_run_are_kept(a100):
-    """An instance that appears beside ours during the run is not ours to remove."""
+    """An instance that another process creates during the run must not be removed."""
     driver = FakeBackend(a100)
     driver.fail = {("create_compute_instance", 0): codes.NO_PERMISSION}
     intruded = []
@@ -319,14 +319,14 @@ def test_an_unreadable_result_is_not_rolled_back(a100):
 
 
 def test_new_uuids_of_restored_instances_are_reported(a100):
-    """Hardware gives back the old ones as far as is known; if it does not, the user must learn it."""
+    """Hardware restores the old UUIDs as far as is known; if it does not, the result must report it."""
     mixed(a100)
     driver = FakeBackend(a100)
     driver.fail = {("create_gpu_instance", 0): codes.NO_PERMISSION}
 
     def rename(name):
         if name == "create_gpu_instance":
-            a100.index = 9  # the fake's UUIDs follow from it
+            a100.index = 9  # the fake's UUIDs depend on it
 
     driver.before = rename
     snapshot = a100.snapshot
@@ -465,7 +465,7 @@ def test_a_hidden_client_that_blocks_a_reset_is_inferred():
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_hidden_client_is_reported_whether_or_not_a_reset_is_allowed(reset):
-    """A reset would be refused for it, so that allowing one is no advice."""
+    """The client would block a reset too, so the error must not suggest to allow one."""
     gpu = off()
     gpu.hidden_client = True
     driver = FakeBackend(gpu)
@@ -502,7 +502,7 @@ def test_a_failed_reset_is_an_error_and_the_mode_is_restored():
 
 
 def test_switching_off_under_a_client_destroys_nothing():
-    """On Ampere the mode would only be pending, and the instances would be gone for nothing."""
+    """On Ampere the mode would only be pending, and the instances would be destroyed without need."""
     gpu = mixed(FakeGpu())
     gpu.use(pid=7, name="monitor")
     driver = FakeBackend(gpu)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Layouts: which GPUs an entry is about, which one wins, and what it comes to on a board."""
+"""Layouts: which GPUs an entry selects, which entry applies, and what it means on a board."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def node() -> t.List[Gpu]:
 
 
 def named(**entry: t.Any) -> t.List[int]:
-    """The indices of the GPUs that an entry is about."""
+    """The indices of the GPUs that an entry selects."""
     return list(layout.parse([dict(OFF, **entry)]).resolve(node()))
 
 
@@ -168,7 +168,7 @@ def target(mig_devices: t.Any, on: t.Any = A100) -> t.List[t.Tuple[str, t.Option
         ({"4c.7g.80gb": 1, "3c.7g.80gb": 1}, [("7g.80gb", None, (4, 3))]),
         ({"2c.7g.80gb": 3, "1c.7g.80gb": 1}, [("7g.80gb", None, (2, 2, 2, 1))]),
         ({"1c.1g.10gb": 1}, [("1g.10gb", None, WHOLE)]),
-        # the list form says which
+        # the list form is explicit
         (
             [{"profile": "3g.40gb", "count": 2, "compute_instances": ["1c.3g.40gb"]}],
             [("3g.40gb", None, (1,)), ("3g.40gb", None, (1,))],
@@ -190,7 +190,7 @@ def test_mig_devices(mig_devices: t.Any, instances: t.List[t.Any]) -> None:
 
 
 def test_several_sizes_use_as_few_instances_as_possible() -> None:
-    """2c can lie at 0, 2 and 4 of a 7g and 3c at 0 and 4, so that 3c, 2c and 2c fill one."""
+    """2c can start at 0, 2 and 4 of a 7g and 3c at 0 and 4, so that 3c, 2c and 2c fill it."""
     assert target({"3c.7g.80gb": 1, "2c.7g.80gb": 2}) == [("7g.80gb", None, (3, 2, 2))]
 
 

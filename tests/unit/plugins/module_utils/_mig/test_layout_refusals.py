@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything that a layout can have wrong: the message names the entry, and says what to write instead."""
+"""All errors in a layout: the message names the entry and a correction."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def line(**changes: t.Any) -> t.Dict[str, t.Any]:
     return holds([dict({"profile": "3g.40gb"}, **changes)])
 
 
-# (what is written as the second entry of a layout, how the message calls it, what it tells to do)
+# (second entry of a layout, its name in the message, the remedy in the message)
 MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     # the entry itself
     (None, "entry 2 is null:", "write a mapping"),
@@ -195,7 +195,7 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (line(compute_instances=["3g.40gb", "1c.3g.40gb"]), "item 1 of mig_devices", "name fewer or smaller ones"),
 ]
 
-# (what is written as a layout, what the message tells to do)
+# (layout, remedy in the message)
 MALFORMED_LAYOUTS: t.List[t.Tuple[t.Any, str]] = [
     (None, "write a list of entries"),
     ("all-1g.10gb", "write a list of entries"),
@@ -210,7 +210,7 @@ MALFORMED_LAYOUTS: t.List[t.Tuple[t.Any, str]] = [
     ({"version": "v1", "mig-configs": {"x": [GOOD]}}, "give it as config_file with config_name"),
 ]
 
-# (an entry that only the node's GPUs show to be wrong, what the message tells to do)
+# (entry that is invalid only for the node's GPUs, remedy in the message)
 MISPLACED_ENTRIES: t.List[t.Tuple[t.Any, str]] = [
     (devices(7), "index 7 matches no GPU: use one of the GPUs that this node has: GPU 0 (GPU-0"),
     (devices([0, 3]), "index 3 matches no GPU: use one of"),
@@ -228,7 +228,7 @@ MISPLACED_ENTRIES: t.List[t.Tuple[t.Any, str]] = [
     (entry(device_filter="0x1EB810DE"), "none of the selected GPUs supports MIG: remove the entry"),
 ]
 
-# (mig_devices that the GPU shows to be wrong, what the message tells)
+# (mig_devices that are invalid only for the GPU, words of the message)
 UNKNOWN_PROFILES: t.List[t.Tuple[t.Any, str]] = [
     ({"1g.5gb": 7}, "use one of 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb"),
     ({"1g.11gb": 1}, "use one of 1g.10gb"),
@@ -298,7 +298,7 @@ def test_long_values_do_not_drown_the_message() -> None:
 
 
 def nested() -> t.Any:
-    """A value that is small in memory, and endless where it is written in full."""
+    """A value that is small in memory and infinite in text."""
     value: t.Any = ["x"]
     for _level in range(30):
         value = [value] * 10

@@ -23,7 +23,7 @@ UUID = "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"
 
 
 class Driver:
-    """A driver of which nothing but the GPUs is needed."""
+    """A driver that only provides GPUs."""
 
     def __init__(self, gpus: t.Sequence[Gpu]) -> None:
         self.gpus = gpus

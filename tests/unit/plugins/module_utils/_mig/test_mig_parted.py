@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""mig-parted's documents: read as mig-parted reads them, written so that reading gives the same."""
+"""mig-parted documents: read like mig-parted does, and written so that they round-trip."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
 
 A100 = board("A100-40GB")
 
-# What mig-parted's own documentation shows of the format, in a file of ours.
+# The features of the format in mig-parted's documentation, in our own file.
 DOCUMENT = """
 version: v1
 mig-configs:
@@ -49,7 +49,7 @@ mig-configs:
       mig-devices:
         "1g.5gb+me": 1
 
-  # one entry for each kind of node; those for boards that are not there do nothing
+  # one entry for each kind of node; entries for missing boards have no effect
   all-balanced:
     - device-filter: ["0x20B010DE", "0x20B110DE"]
       devices: all
@@ -87,7 +87,7 @@ def node() -> t.List[Gpu]:
 
 
 def held(data: t.Any, name: t.Optional[str] = None) -> t.Dict[int, t.Any]:
-    """What each GPU of the node shall hold: None where MIG is off."""
+    """The desired instances of each GPU of the node: None where MIG is off."""
     out: t.Dict[int, t.Any] = {}
     for index, request in mig_parted.parse(data, name).resolve(node()).items():
         target = request.target(A100)

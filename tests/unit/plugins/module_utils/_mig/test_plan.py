@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The planner on single cases: what is kept, what a message says, what the mode needs."""
+"""The planner on single cases: kept instances, messages and mode changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def destroyed(result: Plan) -> list:
     return [str(gi.placement) for gi in result.destroyed]
 
 
-# What is kept
+# Kept instances
 
 
 def test_nothing_to_do_is_an_empty_plan():
@@ -54,14 +54,14 @@ def test_one_of_two_is_destroyed_and_the_rest_is_kept():
 
 
 def test_kept_instances_determine_new_placements():
-    """On an empty GPU the 3g would lie at 4; here it must go to 0 so that nothing moves."""
+    """On an empty GPU the 3g would start at 4; here it must start at 0 so that nothing moves."""
     result = plan(gpu(A100, "2g.20gb@4"), want(A100, "3g.40gb", "2g.20gb"))
     assert destroyed(result) == []
     assert created(result) == [("3g.40gb", "0:4")]
 
 
 def test_as_few_instances_as_possible_are_destroyed():
-    """A 4g needs units 0 to 3, where one 1g lies; the three others stay."""
+    """A 4g needs units 0 to 3, which one 1g uses; the three others are kept."""
     result = plan(
         gpu(A100, "1g.10gb@2", "1g.10gb@4", "1g.10gb@5", "1g.10gb@6"),
         want(A100, "4g.40gb", "1g.10gb", "1g.10gb", "1g.10gb"),
@@ -77,7 +77,7 @@ def test_a_requested_start_takes_precedence_over_keeping():
 
 
 def test_of_equal_placements_a_previous_one_is_chosen():
-    """The UUID follows from the placement: on an empty GPU the new one would lie at 6, here it takes over 3."""
+    """The UUID depends on the placement: on an empty GPU the new one would start at 6, here it reuses 3."""
     result = plan(gpu(A100, "1g.10gb@3"), want(A100, "1g.10gb+me"))
     assert created(result) == [("1g.10gb+me", "3:1")]
 
@@ -90,7 +90,7 @@ def test_new_instances_leave_the_largest_profiles_possible():
 
 
 def test_layouts_that_fail_with_nvidia_smi_fit_with_placements():
-    """``-cgi 19,19,14,9`` fails on hardware, because the driver places badly; with placements it cannot."""
+    """``-cgi 19,19,14,9`` fails on hardware because of the driver's placements; with explicit ones it cannot."""
     result = plan(gpu(A100), want(A100, "1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"))
     assert len(carry_out(result).instances) == 4
 
@@ -145,7 +145,7 @@ def test_busy_compute_instance_stays_though_more_idle_ones_could():
 
 
 def test_busy_compute_instance_determines_the_assignment():
-    """Two compute instances could stay if the busy one went; it stays, and alone."""
+    """Two compute instances could be kept without the busy one; only the busy one is kept."""
     specs = ("3g.40gb@0=2@0+1@2", "3g.40gb@4=2@0")
     target = want(A100, "3g.40gb=2", "3g.40gb=1+1+1")
     assert [kept.keep for kept in plan(gpu(A100, *specs), target).kept] == [(1,), (0,)]
@@ -167,13 +167,13 @@ def test_compute_instance_of_unknown_placement_stays_only_if_nothing_is_added():
 
 
 def test_instance_with_the_better_compute_instances_is_matched():
-    """Both 3g stay whichever is which; only one assignment leaves every compute instance alone."""
+    """Both 3g are kept with either assignment; only one keeps every compute instance."""
     result = plan(gpu(A100, "3g.40gb@0=2@0+1@2", "3g.40gb@4"), want(A100, "3g.40gb", "3g.40gb=2+1"))
     assert not result.changes
 
 
 def test_reused_compute_ids_restore_their_uuids():
-    """Beside 5, the new one gets the free id 0 again; beside 0 it would get 1, which nobody had."""
+    """Beside 5, the new one reuses the free ID 0; beside 0 it would get the unused ID 1."""
     state = gpu(A100, "4g.40gb@0=1@0+1@1")
     (gi,) = state.instances
     first, second = gi.compute_instances
@@ -298,7 +298,7 @@ def test_infeasible_comes_before_busy():
 # Mode
 
 MODES = [
-    # current, pending, wanted -> mode to set, and whether a reset is needed beside
+    # current, pending, desired -> mode to set, and whether a reset is needed too
     (False, False, True, True, False),
     (False, True, True, None, True),
     (True, True, True, None, False),
@@ -360,7 +360,7 @@ def test_gpu_without_mig():
 
 @pytest.mark.parametrize("model", models())
 def test_the_search_stays_small_on_every_board(model):
-    """Many different one-slice instances are the worst case; a state is a few microseconds."""
+    """Many different one-slice instances are the worst case; a state takes a few microseconds."""
     on = board(model)
     small = [p for p in on.profiles if p.slices == 1]
     worst = [small[number % len(small)].name for number in range(on.compute_slices)]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Profile names: what is one, what it means, and what is too far off to mean anything."""
+"""Profile names: parsing, matching and unknown names."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ NEWER = {
 
 @pytest.mark.parametrize("model", ["GB200-186GB", "GB300"])
 def test_names_of_two_drivers_mean_the_same_profiles(model: str) -> None:
-    """A layout written for either of them fits on both."""
+    """A layout for either of them fits both."""
     profiles = board(model).profiles
     renamed = tuple(on._replace(name=NEWER.get(on.name, on.name)) for on in profiles)
     assert renamed != profiles

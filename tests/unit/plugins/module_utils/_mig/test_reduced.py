@@ -34,12 +34,12 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
 )
 
 A100, H100 = board("A100-80GB"), board("H100-80GB")
-# What a 1g.20gb and a 2g.20gb of an H100 offer.
+# The compute profiles of a 1g.20gb and a 2g.20gb of an H100.
 ONE = (CiProfile(0, 1, 16, 1, ((0, 1),)), CiProfile(7, 1, 26, 1, ((0, 1),)))
 TWO = (CiProfile(0, 1, 16, 2, ((0, 1), (1, 1))), CiProfile(7, 1, 26, 1, ((0, 1),)), CiProfile(1, 2, 32, 1, ((0, 2),)))
 
 
-# Which kinds there are
+# Kinds
 
 
 def test_of_the_whole_ones_the_lesser_is_the_reduced_one() -> None:
@@ -76,7 +76,7 @@ def test_the_kind_follows_the_layout() -> None:
         choose(mark_reduced(ONE[1:]), (1,), (), reduced=True)
 
 
-# What a layout means
+# Layouts
 
 
 def meant(mig_devices: t.Any, on: t.Any = H100) -> t.List[t.Tuple[str, t.Optional[int], bool]]:
@@ -117,7 +117,7 @@ def test_a_compute_instance_cannot_hold_others() -> None:
         meant([{"profile": "1c.1g.20gb", "compute_instances": ["1g.20gb"]}])
 
 
-# What is kept
+# Kept instances
 
 
 def kinds(on: t.Any) -> t.List[bool]:
@@ -158,7 +158,7 @@ def test_a_busy_one_stays_where_another_of_its_kind_is_desired() -> None:
 
 
 def test_as_few_as_possible_are_recreated() -> None:
-    """Four places hold either kind or nothing; any number of either kind is desired."""
+    """Each of four placements has either kind or nothing; any number of either kind is desired."""
     for held in itertools.product((None, "1g.20gb", "1c.1g.20gb"), repeat=4):
         now = gpu(H100, *("%s@%d" % (name, 2 * place) for place, name in enumerate(held) if name))
         for whole, reduced in itertools.product(range(5), repeat=2):
@@ -172,7 +172,7 @@ def test_as_few_as_possible_are_recreated() -> None:
             assert sum(len(kept.keep) for kept in result.kept) == untouched
 
 
-# What is done
+# Operations
 
 
 def run(driver: fake.FakeBackend, reduced: bool) -> t.Any:
@@ -212,7 +212,7 @@ def test_a_failure_restores_the_previous_kind() -> None:
     assert node.snapshot() == before and len(outcome.performed) == 2
 
 
-# What it is called
+# Names
 
 
 def test_the_map_shows_the_reduced_kind() -> None:

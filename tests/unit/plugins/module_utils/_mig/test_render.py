@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The slice map and the words for plans."""
+"""The slice map and the descriptions of plans."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_names_are_shortened_before_they_are_cut() -> None:
 
 
 def test_a_diff_changes_only_the_lines_of_gpus_that_change() -> None:
-    """The kept GPU's line is the same text in both, whatever the other one holds before and after."""
+    """The kept GPU's line is equal before and after, regardless of changes of the other one."""
     same = a100(*SMALL, index=1)
     plans = [
         plan(a100("1g.10gb@0"), want(A100, "1g.10gb+me", "3g.40gb=2+1")),
@@ -190,7 +190,7 @@ def _rows(draw: t.Any) -> t.List[Row]:
 
 @given(_rows(), st.none() | st.integers(20, 200))
 def test_every_map_is_aligned(rows: t.List[Row], width: t.Optional[int]) -> None:
-    """Bars stand where placements begin and end, and no cell is lost."""
+    """Bars mark the start and end of placements, and no cell is lost."""
     lines = render.draw(rows, width).splitlines()
     lengths: t.Dict[int, t.Set[int]] = {}
     for row, line in zip(rows, lines):

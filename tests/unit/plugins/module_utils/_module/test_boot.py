@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files for the boot: each of create, change and remove as check, real, check again, real again."""
+"""The boot files: each of create, change and remove in check mode, for real, and both again."""
 
 from __future__ import annotations
 

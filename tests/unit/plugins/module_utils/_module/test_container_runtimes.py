@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which container runtimes a node gets the nvidia runtime for."""
+"""The selection of container runtimes to configure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCKER = ("containerd", "docker", "dockerd")
         (node("crio", "containerd"), ["containerd", "crio"]),
         (node(*DOCKER), ["containerd", "docker"]),
         (node(*DOCKER, cri_disabled=True), ["docker"]),  # Docker's own packages
-        (node("containerd", "docker"), ["containerd"]),  # the client alone is no runtime
+        (node("containerd", "docker"), ["containerd"]),  # the client alone is not a runtime
         (node("containerd", os_family="RedHat"), ["containerd"]),
         (node(kubernetes="RKE2"), []),
         (node(*DOCKER, kubernetes="K3s"), []),

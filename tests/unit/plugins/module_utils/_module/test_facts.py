@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the facts are made of, from a node with everything down to one with nothing."""
+"""Facts, from a fully equipped node to an empty one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_MODULE = KernelModule("none", None, None)
 
 
 class FakeNode:
-    """What lies around the driver; by default nothing."""
+    """The node around the driver; empty by default."""
 
     def __init__(self, gpus=(), kernel=NO_MODULE, packages=()):
         self.gpus = lambda: None if gpus is None else tuple(gpus)
@@ -49,7 +49,7 @@ class Driver(FakeBackend):
 
 
 def broken(code=codes.LIBRARY_NOT_FOUND, call="nvmlInit"):
-    """A node where no driver can be opened."""
+    """A node without a working driver."""
 
     def open_backend():
         raise BackendError(code, call, "", "Install the driver")
@@ -201,7 +201,7 @@ def test_an_empty_node_gives_empty_lists():
 def test_gpus_that_the_driver_does_not_have_are_listed_behind_its_own():
     node = FakeNode(
         gpus=[
-            PciGpu("00000000:01:00.0", 0x20B510DE, None, None),  # given to a virtual machine, say
+            PciGpu("00000000:01:00.0", 0x20B510DE, None, None),  # for example, passed through to a virtual machine
             PciGpu("00000000:07:00.0", 0x20B010DE, None, None),
         ]
     )

@@ -49,7 +49,7 @@ Bus Location: \t 0000:47:00.0
 
 
 class Commands:
-    """Answers by the first words of a command; what it does not know is not installed."""
+    """Answers by the first words of a command; unknown programs are not installed."""
 
     def __init__(self, **answers):
         self.answers = answers

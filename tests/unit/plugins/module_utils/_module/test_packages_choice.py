@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which version and which packages a node gets."""
+"""The choice of version and packages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_status_of_a_node_that_has_the_driver() -> None:
     names = ["libnvidia-ml1", "nvidia-alternative", "nvidia-smi"]
     assert sorted(each.name for each in found.to_hold) == names
     assert "nvidia-alternative" in found.scope
-    assert "nvidia-container-toolkit" not in found.scope  # another role's
+    assert "nvidia-container-toolkit" not in found.scope  # of another role
     assert "nvidia-kernel-dkms" not in found.scope
 
 
@@ -236,7 +236,7 @@ def test_another_branch_is_a_change() -> None:
 
 
 def test_all_packages_are_installed_in_a_version_that_all_have() -> None:
-    """Debian 12: the open kernel module stayed behind."""
+    """Debian 12: the open kernel module was left at an older version."""
     offers = {**OFFERS, "nvidia-open-kernel-dkms": [OLD]}
     found = choose([], offers, desired("nvidia-open-kernel-dkms", "nvidia-smi", "nvidia-persistenced"))
     assert found.version == "535.261.03"

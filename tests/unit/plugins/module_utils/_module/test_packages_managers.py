@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What dnf, rpm and dkms print, and why a package manager failed."""
+"""Output of dnf, rpm and dkms, and causes of package manager failures."""
 
 from __future__ import annotations
 
