@@ -45,7 +45,7 @@ def text_of(path: Path) -> str:
         return ""
 
 
-# --- What may import what ---------------------------------------------------------------------------------------------
+# --- Imports ----------------------------------------------------------------------------------------------------------
 
 
 class Import(t.NamedTuple):
@@ -228,7 +228,7 @@ def test_role_variables_carry_the_role_s_name(role: str) -> None:
     assert [name for name in names if not name.startswith(role + "_")] == []
 
 
-# --- Licences, pins, and what no file may hold ------------------------------------------------------------------------
+# --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
 
 
 @cache

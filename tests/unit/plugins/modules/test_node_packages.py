@@ -163,7 +163,7 @@ def test_packages_installed_before_are_not_recorded(node, driver):
     assert recorded()["held"] == [LIBRARY, CUDA]
 
 
-def test_an_upgrade_only_if_requested(node, driver):
+def test_upgrades_only_on_request(node, driver):
     driver(version="580.105.08")
     assert driver()["changed"] is False
     result = driver(upgrade=True)
@@ -271,7 +271,7 @@ def test_verified_reads_only(node, driver):
     assert {line.split()[0] for line in node.calls} == {"dpkg-query"}
 
 
-# --- What goes wrong --------------------------------------------------------------------------------------------------
+# --- Errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_half_installed_packages_are_configured(node, driver):
@@ -283,7 +283,7 @@ def test_half_installed_packages_are_configured(node, driver):
     assert node.called("^dpkg --configure --pending")
 
 
-def test_a_package_that_is_being_installed_is_waited_for(node, driver):
+def test_a_running_installation_is_awaited(node, driver):
     driver()
     node.state[CUDA][0] = "hF "
     node.answers += [("apt-get --quiet check", 100, LOCKED)] * 2
@@ -292,7 +292,7 @@ def test_a_package_that_is_being_installed_is_waited_for(node, driver):
     assert len(node.called("apt-get --quiet check")) == 3
 
 
-def test_the_lock_is_waited_for_no_longer_than_allowed(node, driver):
+def test_waiting_for_the_lock_is_limited(node, driver):
     node.answers.append(("--yes", 100, LOCKED))
     message = driver()["msg"]
     assert message.startswith("gpu-1: Another package manager is at work on the node: wait for it to end")
@@ -377,7 +377,7 @@ def test_a_transient_error_is_retried(node, driver):
     assert driver()["version"] == "580.126.20"
 
 
-def test_a_version_that_is_not_offered(node, driver):
+def test_an_unavailable_version(node, driver):
     message = driver(version="580.1.2")["msg"]
     assert message.startswith(
         "gpu-1: driver 580.1.2 cannot be installed: nvidia-driver-cuda is offered as 580.126.20, 580.105.08"

@@ -255,7 +255,7 @@ def test_a_service_older_than_its_configuration_must_be_restarted(node):
 
 
 @pytest.mark.parametrize("program", ["containerd", "nvidia-ctk"])
-def test_a_program_that_is_not_installed(node, program, monkeypatch):
+def test_a_missing_program(node, program, monkeypatch):
     (node.work / "bin" / program).unlink()
     monkeypatch.setenv("PATH", str(node.work / "bin"))
     assert node.run(check=True)["changed"]

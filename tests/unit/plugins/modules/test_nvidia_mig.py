@@ -72,7 +72,7 @@ def without_ids(gpu):
     return dict(gpu, mode=None, kept=bare(gpu["kept"]), created=bare(gpu["created"]), destroyed=bare(gpu["destroyed"]))
 
 
-# --- the way of a layout: check, real, check again, real again
+# --- applying layouts: check mode, real run, and both again
 
 
 @pytest.mark.parametrize("board", ["a100", "h100"])
@@ -193,7 +193,7 @@ def test_turning_mig_off_destroys_the_instances(node):
     assert "MIG off" in result["diff"]["after"]
 
 
-# --- changes of MIG mode that need more than asking
+# --- changes of MIG mode that need a reset or a reboot
 
 
 def pending(index=0):
@@ -257,7 +257,7 @@ def test_check_mode_sees_that_a_process_blocks_the_mode_change(node, reset):
     assert again["reset_required"] is True
 
 
-def test_a_mode_change_that_is_pending_is_made_by_a_reset(node):
+def test_a_reset_applies_a_pending_mode_change(node):
     driver = node(pending())
     driver.run(on(MIXED))
     for check in (True, False):
@@ -418,7 +418,7 @@ def test_check_mode_predicts_the_run_whatever_the_mode_clients_and_permission(no
     assert without_ids(predicted) == without_ids(found)
 
 
-# --- refusals: before the first write, with everything that is wrong
+# --- refusals: before the first write, with all problems
 
 
 def refused(node, *entries, **options):
@@ -602,7 +602,7 @@ def test_without_disturbing_instances_can_be_added(node):
     assert len(result["gpus"][0]["created"]) == 2
 
 
-# --- failures on the way
+# --- failures during a run
 
 
 def test_a_failure_returns_the_full_result_and_the_restored_instances(node):
@@ -764,7 +764,7 @@ def test_an_unknown_configuration_is_refused_with_the_existing_ones(node, tmp_pa
 # --- one run at a time
 
 
-def test_a_held_lock_is_waited_for_and_then_named(node, tmp_path):
+def test_a_held_lock_times_out_with_its_holder(node, tmp_path):
     path = tmp_path / "lock"
     path.write_text("PID 4711 (Ansible module nvidia_mig), user root, since today")
     with open(path, "r+b") as held:
@@ -784,7 +784,7 @@ def test_check_mode_leaves_no_lock_file(node, tmp_path):
     assert os.path.exists(tmp_path / "lock")
 
 
-# --- what a run that changes nothing costs
+# --- the cost of a run without changes
 
 NO_CHANGE = """
 import sys

@@ -244,7 +244,7 @@ def test_prebuilt_modules_that_do_not_exist_are_refused(system: str, settings: D
     assert "set nvidia_driver_module_build to dkms" in refusal(system, module_build="prebuilt", **settings)
 
 
-def test_signed_modules_of_enterprise_linux_come_from_another_repository() -> None:
+def test_signed_modules_of_enterprise_linux_use_another_repository() -> None:
     (notice,) = plan("el_10", module_build="prebuilt")["notices"]
     assert "rhel-10-for-x86_64-extensions-rpms" in notice
     assert plan("el_10")["build"] == plan("el_9")["build"] == "dkms"
@@ -559,7 +559,7 @@ def test_ubuntu_has_no_subnet_manager() -> None:
         ("el_9", {}, "nvidia-imex"),
     ],
 )
-def test_grace_blackwell_gets_imex(system: str, settings: Data, package: str) -> None:
+def test_imex_is_installed_on_grace_blackwell(system: str, settings: Data, package: str) -> None:
     found = plan(system, gpu("2941"), **settings)
     assert (found["fabric_manager"], found["packages"][-1]) == (False, package)
     assert any("nodes_config.cfg" in notice for notice in found["notices"])
@@ -570,7 +570,7 @@ def test_grace_blackwell_gets_imex(system: str, settings: Data, package: str) ->
     assert other["module_options"] == {}
 
 
-def test_persistence_mode_is_switched_on_where_ubuntu_s_unit_leaves_it_off() -> None:
+def test_persistence_mode_is_enabled_where_ubuntu_s_unit_disables_it() -> None:
     assert plan("ubuntu_24.04")["persistence_override"]
     assert not plan("ubuntu_24.04", persistenced=False)["persistence_override"]
     assert not plan("ubuntu_24.04", source="cuda_repository")["persistence_override"]

@@ -60,7 +60,7 @@ def test_types_are_named_as_ansible_names_them_now() -> None:
     assert problem.startswith("argument 'nvidia_mig_reset' is of type str and we were unable to convert to bool")
 
 
-def test_what_a_role_requires_is_required_where_it_is_selected() -> None:
+def test_required_variables_of_selected_roles() -> None:
     assert judge({}).problems == []
     assert judge({}, "nvidia_mig").problems == ["missing required arguments: nvidia_mig_layout"]
     assert judge({}, "nvidia_mig", nvidia_mig_layout="'x' is undefined").problems == [

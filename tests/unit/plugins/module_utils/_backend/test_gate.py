@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 
 
-def test_many_pass_at_once():
+def test_calls_pass_concurrently():
     gate, meeting = Gate(), threading.Barrier(3, timeout=60)
 
     def pass_through():

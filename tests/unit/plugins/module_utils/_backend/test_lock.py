@@ -93,7 +93,7 @@ def test_an_exception_inside_frees_the_lock(path):
         pass
 
 
-def test_check_mode_makes_no_file_and_still_respects_a_holder(path, tmp_path, holder):
+def test_check_mode_creates_no_file_and_respects_a_holder(path, tmp_path, holder):
     with held(str(tmp_path / "other"), create=False):
         pass
     assert not (tmp_path / "other").exists()
@@ -255,7 +255,7 @@ def test_without_root_the_default_is_refused(directory, create, exists):
     assert "Run as root" in message
 
 
-# --- a file system that cannot be written to
+# --- a read-only file system
 
 
 def _read_only(monkeypatch, directory):
@@ -291,7 +291,7 @@ def test_a_read_only_file_system_is_named(directory, tmp_path, monkeypatch, crea
         pass
 
 
-def test_a_lock_file_on_a_read_only_file_system_is_held_all_the_same(path, tmp_path, monkeypatch):
+def test_a_lock_file_on_a_read_only_file_system_can_be_held(path, tmp_path, monkeypatch):
     with held(path):
         pass
     _read_only(monkeypatch, tmp_path)
@@ -319,7 +319,7 @@ def test_check_mode_is_refused_where_a_run_could_not_create_the_file(tmp_path):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_everybody_can_read_who_holds_it(path):
+def test_the_holder_is_readable_for_all_users(path):
     with held(path):
         assert stat.S_IMODE(os.stat(path).st_mode) & 0o444 == 0o444
 

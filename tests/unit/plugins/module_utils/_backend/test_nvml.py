@@ -181,7 +181,7 @@ def test_profiles_without_placements_count_as_unknown_while_the_mode_is_off(open
     assert not driver.read(0).profiles_known
 
 
-def test_the_end_of_the_profiles_is_not_taken_from_another_call(opened):
+def test_errors_of_other_calls_do_not_end_the_profiles(opened):
     """INVALID_ARGUMENT ends the list only if it is returned by the profile query."""
     driver, nvml = opened()
     nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = codes.INVALID_ARGUMENT
@@ -314,7 +314,7 @@ def test_nvml_is_reopened_after_a_failed_reset(opened):
     assert driver.read(0).uuid == "GPU-one"
 
 
-def test_a_reset_waits_for_calls_under_way(opened):
+def test_a_reset_waits_for_running_calls(opened):
     order = []
     reading, go_on = threading.Event(), threading.Event()
     driver, nvml = opened(run=lambda argv: order.append("reset") or Result(0, "successfully reset", ""))

@@ -155,7 +155,7 @@ def down(code=codes.DRIVER_NOT_LOADED):
     return BackendError(code, "nvmlInit")
 
 
-def test_a_driver_that_comes_up_late_is_waited_for(boot):
+def test_a_late_driver_is_awaited(boot):
     gpu = FakeGpu()
     status, said = boot(FakeBackend(gpu), opening=[down(), down()], driver_wait=60)
     assert (status, held(gpu)) == (0, HELD)

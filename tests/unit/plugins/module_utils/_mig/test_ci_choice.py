@@ -60,7 +60,7 @@ def test_what_appears_not_to_fit_is_left_to_the_driver():
     assert chosen(FOUR, (2,), (1, 1), (2, 1)) == [(1, None)]
 
 
-def test_a_size_that_is_not_offered():
+def test_an_unavailable_size():
     with pytest.raises(LookupError) as error:
         chosen(FOUR, (3, 1))
     assert error.value.args == (3,)

@@ -129,7 +129,7 @@ def test_compute_instances_without_known_places_are_left_to_the_driver(a100):
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("code", [codes.UNKNOWN, codes.NO_PERMISSION])
-def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code, late):
+def test_after_any_failed_call_the_gpu_matches_the_plan_or_its_previous_state(code, late):
     """Also if a call fails after it took effect. Transient errors are retried, so the layout is reached."""
     wanted = target(A100, "4g.20gb", ("3g.20gb", (2, 1)))
     reference = FakeBackend(mixed(FakeGpu()))
@@ -664,7 +664,7 @@ def test_one_gpu_that_fails_does_not_stop_the_others():
     assert [layout(gpu) for gpu in gpus[::2]] == [[("7g.40gb", 0, (7,))]] * 2
 
 
-def test_nothing_to_do_makes_no_call():
+def test_an_empty_plan_makes_no_call():
     gpu = mixed(FakeGpu())
     driver = FakeBackend(gpu)
     assert converge(driver, []) == ()

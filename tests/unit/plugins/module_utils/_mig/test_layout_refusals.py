@@ -247,7 +247,7 @@ UNKNOWN_PROFILES: t.List[t.Tuple[t.Any, str]] = [
 ]
 
 
-def test_there_are_enough_cases() -> None:
+def test_the_number_of_cases() -> None:
     cases = [MALFORMED_ENTRIES, MALFORMED_LAYOUTS, MISPLACED_ENTRIES, UNKNOWN_PROFILES]
     assert sum(map(len, cases)) >= 80
     assert len({repr(case) for group in cases for case in group}) == sum(map(len, cases))
@@ -323,7 +323,7 @@ HUGE = {
 
 @pytest.mark.parametrize("value", HUGE)
 @pytest.mark.parametrize("key", ["devices", "device_filter", "mig_enabled", "mig_devices"])
-def test_a_huge_value_is_refused_at_once_and_briefly(key: str, value: str) -> None:
+def test_a_huge_value_is_refused_early_with_a_short_message(key: str, value: str) -> None:
     huge = HUGE[value]
     for place in (huge, [huge], {"profile": huge}, [{"profile": huge}], {"3g.40gb": huge}):
         with pytest.raises(LayoutError) as refused:
@@ -332,7 +332,7 @@ def test_a_huge_value_is_refused_at_once_and_briefly(key: str, value: str) -> No
 
 
 @pytest.mark.parametrize("value", HUGE)
-def test_a_huge_layout_is_refused_at_once_and_briefly(value: str) -> None:
+def test_a_huge_layout_is_refused_early_with_a_short_message(value: str) -> None:
     with pytest.raises(LayoutError) as refused:
         layout.parse(HUGE[value])
     assert len(str(refused.value)) < 1000

@@ -226,7 +226,7 @@ def test_busy_instance_blocks_a_layout_that_would_fit_without_it():
     assert created(plan(gpu(A100, "1g.10gb@0"), want(A100, "4g.40gb", "1g.10gb")))
 
 
-def test_whole_gpu_processes_do_not_pin_instances():
+def test_processes_on_the_gpu_do_not_pin_instances():
     state = gpu(A100, "1g.10gb@0")._replace(processes=(Process(7, "Xorg"),))
     assert destroyed(plan(state, want(A100))) == ["0:1"]
 
@@ -290,7 +290,7 @@ def test_an_infeasible_layout_is_refused_with_reason_and_nearest_fit(on, specs, 
         assert text in str(caught.value)
 
 
-def test_infeasible_comes_before_busy():
+def test_infeasible_takes_precedence_over_busy():
     with pytest.raises(InfeasibleError):
         plan(gpu(A100, "7g.80gb@0", busy=[(0, 0)]), want(A100, "7g.80gb", "1g.10gb"))
 
@@ -341,7 +341,7 @@ def test_mode_off_with_a_busy_instance_is_refused():
         plan(gpu(A100, "3g.40gb@4", busy=[(4, 0)]), Target(False))
 
 
-def test_mode_on_comes_before_the_first_creation():
+def test_mode_is_enabled_before_the_first_creation():
     result = plan(gpu(A100, mode_current=False, mode_pending=False), want(A100, "3g.40gb"))
     assert [op.kind for op in result.operations] == ["set_mode", "create_gpu_instance", "create_compute_instance"]
     assert result.operations[1].placement == Placement(4, 4)

@@ -42,7 +42,7 @@ TWO = (CiProfile(0, 1, 16, 2, ((0, 1), (1, 1))), CiProfile(7, 1, 26, 1, ((0, 1),
 # Kinds
 
 
-def test_of_the_whole_ones_the_lesser_is_the_reduced_one() -> None:
+def test_the_smaller_whole_compute_instance_is_the_reduced_one() -> None:
     assert [offered.reduced for offered in mark_reduced(ONE)] == [True, False]
     assert [offered.reduced for offered in mark_reduced(TWO)] == [False] * 3, "parts are not reduced"
     twins = (CiProfile(4, 7, 132, 1, ()), CiProfile(8, 7, 132, 1, ()))

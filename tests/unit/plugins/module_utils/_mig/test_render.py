@@ -53,7 +53,7 @@ def test_one_line_per_gpu_and_cells_as_wide_as_placements() -> None:
     )
 
 
-def test_compute_instances_are_shown_where_they_are_not_one_over_the_whole() -> None:
+def test_compute_instances_are_shown_unless_one_fills_the_instance() -> None:
     line = render.draw([render.row(a100("3g.40gb@0=1@2+2@0", "2g.20gb@4=", "1g.10gb@6"))])
     assert line.endswith("  |3g.40gb[2c,1c]                 |2g.20gb[]      |1g.10gb|.......|\n")
     assert "[" not in render.draw([render.row(a100("3g.40gb@0"))])
@@ -81,7 +81,7 @@ def test_grids_of_different_boards_are_aligned() -> None:
 
 
 @pytest.mark.parametrize("width", [100, 80, 66, 60, 40, 30])
-def test_a_narrow_terminal_gets_no_longer_lines(width: int) -> None:
+def test_lines_fit_a_narrow_terminal(width: int) -> None:
     rows = [render.row(a100(*SMALL)), render.row(a100("3g.40gb@0=1@2+2@0", "1g.10gb+me@4", index=1))]
     lines = render.draw(rows, width).splitlines()
     assert all(len(line) <= width for line in lines)

@@ -174,7 +174,7 @@ def test_a_file_that_is_not_regular_or_too_large_is_refused(tmp_path):
             config.read(path)
 
 
-# --- whatever the file holds, it is read or refused
+# --- any content is read or refused
 
 
 @pytest.fixture(name="file", scope="module")

@@ -259,7 +259,7 @@ def test_lost_gpus_are_listed_once_with_what_the_bus_shows():
     assert gpus[3]["mig"] == UNKNOWN
 
 
-def test_a_gpu_of_a_virtual_machine_is_not_taken_for_the_lost_one():
+def test_a_passed_through_gpu_is_not_matched_to_the_lost_one():
     away = PciGpu("00000000:01:00.0", 0x20B010DE, None, None)
     gpus = gather(FakeNode([away, *BUS[:2]]), lambda: with_lost(2, 1))["gpus"]
     assert listed(gpus)[1:] == [(1, BUS[1].pci_bus_id, "GPU-1"), (None, away.pci_bus_id, None)]

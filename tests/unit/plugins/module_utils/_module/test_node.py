@@ -318,5 +318,5 @@ def test_fabric_manager(tree, output, expected):
     assert node(tree, systemctl=lambda _argv: (0, output)).fabric_manager() == expected
 
 
-def test_systemctl_without_systemd_leaves_it_unknown(tree):
+def test_the_fabric_manager_is_unknown_without_systemd(tree):
     assert node(tree, systemctl=lambda _argv: (1, "")).fabric_manager() == FabricManager(None, None, None)

@@ -189,7 +189,7 @@ def refusal(
     return str(caught.value)
 
 
-def test_a_new_node_gets_the_newest_of_the_branch() -> None:
+def test_the_newest_version_of_the_branch_is_installed_on_a_new_node() -> None:
     assert choose([]) == Choice(
         "535.309.01", ["nvidia-smi=" + NEW, "libnvidia-ml1=" + NEW, "nvidia-persistenced"], False, []
     )
@@ -322,7 +322,7 @@ KERNEL_DEVEL = "kernel-devel-5.14.0-503.el9.x86_64"
 CUDA_RPM = {"nvidia-driver-cuda": ["3:580.126.20-1.el9"]}
 
 
-def test_dnf_takes_name_and_version() -> None:
+def test_dnf_selects_by_name_and_version() -> None:
     offers = {"nvidia-driver-cuda": ["3:580.126.20-1.el9", "3:580.105.08-1.el9", "3:590.1.1-1"]}
     found = choose([], offers, desired("nvidia-driver-cuda", branch="580"), "-")
     assert found.install == ["nvidia-driver-cuda-3:580.126.20-1.el9"]
@@ -364,7 +364,7 @@ def test_a_broken_package_is_reinstalled() -> None:
     assert found.install == ["nvidia-smi=" + NEW, "nvidia-kernel-dkms=" + NEW]
 
 
-# --- Holds of others --------------------------------------------------------------------------------------------------
+# --- Foreign holds ----------------------------------------------------------------------------------------------------
 
 
 def status_of(packages: t.List[Package], wanted: Desired) -> Status:
