@@ -11,29 +11,29 @@ version_added: 0.1.0
 description:
   - Installs packages with apt or dnf so that all of them have one version, holds them at it, and records what it installed
     and held, so that O(state=absent) removes and releases that and nothing else.
-  - Which version. O(version) if it is given. Otherwise an installed version of O(branch) stays, unless O(upgrade=true).
-    Otherwise the newest version of O(branch) that all packages are offered in. Without O(version) and O(branch) the packages
+  - Selects the version. O(version) if it is given. Otherwise an installed version of O(branch) is kept, unless O(upgrade=true).
+    Otherwise the newest version of O(branch) in which all packages are available. Without O(version) and O(branch) the packages
     are only installed, at any version, and are neither pinned nor held.
-  - With apt, writes the version that is to stay to C(/etc/apt/preferences.d/gpufleet-ROLE) before it installs. With O(hold),
+  - With apt, pins the version in C(/etc/apt/preferences.d/gpufleet-ROLE) before it installs. With O(hold),
     this is the exact version, otherwise the O(branch), and without a O(branch) there is no such file. With dnf, enables
     O(stream); C(includepkgs) in the file of the repository is up to the role.
   - Holds with C(dpkg --set-selections), or with lines in the file of dnf's plugin C(versionlock), which is installed if it is
     missing.
-  - Holds and locks of somebody else are left alone. If they block the version, the module fails and names them.
-  - Packages that are half installed are finished first (C(dpkg --configure)), unless another package manager is installing them
-    at that moment.
-  - Reads the package sources only if something has to be installed or O(repository.added). If the role's own source cannot be
+  - Foreign holds and locks are kept. If they block the version, the module fails and names them.
+  - Configures half-installed packages first (C(dpkg --configure)), unless another package manager is installing them at that
+    moment.
+  - Refreshes the package lists only if something has to be installed or O(repository.added). If the role's own source cannot be
     read, or is not signed with the given key, the module fails, and removes O(repository.file) if it was added in this run.
     Another source that cannot be read is a warning, as long as apt itself goes on.
-  - Records the packages before it installs them and again afterwards, so that an interrupted run can be undone. Of several runs
-    at once, one works and the others wait.
+  - Records the packages before it installs them and again afterwards, so that an interrupted run can be undone. Concurrent
+    runs wait for each other.
 extends_documentation_fragment:
   - gpufleet.node._attributes
 attributes:
   check_mode:
     support: full
     details:
-      - Does not read the package sources anew. If they are not known yet, RV(version) may be V(null), and RV(msg) says so.
+      - Does not refresh the package lists. If they do not exist yet, RV(version) may be V(null), and RV(msg) says so.
   diff_mode:
     support: full
   idempotent:
@@ -55,7 +55,7 @@ options:
   state:
     description:
       - V(present) installs O(packages).
-      - V(absent) removes the packages that the record says the role installed, except those that packages of somebody else need,
+      - V(absent) removes the packages that the record says the role installed, except those that other packages need,
         releases what the role held, and removes its pin. The entry in the record stays for the role to remove.
       - V(verified) only reads, and returns RV(problems).
     type: str

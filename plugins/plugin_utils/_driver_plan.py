@@ -23,7 +23,7 @@ _OPEN_ONLY = 620  # the first without proprietary modules
 # Branches from which on the names of NVIDIA's packages have no branch: NVSwitch and NVLink packages, and all others.
 _UNSUFFIXED_FABRIC = 580
 _UNSUFFIXED = 590
-# Names that a package manager cannot take for an option or a pattern.
+# Package names that a package manager cannot interpret as an option or a pattern.
 _PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")
 _SOURCES = {
     "apt": "/etc/apt/sources.list.d/gpufleet-nvidia-driver.sources",

@@ -11,5 +11,5 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 
 @pytest.fixture(autouse=True)
 def fixture_no_pauses(monkeypatch):
-    """Writes are repeated as often as ever, at once."""
+    """Retry writes without delay."""
     monkeypatch.setattr(retry, "PAUSES", (0.0,) * len(retry.PAUSES))

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rules of the house that no linter knows.
+"""Project rules that linters do not cover.
 
-What may import what, role variables and their documented defaults, licences, pins, and what no file may hold.
+Allowed imports, role variables and their documented defaults, licences, pins, and forbidden texts.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ COLLECTION = "ansible_collections.gpufleet.node."
 
 @cache
 def files() -> t.Sequence[Path]:
-    """The project's files, relative to its top."""
+    """The project's files, relative to its root."""
     listed = subprocess.run([TOP / "scripts" / "files"], check=True, capture_output=True).stdout.decode()
     return [Path(name) for name in listed.split("\0") if name]
 
 
 @cache
 def text_of(path: Path) -> str:
-    """A file's text; nothing for a link, which is judged by its target, and for what is no text."""
+    """The text of a file; empty for links, whose targets are checked, and for binary files."""
     if (TOP / path).is_symlink():
         return ""
     try:
@@ -45,11 +45,11 @@ def text_of(path: Path) -> str:
         return ""
 
 
-# --- What may import what ---------------------------------------------------------------------------------------------
+# --- Imports ----------------------------------------------------------------------------------------------------------
 
 
 class Import(t.NamedTuple):
-    """One name that a file imports, from the collection's top if it is the collection's."""
+    """One name that a file imports; relative to the collection's root if it belongs to the collection."""
 
     line: int
     name: str  # "plugins.module_utils._mig.model.Gpu", "json", "ansible.module_utils.basic"
@@ -59,7 +59,7 @@ class Import(t.NamedTuple):
 
 
 class Layer(t.NamedTuple):
-    """A part of plugins/ and what its files may import; a prefix stands for all below it."""
+    """A part of plugins/ and the imports it may have; a prefix includes everything below it."""
 
     path: str
     house: t.Sequence[str]  # of the collection, below plugins
@@ -67,7 +67,7 @@ class Layer(t.NamedTuple):
     standard: t.Optional[t.Sequence[str]] = None  # of the standard library; None: all of it
 
 
-# What does no I/O. Threads are allowed: they order calls, and make none.
+# Modules without I/O. Threads are allowed: they order calls but make none.
 PURE = ("__future__", "collections", "concurrent.futures", "difflib", "fnmatch", "functools", "itertools", "json", "re")
 PURE = (*PURE, "threading", "typing")
 
@@ -75,10 +75,10 @@ MIG = "module_utils._mig"
 BACKEND = "module_utils._backend"
 BOOT = "module_utils._boot"
 LAYERS = (
-    # The protocol that backends implement, and the error that they raise, are the engine's own.
+    # The backend protocol and its error belong to the engine.
     Layer("module_utils/_mig", [MIG], standard=PURE),
     Layer("module_utils/_backend", [BACKEND, MIG + ".model", MIG + ".backend", MIG + ".codes"]),
-    # Runs on nodes with no Ansible, as the two above do with it.
+    # Runs on nodes without Ansible; the two above run with it.
     Layer("module_utils/_boot", [BOOT, BACKEND, MIG]),
     Layer("module_utils/_module", ["module_utils._module", BOOT, BACKEND, MIG], ["ansible.module_utils", "yaml"]),
     Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
@@ -93,7 +93,7 @@ SOURCES = sorted(path.relative_to(PLUGINS) for path in PLUGINS.rglob("*.py"))
 
 
 def imports(path: Path) -> t.Iterator[Import]:
-    """Every import of a file below plugins/, wherever it stands in it."""
+    """Every import of a file below plugins/, at any nesting level."""
 
     def walk(node: ast.AST, for_types: bool, at_top: bool) -> t.Iterator[Import]:
         if isinstance(node, ast.Import):
@@ -153,7 +153,7 @@ def test_every_plugin_file_imports_only_what_its_layer_may(path: Path) -> None:
 
 
 def test_no_two_files_import_each_other() -> None:
-    """Imports for type checking count: who reads one file has to know the other, and the reverse."""
+    """Imports for type checking count, because readers of each file have to know the other."""
     modules = {"plugins." + ".".join(path.with_suffix("").parts): path for path in SOURCES}
 
     def target(found: Import) -> t.Optional[str]:
@@ -192,7 +192,7 @@ def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
         ("filter", "tests.unit.x", False),
     ],
 )
-def test_the_judge_itself(layer: str, name: str, allowed: bool) -> None:
+def test_the_import_check_itself(layer: str, name: str, allowed: bool) -> None:
     judged = judge(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
     assert (judged is None) == allowed
 
@@ -214,7 +214,7 @@ def documented(role: str) -> t.Dict[str, t.Dict[str, t.Any]]:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_role_defaults_are_the_documented_ones(role: str) -> None:
-    """Ansible takes the default of an argument specification for documentation only, so that the two may part."""
+    """Ansible uses the default of an argument specification only for documentation, so the two may diverge."""
     options = documented(role)
     assert role_yaml(role, "defaults/main.yml") == {
         name: option["default"] for name, option in options.items() if "default" in option
@@ -228,7 +228,7 @@ def test_role_variables_carry_the_role_s_name(role: str) -> None:
     assert [name for name in names if not name.startswith(role + "_")] == []
 
 
-# --- Licences, pins, and what no file may hold ------------------------------------------------------------------------
+# --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
 
 
 @cache
@@ -248,11 +248,11 @@ def licensed(path: Path) -> bool:
     return any("SPDX-License-Identifier: " in line for line in text_of(path).splitlines()[:12])
 
 
-def test_every_file_says_its_licence() -> None:
+def test_every_file_has_a_licence() -> None:
     assert [str(path) for path in files() if not licensed(path)] == []
 
 
-# The brackets keep this file from holding what it forbids.
+# The brackets keep this file from matching its own patterns.
 FORBIDDEN = {
     "a package host: mirrors are the user's choice": re.compile(
         r"https?://[a-z.]*(debian|pypi|python[h]osted|npmjs|golang)[a-z]*\.(org|com|net)"

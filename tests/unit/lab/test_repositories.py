@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's repositories offer nothing that the snapshot of the real ones lacks."""
+"""The lab's repositories offer only packages that are in the snapshots of the real repositories."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def names(path: str, branch: str) -> t.Set[str]:
         ("ubuntu/noble", "580", "nvidia-fabricmanager-580", "nvidia-fabricmanager"),
     ],
 )
-def test_names_are_those_of_the_real_repository(path: str, branch: str, offered: str, absent: str) -> None:
+def test_package_names_match_the_real_repository(path: str, branch: str, offered: str, absent: str) -> None:
     assert offered in names(path, branch)
     assert absent not in names(path, branch)
 
 
-def test_a_branch_that_was_not_seen_is_not_offered() -> None:
+def test_an_unknown_branch_is_not_offered() -> None:
     assert not names("cuda/debian13/x86_64", "580")
     assert not names("cuda/ubuntu2204/x86_64", "570")
     assert names("cuda/ubuntu2404/x86_64", "570")
@@ -62,7 +62,7 @@ def test_a_package_that_the_snapshot_lacks_is_not_built(path: str, monkeypatch: 
     assert before - after == {name for name in before if "dkms" in name} != set()
 
 
-def test_versions_are_real_ones() -> None:
+def test_versions_match_the_real_repository() -> None:
     for what in REPOSITORIES.values():
         wanted = set(what.get("drivers", KNOWN["drivers"]))
         assert wanted <= set(snapshot.load()["cuda"]["releases"])

@@ -19,13 +19,13 @@ def read(path):
 
 
 def options(role):
-    """Of every entry point."""
+    """The options of every entry point."""
     specs = read(role / "meta" / "argument_specs.yml")["argument_specs"]
     return {name: option for spec in specs.values() for name, option in spec.get("options", {}).items()}
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_defaults_are_what_the_specification_says(role):
+def test_defaults_match_the_specification(role):
     documented = {name: option["default"] for name, option in options(role).items() if "default" in option}
     assert read(role / "defaults" / "main.yml") == documented
 
@@ -39,7 +39,7 @@ def test_every_input_has_the_roles_name_in_front_and_is_in_its_readme(role):
 
 
 def test_the_role_and_the_module_have_the_same_defaults():
-    """Inputs that are handed to the module unchanged."""
+    """Inputs that are passed to the module unchanged."""
     from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS
 
     module = ARGUMENTS["argument_spec"]

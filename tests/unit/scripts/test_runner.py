@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""scripts/test.py stops a part that prints nothing any more, and only that."""
+"""scripts/test.py stops a part without output, and no other part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Any:
     return module
 
 
-def test_a_part_that_prints_nothing_any_more_is_stopped(runner: t.Any, tmp_path: Path) -> None:
+def test_a_part_without_output_is_stopped(runner: t.Any, tmp_path: Path) -> None:
     # A child that holds the log open must be stopped too.
     script = "echo start; sleep 600 & echo $! >%s/child; wait" % tmp_path
     result = runner.run(runner.Part("silent", "", ["sh", "-c", script]))

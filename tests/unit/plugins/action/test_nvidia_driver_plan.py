@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin nvidia_driver_plan: variables and facts in; plan, problems and warnings out."""
+"""The action plugin nvidia_driver_plan: plan, problems and warnings from variables and facts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_invalid_variables_are_problems() -> None:
     assert "nvidia_driver_flavour" in " ".join(result["problems"])
 
 
-def test_settings_that_cannot_work_are_problems() -> None:
+def test_unsupported_settings_are_problems() -> None:
     result = run(DEBIAN_12, nvidia_driver_branch="470")
     assert (result["plan"], result["problems"]) == (
         {},
@@ -126,7 +126,7 @@ def test_missing_root_privileges_are_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "has_dkms", "asked", "problems"),
+    ("variables", "has_dkms", "commands", "problems"),
     [
         ({}, True, 1, 0),
         ({}, False, 1, 1),
@@ -134,9 +134,9 @@ def test_missing_root_privileges_are_a_problem() -> None:
         ({"nvidia_driver_kernel_modules": "proprietary", "nvidia_driver_module_build": "prebuilt"}, False, 0, 0),
     ],
 )
-def test_enterprise_linux_needs_dkms(variables: Data, has_dkms: bool, asked: int, problems: int) -> None:
+def test_enterprise_linux_needs_dkms(variables: Data, has_dkms: bool, commands: int, problems: int) -> None:
     result = run(ROCKY_9, has_dkms, **variables)
-    assert len(result["commands"]) == asked
+    assert len(result["commands"]) == commands
     assert [problem.startswith(NO_DKMS) for problem in result["problems"]] == [True] * problems
 
 

@@ -12,7 +12,7 @@ A100, H100 = "0x20B510DE", "0x233010DE"
 
 
 def held(gi_id: int, profile: str, start: int, size: int, *slices: int) -> t.Dict[str, t.Any]:
-    """A GPU instance; without slices, one with one compute instance over the whole."""
+    """A GPU instance; without slices, with one compute instance that fills it."""
     whole = int(profile[0])
     return {
         "id": gi_id,
@@ -39,7 +39,7 @@ def reduced(gi_id: int, start: int) -> t.Dict[str, t.Any]:
 
 
 def gpu(index: int, *instances: t.Dict[str, t.Any], current: t.Optional[bool] = True, **changes: t.Any) -> t.Any:
-    """An A100 80GB, or what the changes make of it; ``current`` None: it knows no MIG."""
+    """An A100 80GB with the given changes; ``current`` None: the GPU does not support MIG."""
     out: t.Dict[str, t.Any] = {
         "index": index,
         "uuid": "GPU-%04d2222-3333-4444-5555-666666666666" % index,
@@ -58,7 +58,7 @@ def gpu(index: int, *instances: t.Dict[str, t.Any], current: t.Optional[bool] = 
 
 
 def unknown(index: t.Optional[int], problem: t.Optional[str], **known: t.Any) -> t.Any:
-    """A GPU that could not be read, but for the MIG mode that is given."""
+    """An unreadable GPU, except for the given MIG mode."""
     mig: t.Dict[str, t.Any] = dict.fromkeys(("capable", "current", "pending", "instances", "devices"))
     return dict(gpu(index or 0), index=index, problem=problem, mig=dict(mig, **known))
 
@@ -66,7 +66,7 @@ def unknown(index: t.Optional[int], problem: t.Optional[str], **known: t.Any) ->
 LOST = unknown(1, "nvmlDeviceGetHandleByIndex: GPU_IS_LOST, GPU 1. Reboot the node")
 NOT_ROOT = unknown(1, "nvmlDeviceGetGpuInstances: NO_PERMISSION. Run as root", capable=True, current=True, pending=True)
 OFF = unknown(1, "nvmlDeviceGetGpuInstances: NO_PERMISSION. Run as root", capable=True, current=False, pending=False)
-# With what the refusals say of them.
+# With the expected messages.
 UNKNOWN = (
     (LOST, "GPU 1 .GPU-0001.*, 00000000:48:00.0, NVIDIA A100 80GB PCIe.* is unknown: .*GPU_IS_LOST.*Reboot the node"),
     (NOT_ROOT, "GPU 1 .GPU-0001.* is unknown: .*NO_PERMISSION.*Run as root"),

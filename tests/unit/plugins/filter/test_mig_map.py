@@ -59,7 +59,7 @@ def test_a_gpu_that_could_not_be_read_is_drawn_as_unknown(fact: t.Any, line: str
     assert mig_map(fact) == line
 
 
-def test_a_board_that_is_not_known_can_be_named() -> None:
+def test_an_unknown_board_can_be_named() -> None:
     odd = gpu(0, held(2, "3g.40gb", 0, 4), pci_device_id="0x12345678")
     assert "|3g.40gb" in mig_map([odd], board="A100-80GB")
     with pytest.raises(AnsibleFilterError, match="set board to the closest match"):

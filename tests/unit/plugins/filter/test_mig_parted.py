@@ -22,7 +22,7 @@ LAYOUT: t.List[t.Any] = [
 ]
 
 
-def test_what_gpus_hold() -> None:
+def test_instances_of_the_gpus() -> None:
     gpus = [
         gpu(0, held(1, "3g.40gb", 0, 4, 2, 1), held(2, "1g.10gb", 4, 1)),
         gpu(1, current=False),
@@ -91,7 +91,7 @@ def test_refusals(value: t.Any, options: t.Dict[str, t.Any], message: str) -> No
         mig_parted(value, **options)
 
 
-def test_either_kind_of_a_1g_with_double_memory_by_its_name() -> None:
+def test_both_kinds_of_a_1g_with_double_memory_have_names() -> None:
     gpus = [gpu(0, reduced(3, 0), reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)]
     (entry,) = mig_parted(gpus)["mig-configs"]["current"]
     assert entry["mig-devices"] == {"1c.1g.20gb": 2, "1g.20gb": 1}

@@ -23,7 +23,7 @@ def places(instances: t.List[t.Dict[str, t.Any]]) -> t.List[str]:
     return ["%(profile)s@%(start)d:%(size)d" % instance for instance in instances]
 
 
-def test_what_is_kept_destroyed_and_created() -> None:
+def test_kept_destroyed_and_created_instances() -> None:
     plan = mig_plan(gpu(0, HALF, SMALL), {"3g.40gb": 2})
     assert plan["changed"] is True
     assert plan["kept"] == [HALF]
@@ -69,14 +69,14 @@ def test_an_instance_without_compute_instance_is_repaired() -> None:
     ]
 
 
-def test_instances_as_people_write_them() -> None:
+def test_instances_in_every_notation() -> None:
     plan = mig_plan([{"profile": "1g.10gb", "start": 4}], {"3g.40gb": 1, "1g.10gb": 1}, board="A100-80GB")
     assert places(plan["kept"]) == ["1g.10gb@4:1"]
     assert places(plan["created"]) == ["3g.40gb@0:4"]
     assert places(mig_plan([], {"7g.80gb": 1}, "A100-80GB")["created"]) == ["7g.80gb@0:8"]
 
 
-def test_a_gpu_with_mig_off_is_turned_on() -> None:
+def test_mig_is_enabled_where_it_is_off() -> None:
     assert mig_plan(gpu(0, current=False), {})["operations"] == ["turn MIG mode on"]
 
 
@@ -140,6 +140,6 @@ def test_a_gpu_that_could_not_be_read_is_refused(fact: t.Any, message: str) -> N
         mig_plan(fact, {}, "A100-80GB")
 
 
-def test_a_gpu_that_is_lost_is_refused_as_such_where_its_board_is_unknown() -> None:
+def test_a_lost_gpu_of_unknown_board_is_refused_as_lost() -> None:
     with pytest.raises(AnsibleFilterError, match="GPU_IS_LOST"):
         mig_plan(dict(LOST, pci_device_id=None), {})

@@ -41,7 +41,7 @@ def test_more_uuids_than_boards() -> None:
     assert "names 3 GPUs by PCI bus id" in mig_problems([entry(buses, _1g_10gb=7)], BOARDS)[0]
 
 
-def test_every_entry_is_judged() -> None:
+def test_every_entry_is_checked() -> None:
     layout = [{"devices": "all"}, entry(0, _1g_10gb=1), {"devices": 1, "mig_enabled": "yes"}]
     found = mig_problems(layout, BOARDS)
     assert len(found) == 2
@@ -49,14 +49,14 @@ def test_every_entry_is_judged() -> None:
     assert found[1].startswith('entry 3 (devices: 1): mig_enabled is "yes"')
 
 
-def test_every_gpu_is_judged() -> None:
+def test_every_gpu_is_checked() -> None:
     found = mig_problems([entry(0, _3g_40gb=3), entry(1, _5g_50gb=1)], BOARDS)
     assert len(found) == 2
     assert "entry 1 (devices: 0), GPU 0" in found[0]
     assert "entry 2 (devices: 1), GPU 1" in found[1] and "5g.50gb" in found[1]
 
 
-def test_a_gpu_is_called_by_what_is_known_of_it() -> None:
+def test_a_gpu_is_named_by_its_known_attributes() -> None:
     (of_board,) = mig_problems([entry(1, _3g_40gb=3)], BOARDS)
     assert "GPU 1 (A100-80GB): 3g.40gb: 3 does not fit" in of_board
     (of_fact,) = mig_problems([entry(1, _3g_40gb=3)], [gpu(0), gpu(1)])
@@ -68,12 +68,12 @@ def test_a_gpu_that_the_node_does_not_have() -> None:
     assert "index 2 matches no GPU" in found
 
 
-def test_a_board_that_nobody_knows() -> None:
+def test_an_unknown_board() -> None:
     [found] = mig_problems([entry("all", _1g_10gb=1)], ["A100-80G"])
     assert "unknown board 'A100-80G'" in found
 
 
-def test_gpus_named_by_what_a_board_does_not_tell_need_only_fit_somewhere() -> None:
+def test_gpus_named_by_uuid_or_bus_id_may_be_any_board_of_the_node() -> None:
     mixed = ["A100-40GB", "A100-80GB"]
     assert mig_problems([entry(UUID, _1g_10gb=7)], mixed) == []
     assert mig_problems([dict(entry("all", _1g_10gb=7), device_filter="0x20B510DE")], mixed) == []
@@ -81,7 +81,7 @@ def test_gpus_named_by_what_a_board_does_not_tell_need_only_fit_somewhere() -> N
     assert "entry 2" in found
 
 
-# What mig-parted's configuration all-balanced holds: by PCI device id, counts.
+# mig-parted's configuration all-balanced: counts by PCI device ID.
 ALL_BALANCED: t.List[t.Tuple[t.List[str], t.Dict[str, int]]] = [
     (["0x294110DE"], {"1g.24gb": 2, "2g.47gb": 1, "3g.95gb": 1}),
     (["0x2BB510DE"], {"1g.24gb": 2, "2g.48gb": 1}),
@@ -148,13 +148,13 @@ def test_a_filter_with_a_subsystem_may_mean_any_board_with_the_device_id() -> No
 
 
 @pytest.mark.parametrize("name", ["A100*", "a100-sxm4-80gb", "NVIDIA A100 80GB PCIe", "*80GB*"])
-def test_product_names_mean_boards(name: str) -> None:
+def test_product_names_select_boards(name: str) -> None:
     assert mig_problems([entry(name, _1g_10gb=7)], BOARDS) == []
     [found] = mig_problems([entry(name, _1g_10gb=8)], ["A100-80GB"])
     assert "GPU 0 (A100-80GB): 1g.10gb: 8 does not fit" in found
 
 
-def test_a_product_name_that_no_board_has() -> None:
+def test_an_unknown_product_name() -> None:
     [found] = mig_problems([entry("all", _1g_10gb=7), entry("H200*", _1g_18gb=7)], BOARDS)
     assert 'entry 2 (devices: "H200*"): product name H200* matches no GPU: use one of' in found
     assert "GPU 0 (A100-80GB); GPU 1 (A100-80GB)" in found
@@ -167,19 +167,19 @@ def test_one_gpu_is_not_two_products() -> None:
     assert "matches no GPU" in found
 
 
-def test_a_gpu_named_by_uuid_may_be_the_one_that_another_entry_does_not_fit() -> None:
+def test_a_uuid_may_name_the_gpu_that_does_not_fit_another_entry() -> None:
     layout = [entry("all", _1g_10gb=7), entry(UUID, _1g_6gb=4)]
     assert mig_problems(layout, ["A100-80GB", "A30-24GB"]) == []
     [found] = mig_problems(layout[:1], ["A100-80GB", "A30-24GB"])
     assert "GPU 1 (A30-24GB): mig_devices['1g.10gb']: A30-24GB has no profile 1g.10gb" in found
 
 
-def test_a_filter_leaves_no_board_to_a_uuid() -> None:
+def test_a_filter_that_matches_no_board_is_refused_for_a_uuid_too() -> None:
     [found] = mig_problems([dict(entry(UUID, _1g_10gb=7), device_filter="0x233010DE")], BOARDS)
     assert "no entry of the layout selects a GPU of this node" in found
 
 
-def test_a_board_of_which_no_placements_are_known_is_left_to_the_module() -> None:
+def test_a_board_without_known_placements_is_left_to_the_module() -> None:
     assert mig_problems([entry("all", _9g_90gb=1)], ["Thor-iGPU-GB10B"]) == []
 
 
@@ -189,13 +189,13 @@ def test_a_gpu_that_cannot_be_read_is_left_to_the_module() -> None:
     assert mig_problems([entry(0, _1g_10gb=7)], [gpu(0), lost]) == []
 
 
-def test_facts_tell_which_gpu_is_named() -> None:
+def test_facts_identify_a_named_gpu() -> None:
     [found] = mig_problems([entry(UUID, _1g_10gb=7)], [gpu(0)])
     assert UUID.lower() in found.lower() and "matches no GPU" in found
 
 
 @pytest.mark.parametrize("fact", [LOST, NOT_ROOT, dict(LOST, pci_device_id=None)], ids=["lost", "not root", "no id"])
-def test_a_layout_is_judged_without_the_instances_of_the_gpus(fact: t.Any) -> None:
+def test_existing_instances_do_not_matter(fact: t.Any) -> None:
     assert mig_problems([entry("all", _1g_10gb=7)], [gpu(0), fact]) == []
     assert mig_problems([entry(1, _1g_10gb=7)], [gpu(0), fact]) == []
 
@@ -208,7 +208,7 @@ def test_a_gpu_of_an_unknown_board_is_left_to_the_module() -> None:
     "driver, good",
     [("580", True), (580, True), ("550", True), ("535.309.01", False), ("535", False), ("550.90.07-1", True)],
 )
-def test_the_driver_is_late_enough_for_the_board(driver: t.Union[str, int], good: bool) -> None:
+def test_the_driver_supports_the_board(driver: t.Union[str, int], good: bool) -> None:
     found = mig_problems([entry("all", _1g_18gb=7)], ["H200-141GB"], driver)
     assert (found == []) == good
     if not good:
@@ -216,5 +216,5 @@ def test_the_driver_is_late_enough_for_the_board(driver: t.Union[str, int], good
 
 
 @pytest.mark.parametrize("layout", [None, [], {}, "all", 7])
-def test_what_is_no_layout(layout: object) -> None:
+def test_an_invalid_layout(layout: object) -> None:
     assert len(mig_problems(layout, BOARDS)) == 1

@@ -66,7 +66,7 @@ _BOARDS = st.lists(st.sampled_from(NODES), min_size=1, max_size=2)
 
 @functools.lru_cache(maxsize=None)
 def product(model: str, index: int, device: int, name: str, subsystem: int) -> Gpu:
-    """An empty GPU as the driver shows it."""
+    """An empty GPU as the driver reports it."""
     return gpu(
         _boards.load(model),
         index=index,
@@ -79,7 +79,7 @@ def product(model: str, index: int, device: int, name: str, subsystem: int) -> G
 
 
 def readings(model: str, index: int) -> t.List[Gpu]:
-    """Every GPU that a board's name may stand for; of subsystems, two that layouts name and one that none does."""
+    """Every GPU that a board's name may mean; with two subsystems that layouts name and one that they do not."""
     return [
         product(model, index, device, name, subsystem)
         for device, name in PRODUCTS[model]
@@ -106,7 +106,7 @@ def accepted(layout: layouts.Layout, gpus: t.Sequence[Gpu]) -> bool:
 
 
 @given(_LAYOUTS, _BOARDS)
-def test_a_layout_is_refused_where_no_product_of_the_boards_takes_it(entries: t.Any, boards: t.List[str]) -> None:
+def test_a_layout_is_refused_if_no_product_of_the_boards_supports_it(entries: t.Any, boards: t.List[str]) -> None:
     layout = layouts.parse(entries)
     nodes = itertools.product(*(readings(model, index) for index, model in enumerate(boards)))
     problems = mig_problems(entries, boards)
@@ -115,7 +115,7 @@ def test_a_layout_is_refused_where_no_product_of_the_boards_takes_it(entries: t.
 
 @given(_LAYOUTS, _BOARDS, st.data())
 def test_facts_and_device_ids_give_the_verdict_of_the_product(entries: t.Any, boards: t.List[str], data: t.Any) -> None:
-    """Of the product itself, only the subsystem is left open."""
+    """The product leaves only the subsystem open."""
     layout = layouts.parse(entries)
     chosen = [data.draw(st.sampled_from(PRODUCTS[model])) for model in boards]
     nodes = itertools.product(
@@ -137,7 +137,7 @@ def test_facts_and_device_ids_give_the_verdict_of_the_product(entries: t.Any, bo
 
 
 @given(_LAYOUTS_WITH_UUIDS, _BOARDS)
-def test_what_a_node_takes_is_never_refused(entries: t.Any, boards: t.List[str]) -> None:
+def test_a_layout_that_the_node_supports_is_never_refused(entries: t.Any, boards: t.List[str]) -> None:
     layout = layouts.parse(entries)
     nodes = itertools.product(*(readings(model, index)[::3] for index, model in enumerate(boards)))
     if any(accepted(layout, node) for node in nodes):

@@ -45,7 +45,7 @@ def layout(**held_: t.Any) -> t.List[t.Any]:
         ),
     ],
 )
-def test_what_the_node_offers_now(strategy: str, resources: t.Dict[str, int]) -> None:
+def test_resources_of_the_current_instances(strategy: str, resources: t.Dict[str, int]) -> None:
     assert mig_resources(MIXED, strategy) == resources
 
 
@@ -72,7 +72,7 @@ def test_the_single_strategy(gpus: t.List[t.Any], resources: t.Dict[str, int]) -
         ([gpu(0, *SEVEN[:1], held(9, "1g.10gb+me", 1, 1))], "1g.10gb on GPU 0 .* and 1g.10gb.me on GPU 0"),
     ],
 )
-def test_what_the_single_strategy_gives_up_on(gpus: t.List[t.Any], message: str) -> None:
+def test_layouts_that_the_single_strategy_does_not_support(gpus: t.List[t.Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_resources(gpus, "single")
 
@@ -126,7 +126,7 @@ def test_gpus_that_the_layout_does_not_name_stay_as_they_are() -> None:
     assert mig_resources(one, "mixed", gpus=["A100-80GB"] * 2) == {"nvidia.com/gpu": 1, "nvidia.com/mig-7g.80gb": 1}
 
 
-def test_boards_of_several_kinds_and_names_that_mean_them() -> None:
+def test_mixed_boards_and_their_names() -> None:
     entries = [
         {"devices": "A100*", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}},
         {"devices": "all", "device_filter": "0x233010DE", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}},
@@ -137,7 +137,7 @@ def test_boards_of_several_kinds_and_names_that_mean_them() -> None:
     }
 
 
-def test_filters_and_names_mean_the_product_of_a_board() -> None:
+def test_filters_and_names_select_the_product_of_a_board() -> None:
     pcie = {"devices": "all", "device_filter": "0x20B510DE", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}
     entries = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}, pcie]
     assert mig_resources(entries, "mixed", gpus=["A100-80GB"] * 2) == {"nvidia.com/mig-3g.40gb": 4}
@@ -169,6 +169,6 @@ def test_refusals(value: t.Any, strategy: str, options: t.Dict[str, t.Any], mess
 
 @pytest.mark.parametrize("strategy, resource", [("single", "nvidia.com/gpu"), ("mixed", "nvidia.com/mig-1g.20gb")])
 def test_both_kinds_of_a_1g_with_double_memory_are_one_resource(strategy: str, resource: str) -> None:
-    """The device plugin makes the name from slices and memory, and these are the same."""
+    """The device plugin builds the name from slices and memory, which are equal."""
     gpus = [gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)]
     assert mig_resources(gpus, strategy) == {resource: 2}

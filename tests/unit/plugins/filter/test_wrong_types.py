@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Arguments of wrong types: filters and the test mig_feasible refuse them in words."""
+"""Arguments of wrong types: filters and the test mig_feasible refuse them with a message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.node.plugins.test.mig_feasible import mig_feas
 
 BOARD = "A100-80GB"
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
-# Each plugin with arguments that are right.
+# Each plugin with valid arguments.
 CALLS: t.Dict[t.Callable[..., t.Any], t.Dict[str, t.Any]] = {
     mig_feasible: {"mig_devices": {"1g.10gb": 7}, "board": BOARD},
     mig_plan: {"current": [], "wanted": {"1g.10gb": 7}, "board": BOARD},
@@ -35,7 +35,7 @@ WRONG: t.List[t.Any] = [
     *(None, True, 7, 3.5, -1, "", "text", "x" * 5000, b"bytes", object(), Undefined()),
     *([], {}, [None], [7], ["text"], [[]], [{}], {1: 2}, {"text": None}, {"mig": None}, [{"mig": None}]),
 ]
-# What is right all the same: what the argument's documentation says of it.
+# Other types that are valid according to the argument's documentation.
 RIGHT: t.Dict[t.Tuple[t.Callable[..., t.Any], str], t.Collection[str]] = {
     (mig_feasible, "mig_devices"): ("[]", "{}"),
     (mig_plan, "current"): ("[]",),
@@ -50,16 +50,16 @@ RIGHT: t.Dict[t.Tuple[t.Callable[..., t.Any], str], t.Collection[str]] = {
 
 
 @pytest.mark.parametrize("plugin", CALLS, ids=lambda plugin: plugin.__name__)
-def test_the_arguments_are_right(plugin: t.Callable[..., t.Any]) -> None:
+def test_valid_arguments(plugin: t.Callable[..., t.Any]) -> None:
     assert plugin(**CALLS[plugin]) is not None
 
 
 @pytest.mark.parametrize("value", WRONG, ids=lambda value: repr(value)[:40])
 @pytest.mark.parametrize("plugin, name", ARGUMENTS, ids=lambda part: part if isinstance(part, str) else part.__name__)
-def test_a_wrong_type_is_refused_in_words(plugin: t.Callable[..., t.Any], name: str, value: t.Any) -> None:
+def test_a_wrong_type_is_refused_with_a_message(plugin: t.Callable[..., t.Any], name: str, value: t.Any) -> None:
     arguments = dict(CALLS[plugin], **{name: value})
     right = repr(value) in RIGHT.get((plugin, name), ())
-    # The boards of facts; without facts, nothing reads it.
+    # Names the boards of facts, and is unused without facts.
     right = right or (name == "board" and plugin in (mig_resources, mig_parted))
     try:
         found = plugin(**arguments)

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _as_on_a_node(monkeypatch):
-    """The filters' tests bring controller code into this process, where a module's warnings would go to its display."""
+    """The filters' tests load controller code into this process, and a module's warnings would go to its display."""
     try:
         from ansible.module_utils import _internal
     except ImportError:  # before ansible-core 2.19 there is no such display

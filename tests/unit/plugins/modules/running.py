@@ -16,7 +16,7 @@ from ansible.module_utils.common import warnings
 
 @contextlib.contextmanager
 def arguments(values):
-    """ansible-core 2.19 has its own way to hand arguments to a module; in 2.18 they are a global."""
+    """ansible-core 2.19 passes arguments to a module in its own way; in 2.18 they are a global."""
     try:
         from ansible.module_utils.testing import patch_module_args
     except ImportError:
@@ -31,7 +31,7 @@ def arguments(values):
 
 
 def run(main, check=False, **values):
-    """What the module returns. A failure is a result like any other."""
+    """The result of the module, also if it failed."""
     warnings._global_warnings.clear()  # a module's process has none from an earlier run
     printed = io.StringIO()
     with arguments(dict(values, _ansible_check_mode=check)), contextlib.redirect_stdout(printed):

@@ -42,7 +42,7 @@ class Debian:
         self.offers = {CUDA: [NEW, OLD], LIBRARY: [NEW, OLD], TOOL: ["1-1"]}
         self.needs = {CUDA: [LIBRARY]}
         self.calls = []
-        self.answers = []  # of a pattern of the command: status, stderr; each once
+        self.answers = []  # (pattern of the command, status, stderr); each once
         self.preferred = None
 
     def install(self, name, version, status="ii "):
@@ -148,7 +148,7 @@ def test_installs_pins_holds_and_records(node, driver):
     assert result["diff"]["after"] == "libcuda1 %s held\nnvidia-driver-cuda %s held\n" % (NEW, NEW)
 
 
-def test_a_second_run_changes_nothing_and_reads_no_package_source(node, driver):
+def test_a_second_run_changes_nothing_and_does_not_refresh_package_lists(node, driver):
     driver()
     node.calls.clear()
     result = driver()
@@ -156,14 +156,14 @@ def test_a_second_run_changes_nothing_and_reads_no_package_source(node, driver):
     assert {line.split()[0] for line in node.calls} == {"dpkg-query"}
 
 
-def test_what_was_there_is_not_recorded(node, driver):
+def test_packages_installed_before_are_not_recorded(node, driver):
     node.install(LIBRARY, NEW)
     driver()
     assert recorded()["installed"] == [CUDA]
     assert recorded()["held"] == [LIBRARY, CUDA]
 
 
-def test_an_upgrade_only_if_requested(node, driver):
+def test_upgrades_only_on_request(node, driver):
     driver(version="580.105.08")
     assert driver()["changed"] is False
     result = driver(upgrade=True)
@@ -189,7 +189,7 @@ def test_without_hold_the_branch_is_pinned(node, driver):
     assert recorded()["held"] == []
 
 
-def test_a_hold_of_somebody_else_stays(node, driver):
+def test_foreign_holds_are_kept(node, driver):
     node.install(LIBRARY, OLD, "hi ")
     node.install(CUDA, OLD)
     driver()
@@ -246,7 +246,7 @@ def test_check_mode_with_known_package_sources(node, driver):
 
 
 @pytest.mark.parametrize("added", [True, False])
-def test_check_mode_on_a_node_that_does_not_know_the_packages(node, driver, added):
+def test_check_mode_without_package_lists(node, driver, added):
     node.offers = {CUDA: [OLD]} if added else {}
     result = driver(check=True, repository={"url": URL, "added": added})
     assert (result["changed"], result["version"], result["pending"]) == (True, None, True)
@@ -256,7 +256,7 @@ def test_check_mode_on_a_node_that_does_not_know_the_packages(node, driver, adde
     assert result["version"] == "580.126.20"
 
 
-def test_check_mode_shows_what_cannot_be_installed(node, driver):
+def test_check_mode_reports_unavailable_packages(node, driver):
     node.answers.append(("--simulate", 100, "The following packages have unmet dependencies:"))
     assert "do not fit together" in driver(check=True)["msg"]
 
@@ -271,10 +271,10 @@ def test_verified_reads_only(node, driver):
     assert {line.split()[0] for line in node.calls} == {"dpkg-query"}
 
 
-# --- What goes wrong --------------------------------------------------------------------------------------------------
+# --- Errors -----------------------------------------------------------------------------------------------------------
 
 
-def test_half_installed_packages_are_finished(node, driver):
+def test_half_installed_packages_are_configured(node, driver):
     driver()
     node.state[CUDA][0] = "hF "
     assert driver(check=True)["changed"]
@@ -283,7 +283,7 @@ def test_half_installed_packages_are_finished(node, driver):
     assert node.called("^dpkg --configure --pending")
 
 
-def test_a_package_that_is_being_installed_is_waited_for(node, driver):
+def test_a_running_installation_is_awaited(node, driver):
     driver()
     node.state[CUDA][0] = "hF "
     node.answers += [("apt-get --quiet check", 100, LOCKED)] * 2
@@ -292,7 +292,7 @@ def test_a_package_that_is_being_installed_is_waited_for(node, driver):
     assert len(node.called("apt-get --quiet check")) == 3
 
 
-def test_the_lock_is_waited_for_no_longer_than_allowed(node, driver):
+def test_waiting_for_the_lock_is_limited(node, driver):
     node.answers.append(("--yes", 100, LOCKED))
     message = driver()["msg"]
     assert message.startswith("gpu-1: Another package manager is at work on the node: wait for it to end")
@@ -320,7 +320,7 @@ def test_a_failed_build_is_reported_with_the_end_of_its_log(node, driver):
     assert "Output of the package manager:\nError! Bad return status" in message
 
 
-def test_a_failed_installation_is_recorded_as_far_as_it_came(node, driver):
+def test_a_partial_installation_is_recorded(node, driver):
     real = node.get
 
     def cut_off(specifications, simulate):
@@ -359,7 +359,7 @@ def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver,
     assert source.exists() != added
 
 
-def test_a_key_that_no_longer_fits_is_an_error_of_apt_s_warnings_too(node, driver):
+def test_apt_warnings_about_a_rotated_key_are_errors(node, driver):
     node.answers.append(("update", 0, "W: GPG error: %s ./ InRelease: NO_PUBKEY 0123456789ABCDEF" % URL))
     assert "NO_PUBKEY" in driver()["msg"]
 
@@ -372,12 +372,12 @@ def test_another_source_that_cannot_be_read_is_a_warning(node, driver):
     assert words in json.dumps(result["warnings"])
 
 
-def test_a_transient_error_is_tried_again(node, driver):
+def test_a_transient_error_is_retried(node, driver):
     node.answers.append(("update", 100, "E: Failed to fetch %s/Packages  Hash Sum mismatch" % URL))
     assert driver()["version"] == "580.126.20"
 
 
-def test_a_version_that_is_not_offered(node, driver):
+def test_an_unavailable_version(node, driver):
     message = driver(version="580.1.2")["msg"]
     assert message.startswith(
         "gpu-1: driver 580.1.2 cannot be installed: nvidia-driver-cuda is offered as 580.126.20, 580.105.08"
@@ -426,7 +426,7 @@ def test_removes_what_it_installed_and_releases_what_it_held(node, driver):
     assert driver(state="absent")["changed"] is False
 
 
-def test_what_others_need_is_kept(node, driver):
+def test_packages_that_others_need_are_kept(node, driver):
     driver()
     node.install("game", "1")
     node.needs["game"] = [LIBRARY]
@@ -435,7 +435,7 @@ def test_what_others_need_is_kept(node, driver):
     assert sorted(node.state) == ["game", LIBRARY]
 
 
-def test_what_came_with_it_may_be_removed_with_it(node, driver):
+def test_packages_installed_as_dependencies_may_be_removed(node, driver):
     node.needs.update({CUDA: [LIBRARY, "glx"], "glx": [CUDA]})
     node.offers["glx"] = [NEW]
     driver()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module node_record: what a role installed and changed is recorded once, whoever else records at the same time."""
+"""The module node_record: it records what a role installed and changed once, even in concurrent runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def do(check=False, role="nvidia_driver", **values):
 
 
 def cycle(**values):
-    """Check, real, check again, real again: whether each reports a change, and the record afterwards."""
+    """Run in check mode, for real, and both again; return the change status of each and the final record."""
     results = [do(check=check, **values) for check in (True, False, True, False)]
     assert results[0]["diff"] == results[1]["diff"]
     assert {json.dumps(result["record"], sort_keys=True) for result in results} == {
@@ -41,7 +41,7 @@ def cycle(**values):
 
 
 def test_twelve_steps(path):
-    """Create, change, remove, each as check, real, check again, real again."""
+    """Create, change, remove, each in check mode, for real, and both again."""
     assert cycle(set={"version": "580"}, add={"held": ["b", "a"]}) == (
         [True, True, False, False],
         {"version": "580", "held": ["a", "b"]},
@@ -74,14 +74,14 @@ def test_roles_do_not_touch_each_other(path):
     assert do(role="rke2")["record"] == {"files": ["/etc/rancher"]}
 
 
-def test_facts_of_others_stay(path):
+def test_foreign_facts_are_kept(path):
     do(set={"version": "580"})
     (path.parent / "other.fact").write_text("{}")
     do(state="absent")
     assert [each.name for each in path.parent.iterdir()] == ["other.fact"]
 
 
-def test_runs_at_once_lose_nothing():
+def test_concurrent_runs_lose_nothing():
     names = ["package-%02d" % number for number in range(40)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: record.update("nvidia_driver", {}, {"installed": [name]}), names))

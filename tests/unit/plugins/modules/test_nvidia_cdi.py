@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module nvidia_cdi with programs that play nvidia-ctk and systemctl."""
+"""The module nvidia_cdi with simulated nvidia-ctk and systemctl."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NVIDIA_CTK = """#!/bin/sh
 cat %(work)s/devices
 echo "$HOOKS"
 """
-# Each call is recorded. The service writes what the file "service" says, if there is one.
+# Records each call. The service writes the content of the file "service" if it exists.
 SYSTEMCTL = """#!/bin/sh
 case "$1" in
 show) cat %(work)s/units/"$3" 2>/dev/null || echo LoadState=not-found; exit ;;

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module nvidia_container_runtime with programs that play nvidia-ctk, containerd and systemctl."""
+"""The module nvidia_container_runtime with simulated nvidia-ctk, containerd and systemctl."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PASSWORD = "registry-password"
 OWNERS = '# The owner\'s\nversion = 2\npassword = "%s"\n' % PASSWORD
 IMPORT = 'imports = ["%s/conf.d/*.toml"]\n'
 
-# As nvidia-ctk does: an import in the configuration, without its comments, and the whole configuration in the drop-in;
+# Like nvidia-ctk: an import in the configuration, without its comments, and the complete configuration in the drop-in;
 # or docker's settings with one more runtime.
 NVIDIA_CTK = """#!%(python)s
 import json, os, sys
@@ -92,7 +92,7 @@ class Node:
         return result
 
     def files(self):
-        """Everything outside of the programs, with modes."""
+        """All files except the programs, with modes."""
         found = {}
         for top in ("etc", "var"):
             for path in sorted((self.work / top).rglob("*")):
@@ -151,7 +151,7 @@ def test_the_nvidia_runtime_is_added_once(node):
     assert node.files() == files
 
 
-def test_the_owners_configuration_is_restored(node):
+def test_the_administrator_s_configuration_is_restored(node):
     node.own(node.config, OWNERS)
     before = node.files()
     node.run()
@@ -162,7 +162,7 @@ def test_the_owners_configuration_is_restored(node):
     assert not node.run(state="absent")["changed"]
 
 
-def test_without_a_configuration_of_the_owner_none_is_left(node):
+def test_without_a_previous_configuration_none_is_left(node):
     result = node.run()
     assert result["changed"]
     assert node.config.stat().st_mode & 0o777 == 0o600
@@ -175,7 +175,7 @@ def test_check_mode_leaves_no_folder(node):
     assert not node.folder.exists()
 
 
-def test_a_setting_that_the_owner_changes_later_is_kept_and_applied(node):
+def test_a_later_change_of_the_administrator_is_kept_and_applied(node):
     node.own(node.config, OWNERS)
     node.run()
     node.config.write_text(node.config.read_text() + "later = true\n")
@@ -185,7 +185,7 @@ def test_a_setting_that_the_owner_changes_later_is_kept_and_applied(node):
     assert not node.run()["changed"]
 
 
-def test_only_our_part_is_taken_out_of_a_configuration_that_was_changed_since(node):
+def test_undo_removes_only_the_role_s_part_of_a_modified_configuration(node):
     node.own(node.config, OWNERS)
     node.run()
     node.config.write_text(node.config.read_text() + "later = true\n")
@@ -194,7 +194,7 @@ def test_only_our_part_is_taken_out_of_a_configuration_that_was_changed_since(no
     assert not node.drop_in.exists()
 
 
-def test_imports_of_the_owner_stay(node):
+def test_existing_imports_are_kept(node):
     node.own(node.config, (IMPORT % node.folder) + OWNERS)
     node.run()
     node.config.write_text(node.config.read_text() + "later = true\n")
@@ -202,8 +202,8 @@ def test_imports_of_the_owner_stay(node):
     assert node.config.read_text().startswith(IMPORT % node.folder)
 
 
-def test_a_drop_in_of_the_owner_is_never_lost(node):
-    """Somebody has run nvidia-ctk before the role."""
+def test_a_drop_in_of_the_administrator_is_never_lost(node):
+    """The administrator ran nvidia-ctk before the role."""
     node.own(node.config, (IMPORT % node.folder) + OWNERS)
     node.own(node.drop_in, 'password = "%s"\nmine = true\nnvidia\n' % PASSWORD, 0o644)
     before = node.files()
@@ -231,7 +231,7 @@ def test_a_link_is_followed(node):
 
 
 @pytest.mark.parametrize("cause", ["broken configuration", "nvidia-ctk"])
-def test_a_configuration_that_is_rejected_stays(node, cause):
+def test_a_rejected_configuration_is_unchanged(node, cause):
     node.own(node.config, OWNERS + ("broken\n" if cause.startswith("broken") else ""))
     if cause == "nvidia-ctk":
         (node.work / "fail").touch()
@@ -242,7 +242,7 @@ def test_a_configuration_that_is_rejected_stays(node, cause):
     assert node.files() == before
 
 
-def test_a_service_that_was_started_before_its_configuration_was_written_has_to_be_restarted(node):
+def test_a_service_older_than_its_configuration_must_be_restarted(node):
     node.own(node.config, OWNERS)
     node.run()
     node.started(60)
@@ -255,7 +255,7 @@ def test_a_service_that_was_started_before_its_configuration_was_written_has_to_
 
 
 @pytest.mark.parametrize("program", ["containerd", "nvidia-ctk"])
-def test_a_program_that_is_not_installed(node, program, monkeypatch):
+def test_a_missing_program(node, program, monkeypatch):
     (node.work / "bin" / program).unlink()
     monkeypatch.setenv("PATH", str(node.work / "bin"))
     assert node.run(check=True)["changed"]
@@ -269,7 +269,7 @@ def test_a_program_that_is_not_installed(node, program, monkeypatch):
 DAEMON = {"log-driver": "json-file", "features": {"buildkit": True}, "runtimes": {"mine": {"path": "/usr/sbin/runc"}}}
 
 
-def test_docker_keeps_its_owners_settings(node):
+def test_docker_keeps_existing_settings(node):
     node.own(node.daemon, json.dumps(DAEMON), 0o600)
     assert node.run("docker", default_runtime=True)["changed"]
     written = json.loads(node.daemon.read_text())

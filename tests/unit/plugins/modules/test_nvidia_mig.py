@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module from its options to its result, over a node in memory."""
+"""The module nvidia_mig from options to result, on a node in memory."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def without_ids(gpu):
     return dict(gpu, mode=None, kept=bare(gpu["kept"]), created=bare(gpu["created"]), destroyed=bare(gpu["destroyed"]))
 
 
-# --- the way of a layout: check, real, check again, real again
+# --- applying layouts: check mode, real run, and both again
 
 
 @pytest.mark.parametrize("board", ["a100", "h100"])
-def test_check_mode_tells_what_real_mode_does(node, board):
+def test_check_mode_reports_the_changes_of_a_real_run(node, board):
     gpu = FakeGpu() if board == "a100" else FakeGpu(board=H100)
     small, large = gpu.board.profiles[0].name, gpu.board.profiles[2].name
     for _start in range(4):
@@ -98,7 +98,7 @@ def test_check_mode_tells_what_real_mode_does(node, board):
         assert again["diff"]["before"] == again["diff"]["after"] == done["diff"]["after"]
 
 
-def test_results_name_what_is_kept_created_and_destroyed(node):
+def test_results_list_kept_created_and_destroyed_instances(node):
     gpu = FakeGpu()
     gpu.add("1g.5gb", 0)
     gpu.add("2g.10gb", 2)
@@ -119,7 +119,7 @@ def test_results_name_what_is_kept_created_and_destroyed(node):
     }
 
 
-def test_in_check_mode_what_does_not_exist_has_no_id(node):
+def test_in_check_mode_new_instances_have_no_id(node):
     (found,) = node(FakeGpu()).run(on([{"profile": "3g.20gb", "compute_instances": ["1c.3g.20gb"]}]), check=True)[
         "gpus"
     ]
@@ -145,7 +145,7 @@ def test_compute_instances_change_inside_an_instance_that_is_kept(node):
 
 
 def test_a_compute_instance_with_fewer_multiprocessors_is_named_and_recreated(node):
-    """Another tool's 1g.20gb may hold the smaller of two kinds."""
+    """A 1g.20gb created by another tool may have the smaller of the two kinds."""
     gpu = FakeGpu(board=H100)
     gpu.add("1g.20gb", 2, slices=1, reduced=True)
     gpu.add("1g.20gb", 4, slices=1)
@@ -175,7 +175,7 @@ def test_operations_are_named(node):
     ]
 
 
-def test_gpus_that_no_entry_names_are_left_alone(node):
+def test_gpus_without_an_entry_are_unchanged(node):
     other = FakeGpu(index=1)
     other.add("1g.5gb", 0)
     result = node(FakeGpu(), other).run(on(MIXED, devices=[0]))
@@ -193,14 +193,14 @@ def test_turning_mig_off_destroys_the_instances(node):
     assert "MIG off" in result["diff"]["after"]
 
 
-# --- changes of MIG mode that need more than asking
+# --- changes of MIG mode that need a reset or a reboot
 
 
 def pending(index=0):
     return FakeGpu(index=index, mode=False, activation=codes.RESET_REQUIRED)
 
 
-def test_a_mode_change_that_needs_a_reset_is_reported_and_no_failure(node):
+def test_a_mode_change_that_needs_a_reset_is_reported_and_is_not_a_failure(node):
     driver = node(pending())
     result = driver.run(on(MIXED))
     assert "failed" not in result
@@ -218,11 +218,11 @@ def test_a_mode_change_that_needs_a_reset_is_reported_and_no_failure(node):
 
 
 def warnings(result):
-    """In 2.19 a warning is more than its text."""
+    """In ansible-core 2.19 a warning has more fields than its text."""
     return [item if isinstance(item, str) else item["event"]["msg"] for item in result.get("warnings", [])]
 
 
-def test_with_leave_the_gpu_is_reset(node):
+def test_with_permission_the_gpu_is_reset(node):
     result = node(pending()).run(on(MIXED), reset=True)
     assert "reset" in [operation["kind"] for operation in result["operations"]]
     assert result["reset_required"] is False
@@ -257,7 +257,7 @@ def test_check_mode_sees_that_a_process_blocks_the_mode_change(node, reset):
     assert again["reset_required"] is True
 
 
-def test_a_mode_change_that_is_pending_is_made_by_a_reset(node):
+def test_a_reset_applies_a_pending_mode_change(node):
     driver = node(pending())
     driver.run(on(MIXED))
     for check in (True, False):
@@ -272,7 +272,7 @@ def test_a_mode_change_that_is_pending_is_made_by_a_reset(node):
     assert done["reset_required"] is False
 
 
-def test_instances_are_not_given_up_for_a_mode_change_that_a_client_blocks(node):
+def test_instances_are_not_destroyed_for_a_blocked_mode_change(node):
     gpu = FakeGpu()
     gpu.add("1g.5gb", 0)
     gpu.use(pid=4711, name="nvidia-persistenced")
@@ -307,7 +307,7 @@ def test_the_disruption_and_the_gpus_that_do_not_match(node, held, entry, disrup
     assert driver.run(entry)["disruption"] == "none"
 
 
-def test_a_refusal_that_shows_only_with_mig_on_leaves_the_whole_node_as_it_was(node):
+def test_a_refusal_that_appears_only_with_mig_on_leaves_the_node_unchanged(node):
     silent, other = FakeGpu(mode=False, tells_profiles=False), FakeGpu(index=1, mode=False, tells_profiles=False)
     plain = FakeGpu(index=2)
     plain.add("1g.5gb", 0)
@@ -323,7 +323,7 @@ def test_a_refusal_that_shows_only_with_mig_on_leaves_the_whole_node_as_it_was(n
     assert set(driver.writes) == {"set_mode"}
 
 
-def test_a_mode_that_cannot_be_switched_back_after_a_refusal_is_said(node):
+def test_a_mode_that_cannot_be_restored_after_a_refusal_is_reported(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
     driver.fail[("set_mode", 1)] = codes.NO_PERMISSION
@@ -334,7 +334,7 @@ def test_a_mode_that_cannot_be_switched_back_after_a_refusal_is_said(node):
     assert "stays on" in result["msg"]
 
 
-def test_a_failure_behind_a_deferred_plan_gives_the_mode_back_too(node):
+def test_a_failure_after_a_deferred_plan_restores_the_mode_too(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
     driver.always["create_compute_instance"] = codes.UNKNOWN
@@ -344,7 +344,7 @@ def test_a_failure_behind_a_deferred_plan_gives_the_mode_back_too(node):
     assert (gpu.current, gpu.instances) == (False, {})
 
 
-def test_what_a_driver_tells_only_with_mig_on_is_planned_then(node):
+def test_profiles_known_only_with_mig_on_are_planned_then(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)
     checked = driver.run(on(MIXED), check=True)
@@ -357,7 +357,7 @@ def test_what_a_driver_tells_only_with_mig_on_is_planned_then(node):
     assert driver.run(on(MIXED))["changed"] is False
 
 
-def test_a_layout_that_proves_wrong_only_with_mig_on_is_a_failure_that_restores(node):
+def test_a_layout_that_is_refused_only_with_mig_on_is_rolled_back(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     result = node(gpu).run(on({"3g.40gb": 1}))
     assert result["failed"] is True
@@ -397,9 +397,9 @@ def test_check_mode_predicts_the_run_whatever_the_mode_clients_and_permission(no
     gpu, wanted, reset = state
     driver = node(gpu)
     if gpu.activation or gpu.hidden_client:
-        # How a request ends cannot be read beforehand. Once it is pending, or was cancelled, all is known...
+        # The result of a request cannot be read in advance. Once it is pending or cancelled, everything is known...
         driver.run(wanted, reset=reset)
-        # ... but for a client that is not listed, which shows in the attempt to reset alone.
+        # ... except for an unlisted client, which appears only when a reset is attempted.
         hypothesis.assume(not (gpu.hidden_client and reset) and (gpu.current, gpu.pending) != (True, True))
     known = gpu.snapshot().profiles_known
     checked = driver.run(wanted, reset=reset, check=True)
@@ -418,7 +418,7 @@ def test_check_mode_predicts_the_run_whatever_the_mode_clients_and_permission(no
     assert without_ids(predicted) == without_ids(found)
 
 
-# --- refusals: before the first write, with everything that is wrong
+# --- refusals: before the first write, with all problems
 
 
 def refused(node, *entries, **options):
@@ -436,14 +436,14 @@ def test_a_malformed_layout_is_refused(node):
     assert "mig_devices" in message
 
 
-def test_a_profile_that_the_gpu_does_not_have_is_refused_with_those_it_has(node):
+def test_an_unknown_profile_is_refused_with_the_supported_ones(node):
     message = refused(node(FakeGpu()), on({"3g.40gb": 1}))
     assert "entry 1" in message
     assert "3g.40gb" in message
     assert "1g.5gb, 2g.10gb, 3g.20gb" in message
 
 
-def test_gpus_with_the_same_trouble_share_a_line(node):
+def test_gpus_with_the_same_problem_share_a_line(node):
     gpus = [FakeGpu(index=index) for index in range(3)] + [FakeGpu(index=3, board=H100)]
     message = refused(node(*gpus), on({"7g.40gb": 1, "1g.5gb": 1}, devices=[0, 1, 2]), on({"7g.80gb": 2}, devices=[3]))
     first, second = message.splitlines()
@@ -453,7 +453,7 @@ def test_gpus_with_the_same_trouble_share_a_line(node):
     )
 
 
-def test_one_refused_gpu_keeps_all_others_from_being_written(node):
+def test_no_gpu_is_changed_if_one_is_refused(node):
     good, bad = FakeGpu(index=0), FakeGpu(index=1)
     bad.add("7g.40gb", 0)
     bad.use(0, 0, 4711, "python")
@@ -466,7 +466,7 @@ def test_one_refused_gpu_keeps_all_others_from_being_written(node):
 
 
 def losing(node, index, identified=False, gpus=3):
-    """A node of which one GPU is lost, and its GPUs."""
+    """A node with one lost GPU, and its GPUs."""
     given = [FakeGpu(index=number) for number in range(gpus)]
     driver = node(*given)
     driver.always[("read", index)] = codes.GPU_IS_LOST
@@ -476,7 +476,7 @@ def losing(node, index, identified=False, gpus=3):
 
 
 @pytest.mark.parametrize("devices", [[0, 2], "uuid", "bus_id"])
-def test_a_lost_gpu_that_the_layout_does_not_cover_costs_nothing(node, devices):
+def test_a_lost_gpu_outside_the_layout_is_a_warning(node, devices):
     driver, gpus = losing(node, 1)
     devices = {"uuid": [gpus[0].uuid, gpus[2].uuid], "bus_id": ["00000000:07:00.0", "00000000:09:00.0"]}.get(
         str(devices), devices
@@ -500,7 +500,7 @@ def test_a_lost_gpu_that_the_layout_does_not_cover_costs_nothing(node, devices):
     ],
 )
 @pytest.mark.parametrize("check", [True, False])
-def test_a_lost_gpu_that_the_layout_covers_or_may_is_named_before_any_write(node, entry, verb, check):
+def test_a_lost_gpu_that_the_layout_may_cover_is_named_before_any_write(node, entry, verb, check):
     driver, _gpus = losing(node, 1)
     message = refused(driver, off(devices=[0]), dict(on(MIXED), **entry), check=check)
     assert message.startswith("GPU 1 cannot be read: read: GPU_IS_LOST (told to fail). Its UUID, PCI bus id and ")
@@ -522,7 +522,7 @@ def test_a_lost_gpu_that_the_layout_covers_or_may_is_named_before_any_write(node
         (dict(devices=[0, 2]), False),
     ],
 )
-def test_a_lost_gpu_that_can_be_identified_is_judged_by_its_identity(node, entry, covered):
+def test_an_identified_lost_gpu_is_matched_by_its_identity(node, entry, covered):
     driver, gpus = losing(node, 1, identified=True)
     gpus[1].board = H100
     result = driver.run(off(devices=[0]), dict(off(), **entry))
@@ -542,14 +542,14 @@ def test_a_name_that_matches_no_gpu_is_refused_beside_a_lost_gpu(node):
     assert "index 7 matches no GPU" in refused(driver, off(devices=[7]))
 
 
-def test_a_gpu_that_does_not_answer_is_not_queried_twice(node):
+def test_an_unresponsive_gpu_is_not_queried_twice(node):
     driver, _gpus = losing(node, 1)
     driver.always[("read", 1)] = codes.TIMEOUT
     refused(driver, off())
     assert ("identify", 1) not in driver.calls
 
 
-def test_where_no_gpu_can_be_read_the_driver_is_to_blame(node):
+def test_if_no_gpu_can_be_read_the_error_names_the_driver(node):
     driver = node(FakeGpu(), FakeGpu(index=1))
     driver.always["read"] = codes.NO_PERMISSION
     assert refused(driver, off()) == "read: NO_PERMISSION (told to fail)"
@@ -565,7 +565,7 @@ def test_busy_instances_are_refused_in_check_mode_too(node):
     assert "PID 4711 (python)" in refused(node(gpu), on(MIXED), check=True)
 
 
-def test_a_refusal_says_whether_only_processes_stand_in_the_way(node):
+def test_a_refusal_reports_whether_only_processes_block_it(node):
     gpu = FakeGpu()
     gpu.add("7g.40gb", 0)
     gpu.use(0, 0, 4711, "python")
@@ -579,7 +579,7 @@ def test_a_refusal_says_whether_only_processes_stand_in_the_way(node):
     assert "busy" not in node(FakeGpu()).run(on({"7g.40gb": 2}))
 
 
-def test_a_mode_change_that_a_process_forbids_is_refused_in_check_mode_too(node):
+def test_a_mode_change_that_a_process_blocks_is_refused_in_check_mode_too(node):
     gpu = FakeGpu(board=H100, mode=False)
     gpu.use(pid=4711, name="python")
     for check in (True, False):
@@ -602,10 +602,10 @@ def test_without_disturbing_instances_can_be_added(node):
     assert len(result["gpus"][0]["created"]) == 2
 
 
-# --- failures on the way
+# --- failures during a run
 
 
-def test_a_failure_returns_everything_and_what_was_restored(node):
+def test_a_failure_returns_the_full_result_and_the_restored_instances(node):
     gpu = FakeGpu()
     gpu.add("2g.10gb", 0)
     driver = node(gpu)
@@ -620,7 +620,7 @@ def test_a_failure_returns_everything_and_what_was_restored(node):
     assert result["diff"]["before"] == result["diff"]["after"]
 
 
-def test_a_write_that_is_repeated_is_in_the_result(node):
+def test_retries_are_in_the_result(node):
     driver = node(FakeGpu())
     driver.fail[("create_gpu_instance", 0)] = codes.INSUFFICIENT_RESOURCES
     (gpu,) = driver.run(on({"7g.40gb": 1}))["gpus"]
@@ -630,7 +630,7 @@ def test_a_write_that_is_repeated_is_in_the_result(node):
     assert driver.run(on({"7g.40gb": 1}))["gpus"][0]["retries"] == []
 
 
-def test_a_gpu_that_cannot_be_put_back_counts_as_changed(node):
+def test_a_gpu_that_cannot_be_restored_counts_as_changed(node):
     driver = node(FakeGpu(mode=False))
 
     def lose(call):
@@ -644,7 +644,7 @@ def test_a_gpu_that_cannot_be_put_back_counts_as_changed(node):
     assert [operation["kind"] for operation in result["operations"]][0] == "set_mode"
 
 
-def test_failures_of_many_gpus_are_short_together_and_whole_each(node):
+def test_failures_of_many_gpus_are_summarised_and_complete_for_each(node):
     gpus = [FakeGpu(index) for index in range(8)]
     for gpu in gpus:
         gpu.add("2g.10gb", 0)
@@ -688,7 +688,7 @@ def test_a_driver_that_does_not_open_is_a_failure_with_the_remedy(node):
         ({"layout": [off()], "backend": "dcgm"}, "value of backend must be one of: auto, nvml, nvidia_smi, got: dcgm"),
     ],
 )
-def test_options_that_do_not_go_together(node, options, words):
+def test_mutually_exclusive_options(node, options, words):
     result = node(FakeGpu()).run(**options)
     assert result["failed"] is True
     assert words in result["msg"]
@@ -730,7 +730,7 @@ def test_a_configuration_in_yaml_may_be_the_only_one(node, tmp_path):
     assert len(gpu["created"]) == 3
 
 
-def test_yaml_without_pyyaml_is_refused_with_a_way_out(node, tmp_path, monkeypatch):
+def test_yaml_without_pyyaml_is_refused_with_a_remedy(node, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
     path = tmp_path / "config.yaml"
     path.write_text(YAML)
@@ -747,13 +747,13 @@ def test_text_that_is_neither_json_nor_yaml_is_refused(node, tmp_path):
     assert str(path) in refused(node(FakeGpu()), config_file=str(path))
 
 
-def test_a_file_that_is_not_there_is_refused(node, tmp_path):
+def test_a_missing_file_is_refused(node, tmp_path):
     message = refused(node(FakeGpu()), config_file=str(tmp_path / "none.yaml"))
     assert "none.yaml" in message
     assert "No such file" in message
 
 
-def test_an_unknown_configuration_is_refused_with_those_that_there_are(node, tmp_path):
+def test_an_unknown_configuration_is_refused_with_the_existing_ones(node, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(CONFIG))
     message = refused(node(FakeGpu()), config_file=str(path), config_name="all-balancd")
@@ -764,7 +764,7 @@ def test_an_unknown_configuration_is_refused_with_those_that_there_are(node, tmp
 # --- one run at a time
 
 
-def test_a_held_lock_is_waited_for_and_then_named(node, tmp_path):
+def test_a_held_lock_times_out_with_its_holder(node, tmp_path):
     path = tmp_path / "lock"
     path.write_text("PID 4711 (Ansible module nvidia_mig), user root, since today")
     with open(path, "r+b") as held:
@@ -784,7 +784,7 @@ def test_check_mode_leaves_no_lock_file(node, tmp_path):
     assert os.path.exists(tmp_path / "lock")
 
 
-# --- what a run that changes nothing costs
+# --- the cost of a run without changes
 
 NO_CHANGE = """
 import sys
@@ -814,5 +814,5 @@ def test_a_run_that_changes_nothing_loads_only_what_it_needs():
     assert {"mig", "nvml", "layout", "results"} <= set(loaded)
     needless = {"smi", "smi_log", "smi_tables", "config", "mig_parted"}  # other inputs
     needless |= {"plan", "solve", "explain", "compute"}  # planning a change
-    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "words"}  # making and describing it
+    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "words"}  # applying and describing it
     assert needless.isdisjoint(loaded)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stopping and starting the services that use GPUs, over a systemctl in memory."""
+"""Stopping and starting the services that use GPUs, with a systemctl in memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPLIT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"2c.3g.40gb": 1
 
 
 class Systemd:
-    """Units that run, and units that are enabled or cannot be stopped or started."""
+    """Running units, enabled units, and units that cannot be stopped or started."""
 
     def __init__(self, *units):
         self.units = set(units)

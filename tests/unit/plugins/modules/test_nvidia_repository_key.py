@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module nvidia_repository_key against a web server, with keys made with gpg for these tests alone."""
+"""The module nvidia_repository_key with a web server and keys generated with gpg only for these tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Site:
         self.path = path
         self.url = url
         self.requests = []
-        self.statuses = []  # of the next answers; 200 from then on
+        self.statuses = []  # of the next responses; 200 afterwards
 
     def offer(self, *names):
         (self.path / "key").write_bytes(b"".join((FILES / name).read_bytes() for name in names))
@@ -98,7 +98,7 @@ def is_file(dest, name):
 @pytest.mark.parametrize(
     "options", [{}, {"checksum": sha256("key.asc"), "fingerprints": [ROTATED]}], ids=["fingerprint", "checksum"]
 )
-def test_create_check_and_again(install, site, dest, options):
+def test_create_in_check_mode_and_for_real(install, site, dest, options):
     old = os.umask(0o077)
     try:
         checked = install(check=True, **options)
@@ -115,7 +115,7 @@ def test_create_check_and_again(install, site, dest, options):
     for check in (True, False):
         assert not install(check=check, **options)["changed"]
     assert dest.stat() == before
-    assert site.requests == []  # one that is installed and matches is not downloaded again
+    assert site.requests == []  # a matching key that is installed is not downloaded again
 
 
 def test_the_diff_shows_fingerprints_and_not_the_key(install, site, dest):
@@ -129,9 +129,9 @@ def test_the_diff_shows_fingerprints_and_not_the_key(install, site, dest):
     assert diff["before_header"] == str(dest)
 
 
-@pytest.mark.parametrize("spelt", [KEY.lower(), " ".join(KEY[i : i + 4] for i in range(0, 40, 4)), ":".join(KEY)])
-def test_a_fingerprint_may_be_spelt_as_vendors_do(install, dest, spelt):
-    assert install(fingerprints=[ROTATED, spelt])["changed"]
+@pytest.mark.parametrize("spelling", [KEY.lower(), " ".join(KEY[i : i + 4] for i in range(0, 40, 4)), ":".join(KEY)])
+def test_spellings_of_a_fingerprint(install, dest, spelling):
+    assert install(fingerprints=[ROTATED, spelling])["changed"]
     is_file(dest, "key.asc")
 
 
@@ -165,7 +165,7 @@ def test_a_fingerprint_may_be_spelt_as_vendors_do(install, dest, spelt):
     ids=["rotated", "one too many", "rotated, by checksum", "unknown", "weak checksum", "short checksum", "no key"],
 )
 def test_a_key_that_does_not_match_is_refused(install, site, dest, check, found, options, words):
-    """Rotated, one key too many, unknown, or none: a key that is installed stays."""
+    """A rotated, additional, unknown or missing key: the installed key is kept."""
     dest.parent.mkdir()
     shutil.copy(str(FILES / "key.asc"), str(dest))
     before = dest.stat()
@@ -178,7 +178,7 @@ def test_a_key_that_does_not_match_is_refused(install, site, dest, check, found,
     assert list(dest.parent.iterdir()) == [dest]
 
 
-def test_a_renewed_key_is_installed_when_asked_for(install, site, dest):
+def test_a_renewed_key_is_installed_on_request(install, site, dest):
     install()
     site.offer("renewed.asc")
     assert not install()["changed"]
@@ -193,7 +193,7 @@ def test_a_renewed_key_is_installed_when_asked_for(install, site, dest):
 
 
 @pytest.mark.parametrize("damage", ["text", "empty", "rotated", "dangling link", "link", "mode", "too large"])
-def test_what_is_damaged_is_replaced(install, tmp_path, dest, damage):
+def test_damaged_files_are_replaced(install, tmp_path, dest, damage):
     dest.parent.mkdir()
     if damage == "dangling link":
         dest.symlink_to(tmp_path / "missing")
@@ -258,7 +258,7 @@ def test_a_server_s_error_is_retried(install, site, statuses, requests, installe
 )
 def test_an_unreachable_server(install, dest, url, reason):
     assert install(src=url)["msg"].startswith("Cannot download the key %s: %s. A node without" % (url, reason))
-    # In check mode the answer is unknown, and says so.
+    # In check mode the result is unknown and reported as such.
     checked = install(check=True, src=url)
     assert checked["changed"] and checked["fingerprints"] == []
     assert "cannot be downloaded now" in str(checked["warnings"]) and "is not verified" in checked["diff"]["after"]
@@ -273,13 +273,13 @@ def test_an_unreachable_server_and_a_good_key_that_may_have_been_renewed(install
     is_file(dest, "key.asc")
 
 
-def test_what_is_too_large_is_refused(install, site, dest):
+def test_files_that_are_too_large_are_refused(install, site, dest):
     (site.path / "key").write_bytes(bytes(repository_key.LIMIT + 1))
     assert "it is larger than 1 MiB" in install()["msg"]
     assert not dest.parent.exists()
 
 
-def test_runs_at_once_leave_one_whole_file(site, tmp_path):
+def test_concurrent_runs_leave_one_complete_file(site, tmp_path):
     content = (FILES / "key.asc").read_bytes()
     dest = tmp_path / "keyrings" / "vendor.asc"
     threads = [threading.Thread(target=files.write, args=(str(dest), content, 0o644)) for _each in range(8)]
@@ -291,7 +291,7 @@ def test_runs_at_once_leave_one_whole_file(site, tmp_path):
 
 
 def test_a_key_known_by_its_checksum_without_version_lines(install, site, dest):
-    """The armour names the program that exported the key, in a line that changes without it."""
+    """The armour has a line with the version of the exporting program, which may change while the key does not."""
     plain = (FILES / "key.asc").read_bytes()
     known = "sha256:" + hashlib.sha256(plain).hexdigest()
     head, _newline, rest = plain.partition(b"\n")

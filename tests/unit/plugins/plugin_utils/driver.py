@@ -57,6 +57,6 @@ def defaults() -> Data:
     return {name.removeprefix("nvidia_driver_"): value for name, value in found.items()}
 
 
-def wanted(**other: t.Any) -> Data:
+def role_settings(**other: t.Any) -> Data:
     """The role's defaults, except for the given settings."""
     return {**defaults(), **other}

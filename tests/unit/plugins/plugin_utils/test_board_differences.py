@@ -24,7 +24,7 @@ def test_a_gpu_that_only_the_bus_shows_does_not_count() -> None:
     assert of_boards([gpu(0), dict(gpu(1), index=None)], [MODEL]) == []
 
 
-def test_without_a_driver_the_bus_is_asked() -> None:
+def test_without_a_driver_the_bus_is_read() -> None:
     bus = [dict(gpu(number), index=None, uuid=None) for number in (1, 0)]
     assert of_boards(bus, [MODEL, MODEL]) == []
     assert of_boards(bus, [MODEL]) == ["the PCI bus shows 2 GPUs, and 1 boards are named"]
@@ -38,7 +38,7 @@ def test_another_board() -> None:
     assert found[0].endswith(" is %s, and H100-80GB is named" % MODEL)
 
 
-def test_a_board_that_is_not_known_passes() -> None:
+def test_unknown_boards_are_ignored() -> None:
     assert of_boards([dict(gpu(0), pci_device_id="0x123410DE")], [MODEL]) == []
 
 
@@ -47,7 +47,7 @@ def test_a_lost_gpu_counts_as_what_the_bus_shows_of_it() -> None:
     assert of_boards([gpu(0), dict(LOST, pci_device_id=None)], [MODEL, MODEL]) == []
 
 
-def test_a_name_that_is_no_board() -> None:
+def test_an_unknown_board_name() -> None:
     found = of_boards([gpu(0), gpu(1)], ["A1000", "A1000"])
     assert len(found) == 1
     assert "unknown board 'A1000'" in found[0]

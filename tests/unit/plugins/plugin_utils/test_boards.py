@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The board files: complete, consistent, and refused for planning where too little is known."""
+"""The board files are complete and consistent, and refused for planning if placements are unknown."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_there_is_a_file_for_each_board() -> None:
 
 
 @pytest.mark.parametrize("name", _boards.names())
-def test_a_file_says_everything_and_where_it_is_from(name: str) -> None:
+def test_a_file_has_all_fields_and_sources(name: str) -> None:
     data = _boards.data(name)
     assert KEYS <= set(data) <= KEYS | {"notes"}
     assert data["model"] == name
@@ -55,7 +55,7 @@ def test_a_file_says_everything_and_where_it_is_from(name: str) -> None:
         assert name.slices == row["slices"]
 
 
-def test_no_name_alias_or_device_id_means_two_boards() -> None:
+def test_names_aliases_and_device_ids_are_unique() -> None:
     seen: t.Dict[str, str] = {}
     for name in _boards.names():
         data = _boards.data(name)
@@ -83,7 +83,7 @@ def test_the_simulated_products_are_products_of_their_boards() -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_board_holds_what_its_profiles_promise(name: str) -> None:
+def test_a_board_fits_the_counts_of_its_profiles(name: str) -> None:
     board = _boards.load(name)
     assert len({p.id for p in board.profiles}) == len({p.constant for p in board.profiles}) == len(board.profiles)
     for candidate in board.profiles:
@@ -102,13 +102,13 @@ def test_a_board_in_full() -> None:
     assert (three.copy_engines, three.decoders, three.encoders, three.jpeg, three.ofa) == (3, 2, 0, 0, 0)
 
 
-def test_memory_that_nobody_has_seen_is_that_of_the_name() -> None:
+def test_unknown_memory_is_taken_from_the_name() -> None:
     one = _boards.load("H20-96GB").profiles[0]
     assert (one.name, one.memory_mib, one.multiprocessors) == ("1g.12gb", 12 * 1024, 0)
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_nothing_is_planned_on_a_board_whose_placements_are_not_known(name: str) -> None:
+def test_boards_without_known_placements_are_refused_for_planning(name: str) -> None:
     with pytest.raises(
         _boards.BoardError, match="the placements of %s are unknown .*on a node, where the GPU reports them" % name
     ):
@@ -116,13 +116,13 @@ def test_nothing_is_planned_on_a_board_whose_placements_are_not_known(name: str)
 
 
 @pytest.mark.parametrize("name", ["", "A100", "H100", "0x00000000"])
-def test_an_unknown_board_is_refused_with_those_known(name: str) -> None:
+def test_an_unknown_board_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(_boards.BoardError, match="unknown board .*A100-40GB, A100-80GB, A30-24GB"):
         _boards.load(name)
 
 
-def test_the_files_are_yaml_that_every_reader_reads_alike() -> None:
-    """No value depends on YAML's less known rules: what is read is what is written in JSON's sense."""
+def test_the_files_are_unambiguous_yaml() -> None:
+    """No value depends on YAML's implicit types: each is read as in JSON."""
     for path in sorted(Path(_boards.__file__).with_name("boards").glob("*.yml")):
         for value in _scalars(yaml.safe_load(path.read_text(encoding="utf-8"))):
             assert value is None or isinstance(value, (str, int))

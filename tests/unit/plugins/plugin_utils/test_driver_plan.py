@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The selection of packages: every system, source, branch and flavour, and everything that it refuses."""
+"""The selection of packages for every system, source, branch and flavour, and all refusals."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.driver im
     Data,
     gpu,
     node,
+    role_settings,
     table,
-    wanted,
 )
 
 A100, H100, H200, B200, B300, GH200, V100, K80, T4 = (
@@ -35,14 +35,14 @@ A100, H100, H200, B200, B300, GH200, V100, K80, T4 = (
 )
 
 
-def plan(system: str, *gpus: Data, switches: int = 0, around: t.Optional[Data] = None, **wishes: t.Any) -> Data:
+def plan(system: str, *gpus: Data, switches: int = 0, around: t.Optional[Data] = None, **settings: t.Any) -> Data:
     given = node(system, *gpus, switches=switches, **(around or {}))
-    return t.cast(Data, _driver_plan.plan(table(system), given, wanted(**wishes)))
+    return t.cast(Data, _driver_plan.plan(table(system), given, role_settings(**settings)))
 
 
-def refusal(system: str, *gpus: Data, **wishes: t.Any) -> str:
+def refusal(system: str, *gpus: Data, **settings: t.Any) -> str:
     with pytest.raises(Refusal) as caught:
-        plan(system, *gpus, **wishes)
+        plan(system, *gpus, **settings)
     return str(caught.value)
 
 
@@ -58,14 +58,14 @@ KERNEL_PARTS = ("dkms", "linux-modules-", "headless", "nvidia-open", "cuda-drive
 
 
 @pytest.mark.parametrize("system, source, branch", BRANCHES)
-def test_every_wish_installs_whole_names_or_a_reason(system: str, source: str, branch: str) -> None:
+def test_every_combination_of_settings_gives_valid_packages_or_a_reason(system: str, source: str, branch: str) -> None:
     given = 0
     for flavour, modules, server in itertools.product(
         ("headless", "desktop"), ("auto", "open", "proprietary", "none"), (True, False)
     ):
-        wishes = {"source": source, "branch": branch, "flavour": flavour, "kernel_modules": modules, "server": server}
+        settings = {"source": source, "branch": branch, "flavour": flavour, "kernel_modules": modules, "server": server}
         try:
-            found = plan(system, **wishes)
+            found = plan(system, **settings)
         except Refusal as error:
             assert "set " in str(error)
             continue
@@ -129,9 +129,9 @@ PACKAGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("system, wishes, packages", PACKAGES)
-def test_packages(system: str, wishes: Data, packages: t.List[str]) -> None:
-    assert plan(system, **wishes)["packages"] == packages
+@pytest.mark.parametrize("system, settings, packages", PACKAGES)
+def test_packages(system: str, settings: Data, packages: t.List[str]) -> None:
+    assert plan(system, **settings)["packages"] == packages
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_packages(system: str, wishes: Data, packages: t.List[str]) -> None:
         ("ubuntu_24.04", "6.8.0-1031-azure", "linux-headers-6.8.0-1031-azure"),
     ],
 )
-def test_headers_are_those_of_the_kernel_that_runs(system: str, kernel: str, headers: str) -> None:
+def test_headers_match_the_running_kernel(system: str, kernel: str, headers: str) -> None:
     found = plan(system, around={"kernel": kernel, "host": "gpu-1"}, module_build="dkms")
     assert (found["headers"], found["packages"][0]) == (headers, headers)
     assert (found["host"], found["kernel"]) == ("gpu-1", kernel)
@@ -158,7 +158,7 @@ def test_prebuilt_modules_need_no_headers() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", "a b; rm", "--purge", "nvidia*", "nvidia-{branch}"])
-def test_what_cannot_be_a_package_is_refused(name: t.Optional[str]) -> None:
+def test_invalid_package_names_are_refused(name: t.Optional[str]) -> None:
     with pytest.raises(Refusal, match="nvidia_driver_packages contains"):
         plan("debian_12", packages=["nvidia-smi", name])
 
@@ -169,7 +169,7 @@ def test_a_branch_is_a_number(branch: str) -> None:
         plan("debian_12", branch=branch)
 
 
-def test_packages_of_one_s_own_replace_the_table_s() -> None:
+def test_nvidia_driver_packages_replaces_the_table() -> None:
     assert plan("debian_12", packages=["mine", "nvidia-smi"])["packages"] == ["mine", "nvidia-smi"]
 
 
@@ -184,7 +184,7 @@ def test_extra_packages_are_added() -> None:
     "kernel, series",
     [
         ("5.15.0-203-generic", "generic-5.15"),
-        ("6.8.0-149-generic", "generic-6.8"),  # not generic-hwe-22.04, which moves on to a later series
+        ("6.8.0-149-generic", "generic-6.8"),  # not generic-hwe-22.04, which follows a later series
         ("5.15.0-1126-azure", "azure-5.15"),  # not azure, which is 6.8
         ("5.15.0-1125-azure-fde", "azure-fde-5.15"),
         ("5.15.0-199-lowlatency", "lowlatency-5.15"),
@@ -204,21 +204,21 @@ def test_only_signed_modules_of_ubuntu_follow_a_kernel() -> None:
 
 
 @pytest.mark.parametrize(
-    "kernel, wishes, headers",
+    "kernel, settings, headers",
     [
-        ("6.8.0-1060-aws", {"branch": "595"}, "linux-headers-aws-6.8"),  # signed for 580 alone
+        ("6.8.0-1060-aws", {"branch": "595"}, "linux-headers-aws-6.8"),  # signed for 580 only
         ("6.14.0-37-generic", {"branch": "615"}, "linux-headers-generic-6.14"),
         ("6.8.0-149-generic", {"source": "cuda_repository"}, "linux-headers-generic-6.8"),
     ],
 )
-def test_kernels_without_signed_modules_get_headers_of_their_series(kernel: str, wishes: Data, headers: str) -> None:
-    found = plan("ubuntu_24.04", around={"kernel": kernel}, **wishes)
+def test_kernels_without_signed_modules_get_headers_of_their_series(kernel: str, settings: Data, headers: str) -> None:
+    found = plan("ubuntu_24.04", around={"kernel": kernel}, **settings)
     assert (found["build"], found["packages"][:2]) == ("dkms", ["linux-headers-" + kernel, headers])
     signed = [notice for notice in found["notices"] if "no signed modules" in notice]
-    assert len(signed) == (0 if "source" in wishes else 1)
+    assert len(signed) == (0 if "source" in settings else 1)
 
 
-def test_a_kernel_that_nobody_builds_for_gets_dkms() -> None:
+def test_kernels_without_prebuilt_modules_get_dkms() -> None:
     found = plan("ubuntu_22.04", around={"kernel": "6.18.44-own"}, source="distribution")
     assert (found["build"], found["packages"][0]) == ("dkms", "nvidia-headless-580-server-open")
     assert found["notices"] == [
@@ -231,7 +231,7 @@ def test_a_kernel_that_nobody_builds_for_gets_dkms() -> None:
 
 
 @pytest.mark.parametrize(
-    "system, wishes",
+    "system, settings",
     [
         ("debian_12", {}),
         ("el_9", {"kernel_modules": "open"}),
@@ -240,11 +240,11 @@ def test_a_kernel_that_nobody_builds_for_gets_dkms() -> None:
         ("ubuntu_24.04", {"source": "cuda_repository"}),
     ],
 )
-def test_prebuilt_modules_that_do_not_exist_are_refused(system: str, wishes: Data) -> None:
-    assert "set nvidia_driver_module_build to dkms" in refusal(system, module_build="prebuilt", **wishes)
+def test_prebuilt_modules_that_do_not_exist_are_refused(system: str, settings: Data) -> None:
+    assert "set nvidia_driver_module_build to dkms" in refusal(system, module_build="prebuilt", **settings)
 
 
-def test_signed_modules_of_enterprise_linux_come_from_another_repository() -> None:
+def test_signed_modules_of_enterprise_linux_use_another_repository() -> None:
     (notice,) = plan("el_10", module_build="prebuilt")["notices"]
     assert "rhel-10-for-x86_64-extensions-rpms" in notice
     assert plan("el_10")["build"] == plan("el_9")["build"] == "dkms"
@@ -263,7 +263,7 @@ def test_signed_modules_of_enterprise_linux_come_from_another_repository() -> No
 def test_module_streams(system: str, modules: str, stream: t.Optional[str]) -> None:
     found = plan(system, kernel_modules=modules)
     assert found["module_stream"] == stream
-    assert found["module_stream_optional"] == (system == "el_10")  # its repository has had streams, and has had none
+    assert found["module_stream_optional"] == (system == "el_10")  # its repository does not always have streams
     assert plan("el_9", kernel_modules="proprietary", module_build="prebuilt")["module_stream"] == "nvidia-driver:580"
 
 
@@ -318,7 +318,7 @@ def test_a_binary_key_of_a_mirror() -> None:
     )
 
 
-def test_the_key_of_enterprise_linux_10_is_known_by_its_checksum() -> None:
+def test_the_key_of_enterprise_linux_10_is_identified_by_its_checksum() -> None:
     repository = plan("el_10")["repository"]
     assert repository["key"].endswith("/rhel10/x86_64/CDF6BA43.pub")
     assert repository["fingerprint"] == ""
@@ -329,7 +329,7 @@ def test_the_key_of_enterprise_linux_10_is_known_by_its_checksum() -> None:
 
 
 @pytest.mark.parametrize(
-    "system, wishes, source, branch",
+    "system, settings, source, branch",
     [
         ("ubuntu_20.04", {}, "distribution", "570"),
         ("ubuntu_24.04", {}, "distribution", "580"),
@@ -345,13 +345,13 @@ def test_the_key_of_enterprise_linux_10_is_known_by_its_checksum() -> None:
         ("el_10", {}, "cuda_repository", "580"),
     ],
 )
-def test_each_system_has_its_own_source_and_branch(system: str, wishes: Data, source: str, branch: str) -> None:
-    found = plan(system, **wishes)
+def test_each_system_has_its_own_source_and_branch(system: str, settings: Data, source: str, branch: str) -> None:
+    found = plan(system, **settings)
     assert (found["source"], found["branch"]) == (source, branch)
     assert (found["repository"] == {}) == (source == "distribution")
 
 
-def test_what_the_vendor_s_repository_holds_is_known_in_part() -> None:
+def test_branches_of_the_vendor_s_repository() -> None:
     assert "no branch 580, but 590, 595" in refusal("debian_13", branch="580")
     assert "set nvidia_driver_source to distribution" not in refusal("debian_13", branch="580")
     assert "nvidia_driver_source to distribution" in refusal("ubuntu_26.04", branch="580", source="cuda_repository")
@@ -370,7 +370,7 @@ def test_what_the_vendor_s_repository_holds_is_known_in_part() -> None:
     [("ubuntu_20.04", "515", "535"), ("ubuntu_22.04", "515", "580"), ("ubuntu_24.04", "515", "580"),
      ("ubuntu_26.04", "535", "580")],
 )  # fmt: skip
-def test_a_transitional_branch_says_what_it_installs(system: str, requested: str, installs: str) -> None:
+def test_a_transitional_branch_names_the_installed_branch(system: str, requested: str, installs: str) -> None:
     found = plan(system, source="distribution", branch=requested)
     assert found["branch"] == installs
     assert found["notices"] == [
@@ -379,13 +379,13 @@ def test_a_transitional_branch_says_what_it_installs(system: str, requested: str
     ]
 
 
-def test_a_branch_that_is_what_it_says_needs_no_words() -> None:
+def test_an_ordinary_branch_has_no_notice() -> None:
     assert plan("ubuntu_22.04", source="distribution")["notices"] == []
     assert plan("ubuntu_22.04", branch="515", source="cuda_repository")["branch"] == "515"
 
 
 @pytest.mark.parametrize(
-    "system, wishes, words",
+    "system, settings, words",
     [
         ("debian_12", {"source": "distribution", "branch": "580"}, ["no branch 580, but 535", "cuda_repository"]),
         ("debian_13", {"source": "distribution", "branch": "515"}, ["no branch 515, but 550"]),
@@ -404,8 +404,8 @@ def test_a_branch_that_is_what_it_says_needs_no_words() -> None:
         ("debian_12", {"branch": "620", "kernel_modules": "proprietary"}, ["only the open kernel module", "auto"]),
     ],
 )  # fmt: skip
-def test_what_does_not_exist_is_refused(system: str, wishes: Data, words: t.List[str]) -> None:
-    message = refusal(system, **wishes)
+def test_unavailable_combinations_are_refused(system: str, settings: Data, words: t.List[str]) -> None:
+    message = refusal(system, **settings)
     assert [word for word in words if word not in message] == []
 
 
@@ -433,7 +433,7 @@ def test_modules_are_chosen_by_the_gpu(device: str, branch: str, modules: str) -
 
 
 @pytest.mark.parametrize(
-    "gpus, wishes, words",
+    "gpus, settings, words",
     [
         ([A100, V100, B200], {}, ["no kernel module supports all", "(Blackwell) needs the open", "Volta) needs the propr"]),
         ([B200], {"kernel_modules": "proprietary"}, ["only the open kernel module", "2901"]),
@@ -445,16 +445,18 @@ def test_modules_are_chosen_by_the_gpu(device: str, branch: str, modules: str) -
         ([B300], {"branch": "570"}, ["580 or later"]),
     ],
 )  # fmt: skip
-def test_what_cannot_run_the_gpus_is_refused(gpus: t.List[str], wishes: Data, words: t.List[str]) -> None:
-    message = refusal("debian_12", *(gpu(device, slot) for slot, device in enumerate(gpus)), **wishes)
+def test_drivers_that_do_not_support_the_gpus_are_refused(
+    gpus: t.List[str], settings: Data, words: t.List[str]
+) -> None:
+    message = refusal("debian_12", *(gpu(device, slot) for slot, device in enumerate(gpus)), **settings)
     assert [word for word in words if word not in message] == []
 
 
-def test_no_kernel_module_is_anybody_s_wish() -> None:
+def test_kernel_modules_none_installs_no_kernel_module() -> None:
     assert plan("debian_12", gpu(A100), gpu(V100, 1), gpu(B200, 2), kernel_modules="none")["modules"] == "none"
 
 
-def test_every_board_is_of_a_generation_that_its_modules_fit() -> None:
+def test_every_board_has_modules_for_its_generation() -> None:
     for name in _boards.names():
         for device in _boards.data(name)["pci_device_ids"]:
             generation = _driver_generations.generation(device)
@@ -462,7 +464,7 @@ def test_every_board_is_of_a_generation_that_its_modules_fit() -> None:
             assert "open" in generation.modules, name
 
 
-def test_a_node_without_gpu_is_refused_unless_its_boards_are_told() -> None:
+def test_a_node_without_gpu_is_refused_unless_boards_are_set() -> None:
     empty = {"gpus": []}
     assert "nvidia_driver_boards" in refusal("debian_12", around=empty)
     found = plan("debian_12", around=empty, boards=["B300"], branch="580")
@@ -495,11 +497,11 @@ def test_the_lowest_driver_of_each_board(device: str, branch: str, version: str,
         found = plan("ubuntu_22.04", gpu(device), source="cuda_repository", branch=branch, version=version)
         assert found["branch"] == branch
     else:
-        wishes = {"source": "cuda_repository", "branch": branch, "version": version}
-        assert "or later" in refusal("ubuntu_22.04", gpu(device), **wishes)
+        settings = {"source": "cuda_repository", "branch": branch, "version": version}
+        assert "or later" in refusal("ubuntu_22.04", gpu(device), **settings)
 
 
-def test_the_most_demanding_board_counts() -> None:
+def test_the_most_demanding_board_decides() -> None:
     message = refusal("ubuntu_22.04", gpu(A100), gpu(H200, 1), branch="535", source="cuda_repository")
     assert "H200-141GB needs driver 550.90.07 or later, and 535 would be installed" in message
 
@@ -508,7 +510,7 @@ def test_the_most_demanding_board_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "system, wishes, packages",
+    "system, settings, packages",
     [
         ("debian_12", {"branch": "580"}, ["nvidia-fabricmanager", "libnvidia-nscq"]),
         ("debian_12", {"branch": "570"}, ["nvidia-fabricmanager-570", "libnvidia-nscq-570"]),
@@ -522,14 +524,14 @@ def test_the_most_demanding_board_counts() -> None:
         ("el_9", {"branch": "575"}, ["nvidia-fabric-manager", "libnvidia-nscq-575"]),
     ],
 )  # fmt: skip
-def test_the_fabric_manager_comes_with_nvswitches(system: str, wishes: Data, packages: t.List[str]) -> None:
-    found = plan(system, switches=6, **wishes)
+def test_the_fabric_manager_is_installed_with_nvswitches(system: str, settings: Data, packages: t.List[str]) -> None:
+    found = plan(system, switches=6, **settings)
     assert (found["fabric_manager"], found["packages"][-2:]) == (True, packages)
-    without = plan(system, switches=0, **wishes)
+    without = plan(system, switches=0, **settings)
     assert not without["fabric_manager"]
     assert without["packages"] == found["packages"][:-2]
-    assert plan(system, switches=6, fabric_manager="absent", **wishes) == without
-    assert plan(system, switches=0, fabric_manager="present", **wishes) == found
+    assert plan(system, switches=6, fabric_manager="absent", **settings) == without
+    assert plan(system, switches=0, fabric_manager="present", **settings) == found
 
 
 @pytest.mark.parametrize("system", ["debian_12", "debian_13", "el_9"])
@@ -549,7 +551,7 @@ def test_ubuntu_has_no_subnet_manager() -> None:
 
 
 @pytest.mark.parametrize(
-    "system, wishes, package",
+    "system, settings, package",
     [
         ("ubuntu_24.04", {}, "nvidia-imex-580"),
         ("ubuntu_24.04", {"source": "cuda_repository"}, "nvidia-imex"),
@@ -557,18 +559,18 @@ def test_ubuntu_has_no_subnet_manager() -> None:
         ("el_9", {}, "nvidia-imex"),
     ],
 )
-def test_grace_blackwell_gets_imex(system: str, wishes: Data, package: str) -> None:
-    found = plan(system, gpu("2941"), **wishes)
+def test_imex_is_installed_on_grace_blackwell(system: str, settings: Data, package: str) -> None:
+    found = plan(system, gpu("2941"), **settings)
     assert (found["fabric_manager"], found["packages"][-1]) == (False, package)
     assert any("nodes_config.cfg" in notice for notice in found["notices"])
     assert found["module_options"] == {"NVreg_CreateImexChannel0": "1", "NVreg_CoherentGPUMemoryMode": "driver"}
-    assert plan(system, gpu("2941"), kernel_modules="none", **wishes)["module_options"] == {}
-    other = plan(system, gpu(GH200), **wishes)
+    assert plan(system, gpu("2941"), kernel_modules="none", **settings)["module_options"] == {}
+    other = plan(system, gpu(GH200), **settings)
     assert "imex" not in str(other["packages"])
     assert other["module_options"] == {}
 
 
-def test_persistence_mode_is_switched_on_where_ubuntu_s_unit_leaves_it_off() -> None:
+def test_persistence_mode_is_enabled_where_ubuntu_s_unit_disables_it() -> None:
     assert plan("ubuntu_24.04")["persistence_override"]
     assert not plan("ubuntu_24.04", persistenced=False)["persistence_override"]
     assert not plan("ubuntu_24.04", source="cuda_repository")["persistence_override"]
@@ -580,7 +582,7 @@ def test_fabric_managers_that_do_not_fit() -> None:
     assert "cuda_repository" in refusal("debian_12", switches=4, source="distribution", branch="535")
 
 
-def test_nvswitches_that_the_bus_does_not_show_are_told_of() -> None:
+def test_hidden_nvswitches_are_a_notice() -> None:
     (notice,) = plan("debian_12", gpu(B200))["notices"]
     assert "B200-180GB" in notice
     assert "nvidia_driver_fabric_manager to present" in notice
@@ -599,7 +601,7 @@ def test_a_pci_bus_that_cannot_be_read_is_not_empty() -> None:
 # --- Secure Boot ------------------------------------------------------------------------------------------------------
 
 
-def test_secure_boot_is_told_of_where_modules_are_built_on_the_node() -> None:
+def test_secure_boot_with_dkms_is_a_notice() -> None:
     secure = {"secure_boot": "enabled"}
     assert any("mokutil" in notice for notice in plan("debian_12", around=secure)["notices"])
     assert plan("ubuntu_22.04", around=secure, source="distribution")["notices"] == []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every package that a plan names exists in the repository that it is taken from, by dated snapshots of these."""
+"""Every package of a plan exists in its repository, according to dated snapshots."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.driver im
     Data,
     gpu,
     node,
+    role_settings,
     table,
-    wanted,
 )
 
 SNAPSHOT: Data = yaml.safe_load((Path(__file__).parent / "repositories.yml").read_text())
@@ -61,7 +61,7 @@ def in_cuda_repository(system: str, branch: str) -> t.Set[str]:
 
 @cache
 def in_archive_headers(system: str) -> t.FrozenSet[str]:
-    """Kernel headers come from the distribution also where the driver does not."""
+    """Kernel headers always come from the distribution, even if the driver does not."""
     if system not in SNAPSHOT["archives"]:
         return frozenset()
     return frozenset(name for name in in_archive(system) if name.startswith("linux-headers-"))
@@ -75,7 +75,7 @@ def kernels(system: str) -> t.List[str]:
     own = KERNELS[system]
     if system.startswith("ubuntu"):
         series = {each for rows in SNAPSHOT["archives"][system].get("modules", {}).values() for each in rows}
-        series |= {"oem-6.8", "generic-9.9"}  # a flavour and a series that nobody builds modules for
+        series |= {"oem-6.8", "generic-9.9"}  # a flavour and a series without prebuilt modules
         return [own, *("%s.0-1001-%s" % tuple(each.rsplit("-", 1)[::-1]) for each in sorted(series)), "6.18.44-own"]
     if system.startswith("debian"):
         return [own, own.replace("-cloud", "").replace("-amd64", "-cloud-amd64"), "6.18.44-own"]
@@ -107,13 +107,13 @@ def test_every_package_of_a_plan_exists(system: str, source: str, branch: str) -
         (True, False) if source == "distribution" else (True,),
     ):  # fmt: skip
         device, switches, fabric = BOARDS[board]
-        wishes = wanted(
+        settings = role_settings(
             source=source, branch=branch, flavour=flavour, kernel_modules=modules, module_build=build, server=server,
             fabric_manager=fabric,
         )  # fmt: skip
         try:
             found = _driver_plan.plan(
-                table(system), node(system, gpu(device), switches=switches, kernel=kernel), wishes
+                table(system), node(system, gpu(device), switches=switches, kernel=kernel), settings
             )
         except Refusal as error:
             assert re.search(r"set (it|nvidia_driver_)|remove|choose", str(error)), error
@@ -127,7 +127,7 @@ def test_every_package_of_a_plan_exists(system: str, source: str, branch: str) -
 
 
 @pytest.mark.parametrize("system", [each for each in SYSTEMS if "cuda_repository" in table(each)["sources"]])
-def test_branches_of_the_cuda_repository_were_seen(system: str) -> None:
+def test_branches_of_the_cuda_repository_exist(system: str) -> None:
     seen = SNAPSHOT["cuda"]["systems"][system]
     source = table(system)["sources"]["cuda_repository"]
     assert set(source["branches"]) <= set(seen["branches"])
@@ -135,11 +135,11 @@ def test_branches_of_the_cuda_repository_were_seen(system: str) -> None:
     assert table(system)["repository"]["key"] == seen["key"]
     for branch in seen.get("absent", ()):
         with pytest.raises(Refusal, match="no branch " + branch):
-            _driver_plan.plan(table(system), node(system), wanted(source="cuda_repository", branch=branch))
+            _driver_plan.plan(table(system), node(system), role_settings(source="cuda_repository", branch=branch))
 
 
 @pytest.mark.parametrize("system", [each for each in SYSTEMS if "distribution" in table(each)["sources"]])
-def test_branches_of_the_archive_install_what_the_table_says(system: str) -> None:
+def test_branches_of_the_archive_match_the_table(system: str) -> None:
     packages = SNAPSHOT["archives"][system]["packages"]
     tool = "nvidia-smi" if system.startswith("debian") else "nvidia-utils-%s"
     branches = {name: re.split(r"[.]", version)[0] for version in sorted(packages) for name in packages[version]}
@@ -153,6 +153,6 @@ def test_branches_of_the_archive_install_what_the_table_says(system: str) -> Non
 
 def test_nodes_get_a_driver_by_default() -> None:
     for system in SYSTEMS:
-        found = _driver_plan.plan(table(system), node(system), wanted())
+        found = _driver_plan.plan(table(system), node(system), role_settings())
         assert found["source"] == ("distribution" if system.startswith("ubuntu") else "cuda_repository")
         assert set(found["packages"]) - {found["headers"]} <= offered(system, found["source"], found["branch"])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tables of driver packages, and which one applies to a node."""
+"""The tables of driver packages and their selection for a node."""
 
 from __future__ import annotations
 

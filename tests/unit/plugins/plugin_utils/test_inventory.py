@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything that is wrong with a host's variables comes out at once."""
+"""All problems of a host's variables are reported at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def judge(
     return _inventory.judge([*values, *unreadable, *others], values, unreadable, ["gpu_node", *roles])
 
 
-def test_nothing_is_wrong() -> None:
+def test_a_valid_inventory() -> None:
     values = {"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], "nvidia_mig_reset": "yes"}
     assert judge(values, "nvidia_mig", others=["ansible_host", "my_nvidia_mig_layuot"]) == _inventory.NOTHING
 
@@ -51,7 +51,7 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
 
 
 class _Tagged(str):
-    """As Ansible gives strings, with a type of its own."""
+    """A string type of Ansible's own."""
 
 
 def test_types_are_named_as_ansible_names_them_now() -> None:
@@ -60,7 +60,7 @@ def test_types_are_named_as_ansible_names_them_now() -> None:
     assert problem.startswith("argument 'nvidia_mig_reset' is of type str and we were unable to convert to bool")
 
 
-def test_what_a_role_requires_is_required_where_it_is_selected() -> None:
+def test_required_variables_of_selected_roles() -> None:
     assert judge({}).problems == []
     assert judge({}, "nvidia_mig").problems == ["missing required arguments: nvidia_mig_layout"]
     assert judge({}, "nvidia_mig", nvidia_mig_layout="'x' is undefined").problems == [

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The registry of roles: every role is in it, and gpu_node_roles and tags select from it as Ansible does."""
+"""The registry of roles is complete, and gpu_node_roles and tags select from it as Ansible does."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_gpu_node_imports_the_roles_of_the_registry_in_its_order() -> None:
 
 
 def test_rows_read_the_results_of_templates() -> None:
-    """Before ansible-core 2.19, a template gives text."""
+    """Before ansible-core 2.19, a template returns text."""
     given = [{"role": "a", "tag": "x", "enabled": "False"}, {"role": "b", "tag": "y", "enabled": "True"}]
     assert _registry.rows(given) == [Row("a", "x", False), Row("b", "y", True)]
 

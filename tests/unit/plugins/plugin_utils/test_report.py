@@ -30,7 +30,7 @@ def test_without_privileges_only_that_is_reported() -> None:
     )
 
 
-def test_failed_tasks_lose_ansibles_prefixes_and_the_name_of_the_host() -> None:
+def test_messages_of_failed_tasks_have_no_prefix_and_no_host_name() -> None:
     failed = [
         {"failed": True, "msg": "Task failed: Module failed: no space left"},
         {"failed": True, "msg": "Task failed: Action failed: a: no runtime"},

@@ -20,7 +20,7 @@ TYPES = {
 }
 
 
-def test_values_that_can_work() -> None:
+def test_valid_values() -> None:
     assert (
         value_problems(
             {
@@ -105,7 +105,7 @@ def test_values_that_can_work() -> None:
         ("gpu_node_hosts_entries", [{"address": "192.0.2.1", "names": ["a\nb"]}], "invalid host name"),
     ],
 )
-def test_values_that_cannot(name: str, value: t.Any, words: str) -> None:
+def test_invalid_values(name: str, value: t.Any, words: str) -> None:
     found = value_problems({name: value}, TYPES)
     assert len(found) == 1
     assert words in found[0]

@@ -39,7 +39,7 @@ mig_feasible = Plugin().tests()["mig_feasible"]
         ({"3g.40gb": 2}, "a800-80gb", True),
     ],
 )
-def test_what_fits_and_what_does_not(held: t.Any, board: str, feasible: bool) -> None:
+def test_feasible_and_infeasible_layouts(held: t.Any, board: str, feasible: bool) -> None:
     assert mig_feasible(held, board) is feasible
     assert mig_feasible(held, board=board) is feasible
 
@@ -54,6 +54,6 @@ def test_what_fits_and_what_does_not(held: t.Any, board: str, feasible: bool) ->
         ({}, "Thor-iGPU-GB10B", "the placements of Thor-iGPU-GB10B are unknown"),
     ],
 )
-def test_what_cannot_be_answered_is_an_error(held: t.Any, board: str, message: str) -> None:
+def test_undecidable_questions_are_errors(held: t.Any, board: str, message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_feasible(held, board)

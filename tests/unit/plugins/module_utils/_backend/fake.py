@@ -4,8 +4,8 @@
 
 """A node in memory behind the driver protocol, as strict as hardware.
 
-It refuses what hardware refuses, with the same return codes, gives ids and numbers as the
-driver does, can be told to fail any call, before or after it takes effect, and counts
+Refuses what hardware refuses, with the same return codes, assigns IDs and numbers like the
+driver, fails any call on request, before or after it takes effect, and counts
 every call.
 """
 
@@ -49,7 +49,7 @@ def _seven(big, sms):
 A100 = Board("NVIDIA A100-SXM4-40GB", _seven(40, 14), 7, 8, 7)
 H100 = Board("NVIDIA H100 80GB HBM3", _seven(80, 16), 7, 8, 7)
 
-# Where compute instances of a size can start, as real GPU instances of a size list it.
+# Possible starts of compute instances, by size, as listed by real GPU instances.
 _CI_STARTS = {
     1: {1: (0,)},
     2: {1: (0, 1), 2: (0,)},
@@ -67,7 +67,7 @@ def profile(board, name, slices=None):
 
 
 class FakeGpu:
-    """One GPU. ``activation`` is what a mode change that needs a reset answers: 0 if it is done at once."""
+    """One GPU. ``activation`` is the result of a mode change that needs a reset: 0 if it is applied at once."""
 
     def __init__(self, index=0, board=A100, mode=True, resetless=None, activation=0, tells_profiles=True):
         self.index = index
@@ -81,10 +81,10 @@ class FakeGpu:
         self.reset_error = None
         self.instances = {}  # id -> [profile, placement, {ci id: (profile id, slices, multiprocessors, placement)}]
         self.processes = []
-        self.hidden_client = False  # holds the GPU and is not listed
+        self.hidden_client = False  # uses the GPU but is not listed
 
     def add(self, name, start, cis=None, slices=None, reduced=False):
-        """Put a GPU instance there, with compute instances of these sizes (default: one over all of it)."""
+        """Create a GPU instance with compute instances of these sizes (default: one that fills it)."""
         what = profile(self.board, name, slices)
         place = next(p for p in what.placements if p.start == start)
         gi_id = self.create(what.id, place)
@@ -107,7 +107,7 @@ class FakeGpu:
             raise Refused(codes.INSUFFICIENT_RESOURCES)
         if what.name.endswith("+me") and any(p.name.endswith("+me") for p, _o, _c in present):
             raise Refused(codes.INSUFFICIENT_RESOURCES)
-        # An id follows from the placement, as on hardware: what comes back has its old id.
+        # An ID depends on the placement, as on hardware: a recreated instance has its old ID.
         gi_id = {8: 0, 4: 1, 2: 3, 1: 7}[place.size] + place.start // place.size
         self.instances[gi_id] = [what, place, {}]
         return gi_id

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pynvml in memory: one GPU, real structures, and the ways in which versions of it differ."""
+"""A pynvml in memory: one GPU, real structures, and the differences between versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_INSTANCE = 0xFFFFFFFF
 
 
 class Error(Exception):
-    """As pynvml's NVMLError: the code is in ``value``."""
+    """Like pynvml's NVMLError: the code is in ``value``."""
 
     def __init__(self, value):
         super().__init__("error %d" % value)
@@ -37,7 +37,7 @@ def record(**fields):
 
 
 class FakeNvml(types.ModuleType):
-    """The module. ``errors`` maps a function to the code that it raises, ``lacks`` names functions it does not have."""
+    """The module. ``errors`` maps a function to the code that it raises, ``lacks`` lists missing functions."""
 
     NVMLError = Error
     c_nvmlGpuInstance_t = GiHandle

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the real nvidia-smi 535 and 550 print, recorded on a simulated node and shortened."""
+"""Output of the real nvidia-smi 535 and 550, recorded on a simulated node and shortened."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROFILES = """\
 +-----------------------------------------------------------------------------+
 """
 
-# Of newer versions: two columns wider.
+# Newer versions: two columns wider.
 PROFILES_WIDE = """\
 +-------------------------------------------------------------------------------+
 | GPU instance profiles:                                                        |

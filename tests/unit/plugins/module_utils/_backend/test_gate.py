@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 
 
-def test_many_pass_at_once():
+def test_calls_pass_concurrently():
     gate, meeting = Gate(), threading.Barrier(3, timeout=60)
 
     def pass_through():
@@ -61,7 +61,7 @@ def test_closing_waits_for_those_inside_and_keeps_others_out():
 
 
 @pytest.mark.parametrize("way", ["passing", "closed"])
-def test_an_exception_leaves_it_open(way):
+def test_an_exception_inside_releases_it(way):
     gate = Gate()
     with pytest.raises(ValueError), getattr(gate, way)():
         raise ValueError
@@ -71,7 +71,7 @@ def test_an_exception_leaves_it_open(way):
         pass
 
 
-def test_a_call_that_hangs_makes_closing_fail_and_keeps_nobody_out():
+def test_closing_times_out_on_a_hanging_call_and_reopens():
     gate = Gate(close_seconds=0.05)
     with gate.passing():
         with pytest.raises(BackendError) as caught, gate.closed():

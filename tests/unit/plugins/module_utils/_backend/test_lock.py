@@ -40,7 +40,7 @@ def holder(path):
     process.join()
 
 
-def test_second_run_is_refused_and_told_who_holds_the_lock(path, holder):
+def test_a_second_run_is_refused_with_the_holder_of_the_lock(path, holder):
     with pytest.raises(LockError) as error, held(path, wait=0.01):
         pass
     text = str(error.value)
@@ -60,19 +60,19 @@ def test_a_file_with_other_content_is_not_emptied(path):
 
 
 def test_waiting_is_announced_once_and_ends_when_the_holder_does(path, holder):
-    told = []
+    messages = []
 
     def tell(text):
-        told.append(text)
+        messages.append(text)
         os.kill(holder.pid, signal.SIGKILL)
 
     with held(path, wait=60, progress=tell):
         pass
-    assert len(told) == 1
-    assert "PID %d" % holder.pid in told[0]
+    assert len(messages) == 1
+    assert "PID %d" % holder.pid in messages[0]
 
 
-def test_a_killed_holder_leaves_a_file_that_means_nothing(path, holder):
+def test_the_file_of_a_killed_holder_is_ignored(path, holder):
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
     assert os.path.getsize(path) > 0
@@ -80,7 +80,7 @@ def test_a_killed_holder_leaves_a_file_that_means_nothing(path, holder):
         assert "PID %d" % os.getpid() in signed.read()
 
 
-def test_the_signature_goes_with_the_lock(path):
+def test_the_signature_is_removed_with_the_lock(path):
     with held(path):
         assert os.path.getsize(path) > 0
     assert os.path.getsize(path) == 0
@@ -93,7 +93,7 @@ def test_an_exception_inside_frees_the_lock(path):
         pass
 
 
-def test_check_mode_makes_no_file_and_still_respects_a_holder(path, tmp_path, holder):
+def test_check_mode_creates_no_file_and_respects_a_holder(path, tmp_path, holder):
     with held(str(tmp_path / "other"), create=False):
         pass
     assert not (tmp_path / "other").exists()
@@ -108,7 +108,7 @@ def test_check_mode_makes_no_file_and_still_respects_a_holder(path, tmp_path, ho
     "name, words",
     [("lock", "not an absolute path"), ("/run/a\0b", "not an absolute path"), ("/no/such/folder/lock", "No such file")],
 )
-def test_a_path_that_can_hold_no_lock_is_refused_in_check_mode_too(create, name, words):
+def test_an_unusable_path_is_refused_in_check_mode_too(create, name, words):
     with pytest.raises(LockError, match="cannot be opened: " + words), held(name, create=create):
         pass
 
@@ -141,7 +141,7 @@ def test_something_else_at_the_path_is_refused(path):
         pass
 
 
-def test_a_directory_that_is_not_there_is_named(tmp_path):
+def test_a_missing_directory_is_named(tmp_path):
     with pytest.raises(LockError, match="nowhere/lock cannot be opened: No such file"), held(
         str(tmp_path / "nowhere" / "lock")
     ):
@@ -153,7 +153,7 @@ def test_a_directory_that_is_not_there_is_named(tmp_path):
 
 @pytest.fixture(name="directory")
 def fixture_directory(tmp_path, monkeypatch):
-    """What stands for /run/gpufleet."""
+    """The replacement for /run/gpufleet."""
     monkeypatch.setattr(lock, "DIRECTORY", str(tmp_path / "gpufleet"))
     return tmp_path / "gpufleet"
 
@@ -255,11 +255,11 @@ def test_without_root_the_default_is_refused(directory, create, exists):
     assert "Run as root" in message
 
 
-# --- a file system that cannot be written to
+# --- a read-only file system
 
 
 def _read_only(monkeypatch, directory):
-    """What the kernel answers below the directory if its file system is read-only."""
+    """Simulate a read-only file system below the directory."""
     real_open, real_access, real_statvfs = os.open, os.access, os.statvfs
 
     def below(path):
@@ -291,7 +291,7 @@ def test_a_read_only_file_system_is_named(directory, tmp_path, monkeypatch, crea
         pass
 
 
-def test_a_lock_file_on_a_read_only_file_system_is_held_all_the_same(path, tmp_path, monkeypatch):
+def test_a_lock_file_on_a_read_only_file_system_can_be_held(path, tmp_path, monkeypatch):
     with held(path):
         pass
     _read_only(monkeypatch, tmp_path)
@@ -319,14 +319,14 @@ def test_check_mode_is_refused_where_a_run_could_not_create_the_file(tmp_path):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_everybody_can_read_who_holds_it(path):
+def test_the_holder_is_readable_for_all_users(path):
     with held(path):
         assert stat.S_IMODE(os.stat(path).st_mode) & 0o444 == 0o444
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
 def test_works_for_another_user_in_a_shared_directory(tmp_path):
-    """Root made the file; another user can only read it, and locks it all the same, and the other way round."""
+    """Another user can lock the file that root created, although they can only read it, and vice versa."""
     shared = tmp_path / "shared"
     shared.mkdir()
     for parent in [shared, *shared.parents][:-1]:

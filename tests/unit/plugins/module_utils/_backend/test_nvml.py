@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake_pynvml import FakeNvml, entry
 
-THREE = {2: (9, 4, 4, {0: (2, 0, 3)})}  # one 3g.20gb at 4 with one compute instance over all of it
+THREE = {2: (9, 4, 4, {0: (2, 0, 3)})}  # one 3g.20gb at 4 with one compute instance that fills it
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_reads_identity_mode_profiles_instances_and_uuids(opened):
 
 
 def test_an_older_pynvml_reads_the_same(opened):
-    """11.460 knows one version of the profile calls, returns bytes, and has no names."""
+    """11.460 has one version of the profile calls, returns bytes, and has no names."""
     new, nvml = opened()
     nvml.instances = dict(THREE)
     old, ancient = opened(FakeNvml(old=True))
@@ -75,7 +75,7 @@ def test_an_older_pynvml_reads_the_same(opened):
     assert old.read(0) == new.read(0)
 
 
-def test_an_older_library_is_asked_in_the_older_way_and_names_are_computed(opened):
+def test_an_older_library_is_queried_with_older_calls_and_names_are_computed(opened):
     driver, nvml = opened()
     nvml.names_known = False
     assert [profile.name for profile in driver.read(0).board.profiles] == ["1g.5gb", "1g.5gb+me", "3g.20gb"]
@@ -96,7 +96,7 @@ def test_an_older_library_is_asked_in_the_older_way_and_names_are_computed(opene
         (4, 7, 80640, 81920, "7g.80gb"),
     ],
 )
-def test_computed_names_are_the_usual_ones(constant, slices, memory, gpu_memory, name):
+def test_computed_names_match_the_driver_s(constant, slices, memory, gpu_memory, name):
     assert computed_profile_name(constant, slices, memory, gpu_memory) == name
 
 
@@ -107,7 +107,7 @@ def test_no_pynvml(monkeypatch):
     assert "Install nvidia-ml-py for %s" % sys.executable in str(error)
 
 
-def test_a_pynvml_that_cannot_be_read_counts_as_none(monkeypatch, tmp_path):
+def test_an_unreadable_pynvml_counts_as_missing(monkeypatch, tmp_path):
     (tmp_path / "pynvml.py").write_text("print 'made for Python 2'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
@@ -128,7 +128,7 @@ def test_a_pynvml_without_placements_is_too_old(opened):
         (codes.LIB_RM_VERSION_MISMATCH, "reboot"),
     ],
 )
-def test_what_keeps_nvml_from_opening_comes_with_a_remedy(opened, code, remedy):
+def test_errors_on_opening_nvml_have_a_remedy(opened, code, remedy):
     nvml = FakeNvml()
     nvml.errors["nvmlInit"] = code
     error = refusal(opened, nvml)
@@ -136,7 +136,7 @@ def test_what_keeps_nvml_from_opening_comes_with_a_remedy(opened, code, remedy):
     assert remedy in str(error)
 
 
-def test_a_gpu_that_is_lost_is_named(opened):
+def test_a_lost_gpu_is_named(opened):
     driver, nvml = opened()
     nvml.errors["nvmlDeviceGetUUID"] = codes.GPU_IS_LOST
     error = refusal(driver.read, 0)
@@ -160,7 +160,7 @@ def test_a_gpu_without_mig(opened):
     assert [process.pid for process in gpu.processes] == [7]
 
 
-def test_a_gpu_that_contradicts_itself_about_mig_is_not_believed(opened):
+def test_contradictory_mig_values_are_an_error(opened):
     driver, nvml = opened()
     nvml.errors["nvmlDeviceGetMigMode"] = codes.NOT_SUPPORTED
     assert "can hold MIG devices" in str(refusal(driver.read, 0))
@@ -181,14 +181,14 @@ def test_profiles_without_placements_count_as_unknown_while_the_mode_is_off(open
     assert not driver.read(0).profiles_known
 
 
-def test_the_end_of_the_profiles_is_not_taken_from_another_call(opened):
-    """INVALID_ARGUMENT ends the list only where it answers the question for a profile."""
+def test_errors_of_other_calls_do_not_end_the_profiles(opened):
+    """INVALID_ARGUMENT ends the list only if it is returned by the profile query."""
     driver, nvml = opened()
     nvml.errors["nvmlDeviceGetGpuInstancePossiblePlacements"] = codes.INVALID_ARGUMENT
     assert refusal(driver.read, 0).code == codes.INVALID_ARGUMENT
 
 
-def test_profiles_are_asked_for_once_in_a_mode(opened):
+def test_profiles_are_queried_once_per_mode(opened):
     driver, nvml = opened()
     driver.read(0)
     before = nvml.calls.count("nvmlDeviceGetGpuInstanceProfileInfo")
@@ -200,7 +200,7 @@ def test_profiles_are_asked_for_once_in_a_mode(opened):
 
 
 def test_a_mig_device_whose_instance_is_not_listed_is_an_error(opened):
-    """Else its place would be taken for free."""
+    """Otherwise its placement would count as free."""
     driver, nvml = opened()
     nvml.instances = dict(THREE)
     nvml.profiles.pop(2)
@@ -217,7 +217,7 @@ def test_whether_a_mode_change_needs_a_reset(opened, field, architecture, resetl
     assert driver.read(0).resetless is resetless
 
 
-def test_processes_of_gpu_and_instances_come_together(opened):
+def test_processes_of_gpu_and_instances_are_merged(opened):
     driver, nvml = opened()
     nvml.instances = dict(THREE)
     nvml.entries = {
@@ -231,7 +231,7 @@ def test_processes_of_gpu_and_instances_come_together(opened):
     assert driver.read(0).processes[0].name == "/usr/bin/process1"
 
 
-def test_process_lists_that_a_driver_lacks_are_done_without(opened):
+def test_process_lists_are_optional(opened):
     nvml = FakeNvml(lacks=("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3"))
     driver, nvml = opened(nvml)
     nvml.errors["nvmlDeviceGetGraphicsRunningProcesses_v3"] = codes.NOT_SUPPORTED
@@ -239,13 +239,13 @@ def test_process_lists_that_a_driver_lacks_are_done_without(opened):
     assert [process.pid for process in driver.read(0).processes] == [7]
 
 
-def test_without_the_list_of_compute_processes_nothing_is_called_idle(opened):
+def test_without_the_list_of_compute_processes_nothing_counts_as_idle(opened):
     names = ["nvmlDeviceGetComputeRunningProcesses_v%d" % version for version in (2, 3)]
     driver, _nvml = opened(FakeNvml(lacks=names))
     assert refusal(driver.read, 0).code == codes.FUNCTION_NOT_FOUND
 
 
-def test_a_process_whose_name_nvml_does_not_tell_is_named_by_the_kernel(opened):
+def test_process_names_fall_back_to_the_kernel_s(opened):
     driver, nvml = opened()
     nvml.errors["nvmlSystemGetProcessName"] = codes.NO_PERMISSION
     nvml.entries["compute", "gpu"] = [entry(1 << 30), entry(threading.get_native_id())]
@@ -269,14 +269,14 @@ def test_instances_are_created_by_reference_and_destroyed_by_id(opened):
     assert nvml.instances == {}
 
 
-def test_a_compute_instance_where_there_is_no_placement(opened):
+def test_a_compute_instance_without_a_placement(opened):
     driver, nvml = opened()
     nvml.instances = dict(THREE)
     error = refusal(driver.create_compute_instance, 0, 2, 2, 1)
     assert error.code == codes.INVALID_ARGUMENT and "no placement at 1" in str(error)
 
 
-def test_compute_profiles_do_without_placements(opened):
+def test_compute_profiles_may_lack_placements(opened):
     driver, nvml = opened()
     nvml.instances = dict(THREE)
     assert [profile.placements for profile in driver.compute_profiles(0, 2)] == [((0, 1), (1, 1), (2, 1)), ((0, 3),)]
@@ -292,7 +292,7 @@ def test_an_index_that_leads_to_another_gpu_is_an_error(opened):
     assert "was GPU-one and is GPU-two now" in str(refusal(driver.set_mode, 0, True))
 
 
-def test_reset_lets_go_of_nvml_while_nvidia_smi_works(opened):
+def test_reset_closes_nvml_while_nvidia_smi_runs(opened):
     during = []
 
     def run(argv):
@@ -308,13 +308,13 @@ def test_reset_lets_go_of_nvml_while_nvidia_smi_works(opened):
     assert nvml.calls.count("nvmlShutdown") == 2
 
 
-def test_nvml_comes_back_after_a_reset_that_failed(opened):
+def test_nvml_is_reopened_after_a_failed_reset(opened):
     driver, nvml = opened(run=lambda argv: Result(255, "  GPU 00000000:0F:00.0: In use by another client\n", ""))
     assert refusal(driver.reset, 0).code == codes.IN_USE
     assert driver.read(0).uuid == "GPU-one"
 
 
-def test_a_reset_waits_for_calls_under_way(opened):
+def test_a_reset_waits_for_running_calls(opened):
     order = []
     reading, go_on = threading.Event(), threading.Event()
     driver, nvml = opened(run=lambda argv: order.append("reset") or Result(0, "successfully reset", ""))

@@ -43,7 +43,7 @@ def test_nvml_is_preferred(nvml):
 
 
 @pytest.mark.usefixtures("no_nvml")
-def test_without_pynvml_nvidia_smi_serves():
+def test_without_pynvml_nvidia_smi_is_used():
     assert open_backend("auto", smi).name == "nvidia_smi"
     with pytest.raises(BackendError, match="Install nvidia-ml-py"):
         open_backend("nvml", smi)
@@ -62,7 +62,7 @@ def test_without_the_library_nvidia_smi_is_tried(nvml):
     assert open_backend("auto", smi).name == "nvidia_smi"
 
 
-def test_a_driver_that_is_not_loaded_is_not_helped_by_nvidia_smi(nvml):
+def test_nvidia_smi_is_no_fallback_for_an_unloaded_driver(nvml):
     nvml.errors["nvmlInit"] = codes.DRIVER_NOT_LOADED
     with pytest.raises(BackendError) as error:
         open_backend("auto", smi)

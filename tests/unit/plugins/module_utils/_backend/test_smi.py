@@ -20,7 +20,7 @@ QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
 
 
 class Script:
-    """Answers commands from a table; one that is not in it is a failure of the test."""
+    """Answers commands from a table; an unknown command fails the test."""
 
     def __init__(self, **answers):
         self.answers = {
@@ -33,12 +33,12 @@ class Script:
             "mig -lcip -i GPU-aaaa": texts.COMPUTE_PROFILES,
             "-L": texts.LIST,
         }
-        self.asked = []
+        self.commands = []
 
     def __call__(self, argv):
         assert argv[0] == "nvidia-smi"
         line = " ".join(argv[1:])
-        self.asked.append(line)
+        self.commands.append(line)
         answer = self.answers[line]
         return answer if isinstance(answer, Result) else Result(0, answer, "")
 
@@ -86,15 +86,15 @@ def test_reads_a_gpu(driver):
     assert driver.versions() == ("550.163.01", "12.4", None)
 
 
-def test_profiles_are_asked_for_once_in_a_mode(driver, script):
+def test_profiles_are_queried_once_per_mode(driver, script):
     driver.read(0)
     driver.read(0)
-    assert script.asked.count("mig -lgip -i GPU-aaaa") == 1
-    assert script.asked.count("mig -lcip -i GPU-aaaa") == 1
+    assert script.commands.count("mig -lgip -i GPU-aaaa") == 1
+    assert script.commands.count("mig -lcip -i GPU-aaaa") == 1
 
 
 @pytest.mark.parametrize("memory, times", [("81920 MiB", 1), ("40960 MiB", 2)])
-def test_gpus_of_a_kind_are_asked_for_their_profiles_once(driver, script, memory, times):
+def test_gpus_of_one_product_share_a_profile_query(driver, script, memory, times):
     """Each call takes long, and a node may have sixteen GPUs."""
     other = texts.LOG.replace("GPU-aaaa", "GPU-bbbb").replace("81920 MiB", memory)
     script.answers["-q -x -i GPU-bbbb"] = other[: other.index("<mig_devices>")] + other[other.index("<serial>") :]
@@ -102,7 +102,7 @@ def test_gpus_of_a_kind_are_asked_for_their_profiles_once(driver, script, memory
         script.answers["mig %s -i GPU-bbbb" % what] = script.answers["mig %s -i GPU-aaaa" % what]
     script.answers["mig -lgi -i GPU-bbbb"] = Result(6, "No GPU instances found: Not Found", "")
     assert driver.read(0).board == driver.read(1).board
-    assert sum(line.startswith("mig -lgip ") for line in script.asked) == times
+    assert sum(line.startswith("mig -lgip ") for line in script.commands) == times
 
 
 def test_a_mig_device_that_is_not_listed_everywhere_is_an_error(driver, script):
@@ -110,7 +110,7 @@ def test_a_mig_device_that_is_not_listed_everywhere_is_an_error(driver, script):
     assert "not listed everywhere" in str(refusal(driver.read, 0))
 
 
-def test_no_instances_is_an_answer_and_other_refusals_are_not(driver, script):
+def test_no_instances_is_a_valid_response_but_other_errors_are_not(driver, script):
     script.answers["-q -x -i GPU-aaaa"] = (
         texts.LOG[: texts.LOG.index("<mig_devices>")] + texts.LOG[texts.LOG.index("<serial>") :]
     )
@@ -170,7 +170,7 @@ def test_no_gpu():
         (Result(0, "0, GPU-aaaa, 8.0\nUnable to determine the device handle\n", ""), codes.UNKNOWN),
     ],
 )
-def test_what_keeps_it_from_opening(answer, code):
+def test_errors_on_opening(answer, code):
     script = Script()
     script.answers[QUERY] = answer
     script.answers["-L"] = Result(answer.rc or 255, answer.out, "")
@@ -184,8 +184,8 @@ LOST = "Unable to determine the device handle for GPU: GPU is lost.  Reboot the 
     "failure", [Result(15, LOST, ""), Result(0, "0, GPU-aaaa, 8.0\n1, [GPU is lost], [GPU is lost]\n", "")]
 )
 @pytest.mark.parametrize("listed", [LOST, "GPU 1: GPU is lost (UUID: GPU is lost)\n", ""])
-def test_a_lost_gpu_costs_only_itself(failure, listed):
-    """nvidia-smi answers nothing about all GPUs then, but lists and reads the others."""
+def test_a_lost_gpu_does_not_affect_the_others(failure, listed):
+    """A query of all GPUs fails then, but nvidia-smi lists and reads the others."""
     script = Script()
     script.answers[QUERY] = failure
     script.answers["-L"] = Result(15, texts.LIST.partition("GPU 1:")[0] + listed + "GPU 2: X (UUID: GPU-cccc)\n", "")
@@ -207,8 +207,8 @@ def test_a_lost_gpu_costs_only_itself(failure, listed):
 
 
 @pytest.mark.parametrize("text", ["Unknown Error", "GPU is lost", "GPU is lost.  Reboot the system"])
-def test_what_nvidia_smi_prints_for_an_error_is_not_a_fact(driver, script, text):
-    """Least of all an architecture that needs no reset for a change of MIG mode."""
+def test_error_texts_of_nvidia_smi_are_not_values(driver, script, text):
+    """In particular, no architecture that changes MIG mode without a reset."""
     log = texts.LOG.replace(">Ampere<", ">%s<" % text)
     log = re.sub("<serial>.*?</serial>", "<serial>%s</serial>" % text, log)
     script.answers["-q -x -i GPU-aaaa"] = log
@@ -244,7 +244,7 @@ def test_mode_changes_have_an_activation_status(driver, script, enabled, text, s
     [
         (texts.MODE_NOT_SUPPORTED, codes.NOT_SUPPORTED),  # with exit status 0
         (Result(4, texts.MODE_NO_PERMISSION, ""), codes.NO_PERMISSION),
-        (texts.MODE_OFF, codes.UNKNOWN),  # the other way round
+        (texts.MODE_OFF, codes.UNKNOWN),  # the reverse
         ("All done.\n", codes.UNKNOWN),
     ],
 )
@@ -253,7 +253,7 @@ def test_mode_changes_that_are_refused(driver, script, answer, code):
     assert refusal(driver.set_mode, 0, True).code == code
 
 
-def test_creates_where_it_is_told(driver, script):
+def test_creates_at_the_given_placement(driver, script):
     script.answers["mig -cgi 9:4 -i GPU-aaaa"] = (
         "Successfully created GPU instance ID  1 on GPU  0 using profile MIG 3g.40gb (ID  9)\n"
     )
@@ -272,7 +272,7 @@ def test_destroys(driver, script):
     script.answers["mig -dgi -gi 1 -i GPU-aaaa"] = "Successfully destroyed GPU instance ID  1 from GPU  0\n"
     driver.destroy_compute_instance(0, 1, 0)
     driver.destroy_gpu_instance(0, 1)
-    assert script.asked[-2:] == ["mig -dci -gi 1 -ci 0 -i GPU-aaaa", "mig -dgi -gi 1 -i GPU-aaaa"]
+    assert script.commands[-2:] == ["mig -dci -gi 1 -ci 0 -i GPU-aaaa", "mig -dgi -gi 1 -i GPU-aaaa"]
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_reset(driver, script):
 # Running commands
 
 
-def test_a_command_that_is_not_there(monkeypatch, tmp_path):
+def test_a_missing_command(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     error = refusal(SmiBackend().open)
     assert error.code == codes.FUNCTION_NOT_FOUND and "nvidia-smi" in str(error) and "Install" in str(error)
@@ -347,7 +347,7 @@ def test_a_command_that_cannot_run(monkeypatch, tmp_path):
 
 
 def install(monkeypatch, folder, script):
-    """Put a script where nvidia-smi is looked for."""
+    """Install a script as nvidia-smi."""
     command_file = folder / "nvidia-smi"
     command_file.write_text(script)
     command_file.chmod(0o755)
@@ -359,7 +359,7 @@ def test_commands_run_in_the_c_locale_without_a_shell(monkeypatch, tmp_path):
     assert command.run(["nvidia-smi", "$(id) ; *"]) == Result(3, "C|$(id) ; *|", "oops\n")
 
 
-def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
+def test_a_hanging_command_times_out(monkeypatch, tmp_path):
     install(monkeypatch, tmp_path, "#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(command, "_SHORT_TIMEOUT_SECONDS", 0.05)
     given_up = refusal(command.run, ["nvidia-smi"])
@@ -369,7 +369,7 @@ def test_a_command_that_hangs_is_given_up(monkeypatch, tmp_path):
     assert "dmesg for NVRM and Xid" in str(given_up)
 
 
-def test_what_changes_a_gpu_is_not_cut_short(monkeypatch, tmp_path):
+def test_writes_are_not_interrupted(monkeypatch, tmp_path):
     install(monkeypatch, tmp_path, "#!/bin/sh\nsleep 0.3\n")
     monkeypatch.setattr(command, "_TIMEOUT_SECONDS", 0.05)
     assert command.run(["nvidia-smi", "mig", "-dgi", "-gi", "1"]).rc == 0

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Of a node with several GPUs, the driver that asks nvidia-smi asks once for all, and sees the same."""
+"""With several GPUs, the nvidia-smi backend queries all at once, with the same result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HANGS = BackendError(codes.TIMEOUT, "nvidia-smi", "no answer")
 
 
 class Node:
-    """Two GPUs, the first of which has instances, and what is asked about them."""
+    """Two GPUs, the first with instances, and the commands that were run."""
 
     def __init__(self):
         self.answers = {
@@ -46,7 +46,7 @@ class Node:
             "mig -dgi -gi 1 -i GPU-aaaa": "Successfully destroyed GPU instance ID  1 from GPU  0\n",
             "-L": texts.LIST[: texts.LIST.index("  MIG 1g.10gb")],
         }
-        self.asked = []
+        self.commands = []
 
     @staticmethod
     def log(gpus):
@@ -54,7 +54,7 @@ class Node:
 
     def __call__(self, argv):
         line = " ".join(argv[1:])
-        self.asked.append(line)
+        self.commands.append(line)
         known = [line] + [line[: -len(" -i GPU-aaaa")]] * line.startswith(("mig -lgip", "mig -lcip"))
         answer = next(self.answers[each] for each in known if each in self.answers)
         if isinstance(answer, BackendError):
@@ -77,36 +77,36 @@ def both(driver):
     return [driver.read(0), driver.read(1)]
 
 
-def test_sees_what_is_seen_one_by_one(node):
+def test_combined_queries_match_single_queries(node):
     wanted = both(driver_of(node))
     assert [len(gpu.instances) for gpu in wanted] == [2, 0]
-    node.asked.clear()
+    node.commands.clear()
     driver = driver_of(node)
     driver.prefetch()
     driver.versions()
     assert both(driver) == wanted
-    assert node.asked == [
+    assert node.commands == [
         *(QUERY, "-q -x", "mig -lgi " + BOTH, "mig -lci " + BOTH, "-L"),
         *("mig -lgip -i GPU-aaaa", "mig -lgipp -i GPU-aaaa", "mig -lcip -i GPU-aaaa"),
-        "mig -lgi -i GPU-bbbb",  # not in the table: that it is empty, it says itself
+        "mig -lgi -i GPU-bbbb",  # an empty GPU is not in the combined table
     ]
 
 
-def test_is_used_once(node):
+def test_the_result_is_used_once(node):
     driver = driver_of(node)
     driver.prefetch()
     driver.read(0)
-    assert "-q -x -i GPU-aaaa" not in node.asked
+    assert "-q -x -i GPU-aaaa" not in node.commands
     driver.read(0)
-    assert "-q -x -i GPU-aaaa" in node.asked
+    assert "-q -x -i GPU-aaaa" in node.commands
 
 
-def test_is_forgotten_with_the_first_change(node):
+def test_the_result_is_discarded_on_the_first_change(node):
     driver = driver_of(node)
     driver.prefetch()
     driver.destroy_gpu_instance(0, 1)
     driver.read(1)
-    assert "-q -x -i GPU-bbbb" in node.asked
+    assert "-q -x -i GPU-bbbb" in node.commands
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_is_forgotten_with_the_first_change(node):
         ("mig -lgi " + BOTH, Result(6, "No GPU instances found: Not Found\n", "")),
         ("mig -lgi " + BOTH, "not a table"),
         ("mig -lci " + BOTH, Result(3, "Failed to display\n", "")),
-        # An instance was destroyed meanwhile.
+        # An instance was destroyed during the queries.
         ("mig -lci " + BOTH, texts.COMPUTE_INSTANCES.replace("|   0      1 ", "|   0      7 ")),
     ],
 )
-def test_what_does_not_fit_together_is_asked_one_by_one(node, line, answer):
+def test_inconsistent_results_are_queried_one_by_one(node, line, answer):
     wanted = both(driver_of(node))
     node.answers[line] = answer
     driver = driver_of(node)
@@ -130,7 +130,7 @@ def test_what_does_not_fit_together_is_asked_one_by_one(node, line, answer):
     assert both(driver) == wanted
 
 
-def test_an_index_that_leads_elsewhere_meanwhile_is_noticed(node):
+def test_a_changed_index_is_detected(node):
     wanted = both(driver_of(node))
     whole = dict(node.answers)
     for line in ("mig -lgi " + BOTH, "mig -lci " + BOTH):
@@ -144,15 +144,15 @@ def test_an_index_that_leads_elsewhere_meanwhile_is_noticed(node):
     assert both(driver) == wanted
 
 
-def test_gpus_without_instances_are_seen_at_once_too(node):
-    """As after a reboot, or where all were destroyed; nvidia-smi ends with a status that is not 0 then."""
+def test_gpus_without_instances_are_queried_together_too(node):
+    """As after a reboot or after all were destroyed; nvidia-smi then exits with a nonzero status."""
     none = Result(6, "No GPU instances found: Not Found\n", "")
     node.answers["-q -x"] = node.log(EMPTY + EMPTY.replace("GPU-aaaa", "GPU-bbbb"))
     node.answers.update({"mig -lgi " + BOTH: none, "mig -lgi -i GPU-aaaa": none})
     driver = driver_of(node)
     driver.prefetch()
     assert [gpu.instances for gpu in both(driver)] == [(), ()]
-    assert not any(line.startswith("-q -x -i") for line in node.asked)
+    assert not any(line.startswith("-q -x -i") for line in node.commands)
 
 
 def test_a_gpu_that_cannot_be_read_does_not_hide_the_other(node):
@@ -173,8 +173,8 @@ def test_a_gpu_that_cannot_be_read_does_not_hide_the_other(node):
         (("mig -lcip -i GPU-aaaa",), 1),
     ],
 )
-def test_what_hangs_is_not_waited_for_again_and_again(node, hangs, times):
-    """Once for all, and once for each that does; each time costs a minute or two, and a boot has five."""
+def test_hanging_commands_are_not_repeated(node, hangs, times):
+    """Once for all GPUs and once for each hanging one: each takes a minute or two, and the boot restore has five."""
     node.answers.update(dict.fromkeys(hangs, HANGS))
     driver = driver_of(node)
     driver.prefetch()
@@ -182,7 +182,7 @@ def test_what_hangs_is_not_waited_for_again_and_again(node, hangs, times):
         driver.read(0)
     assert error.value.code == codes.TIMEOUT
     assert driver.read(1).uuid == "GPU-bbbb"
-    assert sum(line in hangs for line in node.asked) == times
+    assert sum(line in hangs for line in node.commands) == times
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_hangs_is_not_waited_for_again_and_again(node, hangs, times):
         (["mig", "-dgi", "-gi", "1", "-i", "GPU-aaaa"], 300),
     ],
 )
-def test_a_question_about_all_gpus_leaves_time_for_one_about_each(monkeypatch, arguments, seconds):
+def test_the_combined_query_leaves_time_for_single_queries(monkeypatch, arguments, seconds):
     limits = []
 
     def done(_argv, **options):

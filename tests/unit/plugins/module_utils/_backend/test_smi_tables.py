@@ -80,13 +80,13 @@ def test_memory_survives_the_rounding_of_the_table(mebibytes):
     assert smi_tables.mebibytes("%.2f" % (mebibytes / 1024)) == mebibytes
 
 
-def test_memory_that_is_no_multiple_of_64_is_nearly_right():
+def test_memory_that_is_not_a_multiple_of_64_is_approximate():
     assert abs(smi_tables.mebibytes("%.2f" % (5000 / 1024)) - 5000) <= 11
 
 
 @pytest.mark.parametrize(("parse", "text"), TABLES + LISTS)
 def test_no_line_is_skipped(parse, text):
-    """Each line, cut short or garbled, is an error or changes nothing but headings."""
+    """Each truncated or garbled line is an error or affects only headings."""
     good = parse(text)
     lines = text.splitlines()
     for position, line in enumerate(lines):
@@ -110,7 +110,7 @@ def test_no_line_may_be_missing_from_a_pair(parse, text):
 
 
 @pytest.mark.parametrize("parse", [parse for parse, _text in TABLES])
-def test_something_else_than_a_table(parse):
+def test_text_without_a_table(parse):
     for text in ("", "No MIG-enabled devices found.\n", "Segmentation fault\n"):
         with pytest.raises(ParseError):
             parse(text)
@@ -164,6 +164,6 @@ def test_log_of_a_gpu_without_mig():
         ('<gpu id="00000001:00:00.0">', '<gpu id="00000002:00:00.0"></gpu><gpu id="00000001:00:00.0">'),
     ],
 )
-def test_a_log_that_does_not_add_up(old, new):
+def test_an_inconsistent_log(old, new):
     with pytest.raises(ParseError):
         smi_log.parse(texts.LOG.replace(old, new, 1))

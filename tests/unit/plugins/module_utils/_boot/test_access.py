@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Access to MIG for a group, on files that stand for the kernel's."""
+"""Access to MIG for a group, on simulated kernel files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mode(root, minor):
     return stat.S_IMODE(os.stat(root / access.DEVICES / ("nvidia-cap%d" % minor)).st_mode)
 
 
-def test_the_group_gets_the_devices_and_the_driver_leaves_them_be(root):
+def test_the_group_owns_the_devices_and_the_driver_does_not_modify_them(root):
     granted = access.grant(GROUP, ["config", "monitor"], str(root))
     assert [os.path.basename(device) for device in granted.devices] == ["nvidia-cap1", "nvidia-cap2"]
     assert granted.changed
@@ -42,24 +42,24 @@ def test_the_group_gets_the_devices_and_the_driver_leaves_them_be(root):
     assert not access.grant(GROUP, ["config", "monitor"], str(root)).changed
 
 
-def test_only_what_was_asked_for_is_given(root):
+def test_only_the_requested_access_is_granted(root):
     access.grant(GROUP, ["monitor"], str(root))
     assert mode(root, 1) == 0o400
     assert "DeviceFileModify: 1" in (root / access.CONTROL / "config").read_text()
 
 
-def test_a_missing_device_is_made_by_the_driver_s_own_tool(root):
+def test_a_missing_device_is_created_with_nvidia_modprobe(root):
     device = root / access.DEVICES / "nvidia-cap1"
     device.unlink()
-    asked = []
+    commands = []
 
     def run(argv):
-        asked.append(list(argv))
+        commands.append(list(argv))
         device.touch(0o400)
         return Result(0, "", "")
 
     access.grant(GROUP, ["config"], str(root), run)
-    assert asked == [["nvidia-modprobe", "-f", str(root / access.CONTROL / "config")]]
+    assert commands == [["nvidia-modprobe", "-f", str(root / access.CONTROL / "config")]]
     assert mode(root, 1) == 0o440
 
 
@@ -73,7 +73,7 @@ def test_without_that_tool_the_device_stays_missing(root):
         access.grant(GROUP, ["config"], str(root), run)
 
 
-def test_a_link_in_the_device_s_place_is_not_followed(root, tmp_path):
+def test_a_link_instead_of_the_device_is_not_followed(root, tmp_path):
     target = tmp_path / "target"
     target.touch(0o600)
     device = root / access.DEVICES / "nvidia-cap1"
@@ -84,7 +84,7 @@ def test_a_link_in_the_device_s_place_is_not_followed(root, tmp_path):
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
-def test_a_group_that_is_not_there_is_named(root):
+def test_a_missing_group_is_named(root):
     with pytest.raises(access.AccessError, match="The group gpufleet-none does not exist"):
         access.grant("gpufleet-none", ["config"], str(root))
 

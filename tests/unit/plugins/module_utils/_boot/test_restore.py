@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Restoring at boot, over a node in memory."""
+"""Restoring layouts at boot, on a node in memory."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def held(gpu):
 
 
 @pytest.mark.parametrize("mode", [True, False])
-def test_an_empty_gpu_gets_its_layout(boot, mode):
-    """After a reboot, Ampere has the mode and no instances, Hopper not even the mode."""
+def test_the_layout_is_created_on_an_empty_gpu(boot, mode):
+    """After a reboot, Ampere has MIG mode but no instances, Hopper has neither."""
     gpus = FakeGpu(mode=mode), FakeGpu(index=1, mode=mode)
     status, said = boot(FakeBackend(*gpus))
     assert status == 0
     assert [held(gpu) for gpu in gpus] == [HELD, HELD]
-    lines = sorted(said.splitlines())  # the GPUs are restored side by side, and told as they are done
+    lines = sorted(said.splitlines())  # the GPUs are restored in parallel and reported as they complete
     assert [line.split()[:2] for line in lines] == [["GPU", "0"], ["GPU", "1"]]
     assert all(line.endswith("|  restored") and "|3g.20gb " in line for line in lines)
 
 
-def test_what_is_there_is_left_untouched(boot):
+def test_existing_instances_are_kept(boot):
     driver = FakeBackend(FakeGpu())
     boot(driver)
     driver.calls.clear()
@@ -77,7 +77,7 @@ def test_what_is_there_is_left_untouched(boot):
     assert said.endswith("  already matches the layout\n")
 
 
-def test_check_changes_nothing_and_tells_by_its_status(boot, tmp_path):
+def test_check_changes_nothing_and_reports_by_exit_status(boot, tmp_path):
     driver = FakeBackend(FakeGpu())
     status, said = boot(driver, "--check")
     assert (status, driver.writes) == (1, [])
@@ -89,7 +89,7 @@ def test_check_changes_nothing_and_tells_by_its_status(boot, tmp_path):
     assert said.endswith("|  matches the layout\n")
 
 
-def test_gpus_that_the_layout_does_not_name_are_left_alone(boot):
+def test_gpus_outside_the_layout_are_unchanged(boot):
     gpus = FakeGpu(), FakeGpu(index=1)
     status, said = boot(FakeBackend(*gpus), layout=[dict(LAYOUT[0], devices=[1])])
     assert status == 0
@@ -97,7 +97,7 @@ def test_gpus_that_the_layout_does_not_name_are_left_alone(boot):
     assert said.splitlines()[0].endswith("not in the layout, unchanged")
 
 
-def test_a_gpu_in_use_keeps_what_it_has_and_the_others_get_theirs(boot):
+def test_a_gpu_in_use_is_unchanged_and_the_others_are_restored(boot):
     busy, idle = FakeGpu(), FakeGpu(index=1)
     busy.add("7g.40gb", 0)
     busy.use(0, 0, 4711, "python")
@@ -107,7 +107,7 @@ def test_a_gpu_in_use_keeps_what_it_has_and_the_others_get_theirs(boot):
     assert "PID 4711 (python)" in said
 
 
-def test_a_gpu_that_cannot_be_read_does_not_keep_the_others_from_their_layout(boot):
+def test_an_unreadable_gpu_does_not_block_the_others(boot):
     gpus = FakeGpu(), FakeGpu(index=1)
     driver = FakeBackend(*gpus)
     driver.fail[("read", 0)] = codes.GPU_IS_LOST
@@ -117,7 +117,7 @@ def test_a_gpu_that_cannot_be_read_does_not_keep_the_others_from_their_layout(bo
     assert said.startswith("GPU 0 cannot be read, and is left as it is: read: GPU_IS_LOST")
 
 
-def test_a_failure_is_put_back_and_said(boot):
+def test_a_failure_is_rolled_back_and_reported(boot):
     gpu = FakeGpu()
     gpu.add("2g.10gb", 0)
     driver = FakeBackend(gpu)
@@ -130,7 +130,7 @@ def test_a_failure_is_put_back_and_said(boot):
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_gpu_is_reset_only_where_that_was_allowed(boot, reset):
+def test_a_gpu_is_reset_only_if_allowed(boot, reset):
     gpu = FakeGpu(mode=False, activation=codes.RESET_REQUIRED)
     driver = FakeBackend(gpu)
     status, said = boot(driver, reset=reset)
@@ -139,7 +139,7 @@ def test_a_gpu_is_reset_only_where_that_was_allowed(boot, reset):
     assert ("does not match the layout yet" in said) != reset
 
 
-def test_hopper_with_a_client_is_left_alone(boot):
+def test_hopper_with_a_client_is_unchanged(boot):
     gpu = FakeGpu(board=H100, mode=False)
     gpu.use(pid=4711, name="dcgm")
     driver = FakeBackend(gpu)
@@ -155,7 +155,7 @@ def down(code=codes.DRIVER_NOT_LOADED):
     return BackendError(code, "nvmlInit")
 
 
-def test_a_driver_that_comes_up_late_is_waited_for(boot):
+def test_a_late_driver_is_awaited(boot):
     gpu = FakeGpu()
     status, said = boot(FakeBackend(gpu), opening=[down(), down()], driver_wait=60)
     assert (status, held(gpu)) == (0, HELD)
@@ -170,11 +170,11 @@ def test_without_a_driver_the_node_is_left_as_it_is(boot):
 
 
 @pytest.mark.parametrize("code", [codes.NO_PERMISSION, codes.LIB_RM_VERSION_MISMATCH])
-def test_what_waiting_does_not_mend_is_not_waited_for(boot, code):
+def test_permanent_errors_fail_at_once(boot, code):
     assert boot(FakeBackend(), opening=[down(code)], driver_wait=100000)[0] == 3
 
 
-def test_a_driver_without_gpus_is_not_up(boot):
+def test_a_driver_without_gpus_is_not_ready(boot):
     status, said = boot(FakeBackend())
     assert status == 3
     assert "the driver lists no GPU" in said
@@ -183,7 +183,7 @@ def test_a_driver_without_gpus_is_not_up(boot):
 # --- the lock, the file, the limit
 
 
-def test_another_run_is_waited_for_only_so_long(boot, tmp_path):
+def test_waiting_for_another_run_is_limited(boot, tmp_path):
     driver = FakeBackend(FakeGpu())
     with open(tmp_path / "lock", "w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -230,7 +230,7 @@ UUIDS = ["GPU-00000000-0000-0000-0000-%012d" % number for number in range(8)]
 
 
 def left(*missing):
-    """The GPUs of a node of eight of which some are missing: the others have new indices."""
+    """The GPUs of a node of eight with some missing: the others have new indices."""
     gpus = [FakeGpu(index=index) for index in range(8)]
     rest = [gpu for gpu in gpus if gpu.index not in missing]
     for index, gpu in enumerate(rest):
@@ -258,8 +258,8 @@ def test_a_missing_gpu_is_named_and_the_others_are_restored(boot, devices, recor
         )
 
 
-def test_an_index_means_the_gpu_that_had_it_when_the_role_ran(boot):
-    """Without the record, the GPUs behind the missing one would get their neighbours' layouts."""
+def test_an_index_is_that_of_the_role_s_run(boot):
+    """Without the record, the GPUs after the missing one would get their neighbours' layouts."""
     gpus = left(3)
     layout = [*LAYOUT, dict(OTHER, devices=[3, 5]), {"devices": 7, "mig_enabled": False}]
     status, said = boot(FakeBackend(*gpus), layout=layout, gpus=dict(enumerate(UUIDS)))
@@ -270,7 +270,7 @@ def test_an_index_means_the_gpu_that_had_it_when_the_role_ran(boot):
     assert "matches no GPU" not in said
 
 
-def test_of_all_gpus_those_missing_are_named_too(boot):
+def test_with_devices_all_missing_gpus_are_named_too(boot):
     gpus = left(2, 6)
     status, said = boot(FakeBackend(*gpus), gpus=dict(enumerate(UUIDS)))
     assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 6)
@@ -278,14 +278,14 @@ def test_of_all_gpus_those_missing_are_named_too(boot):
         assert "GPU %d (%s) is not among" % (index, UUIDS[index]) in said
 
 
-def test_a_list_that_names_a_missing_gpu_holds_for_the_others(boot):
+def test_an_entry_with_a_missing_gpu_applies_to_its_others(boot):
     gpus = left(7)
     status, _said = boot(FakeBackend(*gpus), layout=[dict(OTHER, devices=[0, 7]), dict(LAYOUT[0], devices=[1])])
     assert (status, held(gpus[0]), held(gpus[1])) == (1, ["7g.40gb"], HELD)
 
 
 @pytest.mark.parametrize("identified", [True, False])
-def test_a_lost_gpu_outside_the_layout_is_no_failure(boot, identified):
+def test_a_lost_gpu_outside_the_layout_is_not_a_failure(boot, identified):
     gpus = left()
     driver = FakeBackend(*gpus)
     driver.always[("read", 7)] = codes.GPU_IS_LOST
@@ -308,15 +308,15 @@ def test_a_lost_gpu_of_the_layout_is_named_once(boot, devices):
     assert problem.startswith("GPU 7 cannot be read, and is left as it is: ") and UUIDS[7] in problem
 
 
-def test_an_entry_that_its_gpu_cannot_have_costs_only_that_gpu(boot):
+def test_an_unsupported_entry_affects_only_its_gpu(boot):
     gpus = left()
     status, said = boot(FakeBackend(*gpus), layout=[*LAYOUT, dict(OTHER, devices=2, mig_devices={"9g.1gb": 1})])
     assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 2 + [[]] + [HELD] * 5)
     assert "9g.1gb" in said
 
 
-def test_a_gpu_that_hangs_while_it_is_read_does_not_hold_the_others(boot, monkeypatch):
-    """The process ends once the others are restored, and waits for the driver in no way."""
+def test_a_gpu_that_hangs_on_reads_does_not_block_the_others(boot, monkeypatch):
+    """The process ends once the others are restored, without waiting for the driver."""
     gpus = left()
     driver = FakeBackend(*gpus)
     awake, ended = threading.Event(), []
@@ -347,7 +347,7 @@ def test_a_gpu_that_hangs_while_it_is_read_does_not_hold_the_others(boot, monkey
     )
 
 
-def test_an_entry_without_its_gpu_costs_the_others_nothing(boot):
+def test_an_entry_without_its_gpu_does_not_affect_the_others(boot):
     gpu = FakeGpu()
     status, said = boot(FakeBackend(gpu), layout=[dict(LAYOUT[0], devices=[0]), dict(LAYOUT[0], devices=[5])])
     assert (status, held(gpu)) == (1, HELD)
@@ -364,7 +364,7 @@ with restore._limited(0.05, Report()):
 """
 
 
-def test_when_the_time_is_up_the_process_ends():
+def test_the_process_ends_at_its_timeout():
     started = time.monotonic()
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     done = subprocess.run([sys.executable, "-c", HANG], stdout=subprocess.PIPE, check=False, env=environment)
@@ -373,7 +373,7 @@ def test_when_the_time_is_up_the_process_ends():
     assert b"Not done after 0.05 seconds" in done.stdout
 
 
-def test_the_journal_is_told_how_bad_it_is(capfd):
+def test_journal_lines_have_a_priority(capfd):
     report = Report(journal=True)
     report.error("one\ntwo")
     report.warning("three")

@@ -4,8 +4,8 @@
 
 """Every legal set of placed GPU instances of a board, by plain enumeration.
 
-This is what the planner is checked against. It shares no code and no method with it:
-it walks the grid unit by unit, and knows the media rules by the profiles' suffixes.
+The planner is checked against it. It shares no code and no method with the planner:
+it enumerates the grid unit by unit, and derives the media rules from the profiles' suffixes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Layout = t.Tuple[int, ...]  # profile ids, sorted
 
 
 def legal(board: Board, chosen: t.Sequence[Profile]) -> bool:
-    """Whether so many instances of these profiles may exist at once, wherever they lie."""
+    """Whether these counts of instances may exist at once, at any placement."""
     if sum(p.slices for p in chosen) > board.compute_slices or len(chosen) > board.max_gpu_instances:
         return False
     if any(count > profile.max_instances for profile, count in Counter(chosen).items()):
@@ -32,7 +32,7 @@ def legal(board: Board, chosen: t.Sequence[Profile]) -> bool:
 
 
 def states(board: Board) -> t.List[State]:
-    """Every legal set of placed instances, the empty one included."""
+    """Every legal set of placed instances, including the empty one."""
     starting = defaultdict(list)
     for profile in board.profiles:
         for place in profile.placements:
@@ -63,5 +63,5 @@ def by_layout(found: t.Iterable[State]) -> t.Dict[Layout, t.List[State]]:
 
 
 def fewest_destroyed(current: State, placements: t.Iterable[State]) -> int:
-    """How many of the current instances must go at least, if any of these placements may be taken."""
+    """The least number of current instances to destroy for any of these placements."""
     return min(len(current - placed) for placed in placements)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boards, GPUs and layouts for the planner's tests, and a strict stand-in that carries plans out."""
+"""Boards, GPUs and layouts for the planner's tests, and a strict simulator that executes plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brut
 
 REDUCED = "1c."  # in front of 1g.20gb: its compute instance of the kind with fewer multiprocessors
 _BOARDS = Path(__file__).parents[5] / "plugins" / "plugin_utils" / "boards"
-# Where compute instances of so many slices can start inside a GPU instance of so many, written down once more.
+# Possible starts of compute instances by slices, for GPU instances by slices; independent of the code under test.
 _CI_STARTS = {
     (1, 1): [0],
     (2, 1): [0, 1],
@@ -107,7 +107,7 @@ def want(on: Board, *specs: str) -> Target:
 
 
 def gi_id(place: Placement) -> int:
-    """As on hardware, a GPU instance's id follows from its placement."""
+    """As on hardware, a GPU instance's ID depends on its placement."""
     return place.start * 16 + place.size
 
 
@@ -159,7 +159,7 @@ def gpu(on: Board, *specs: str, busy: t.Sequence[t.Tuple[int, t.Optional[int]]] 
 
 
 def holds(of: Gpu) -> t.List[t.Tuple[str, int, t.Tuple[int, ...]]]:
-    """What a GPU holds: profile, start and compute slices (descending) of each instance."""
+    """The instances of a GPU: profile, start and compute slices (descending) of each."""
     return sorted(
         (
             of.profile(gi.profile_id).name,
@@ -171,7 +171,7 @@ def holds(of: Gpu) -> t.List[t.Tuple[str, int, t.Tuple[int, ...]]]:
 
 
 class Refused(Exception):
-    """What hardware would have refused."""
+    """An operation that hardware would refuse."""
 
 
 def carry_out(plan: ops.Plan) -> Gpu:
@@ -230,7 +230,7 @@ def _check_new(
 
 
 def _add_ci(gi: GpuInstance, of: Profile, rest: t.Sequence[int], reduced: bool) -> t.Tuple[ComputeInstance, ...]:
-    """The compute instances with the first of ``rest`` added, where it leaves space for the others."""
+    """The compute instances with the first of ``rest`` added, if it leaves space for the others."""
     starts = ci_starts(of, gi.compute_instances, rest)
     if starts is None:
         raise Refused("no space for compute instances %s in %s" % (rest, gi))
@@ -242,7 +242,7 @@ def _add_ci(gi: GpuInstance, of: Profile, rest: t.Sequence[int], reduced: bool) 
 def ci_starts(
     of: Profile, present: t.Iterable[ComputeInstance], sizes: t.Sequence[int]
 ) -> t.Optional[t.Tuple[int, ...]]:
-    """Starts for compute instances of these sizes beside the present ones, by trying all; None if there are none."""
+    """Starts for compute instances of these sizes beside the present ones, by brute force; None if impossible."""
     used = {unit for ci in present if ci.placement for unit in _units(ci.placement)}
     for starts in itertools.product(*(_CI_STARTS[of.slices, size] for size in sizes)):
         units = [unit for start, size in zip(starts, sizes) for unit in range(start, start + size)]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What fits on a board besides placements, against the numbers that drivers print."""
+"""Limits of a board besides placements, compared with the numbers that drivers print."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_double_memory_is_plain() -> None:
 
 
 @pytest.mark.parametrize("model", models())
-def test_the_count_of_every_profile_is_what_drivers_print(model: str) -> None:
+def test_the_count_of_every_profile_matches_the_driver_s(model: str) -> None:
     on = board(model)
     assert {p.name: rules.capacity(on, p) for p in on.profiles} == {p.name: p.max_instances for p in on.profiles}
 
@@ -76,7 +76,7 @@ def _together(model: str, *names: str) -> t.List[str]:
         (RTX, ("4g.96gb+gfx",)),
     ],
 )
-def test_what_fits(model: str, names: t.Tuple[str, ...]) -> None:
+def test_layouts_that_fit(model: str, names: t.Tuple[str, ...]) -> None:
     assert _together(model, *names) == []
 
 
@@ -94,7 +94,7 @@ def test_what_fits(model: str, names: t.Tuple[str, ...]) -> None:
         (RTX, ("1g.24gb+gfx",) * 5, "at most 4 of 1g.24gb+gfx, not 5"),
     ],
 )
-def test_what_does_not_fit_and_why(model: str, names: t.Tuple[str, ...], reason: str) -> None:
+def test_layouts_that_do_not_fit_and_the_reason(model: str, names: t.Tuple[str, ...], reason: str) -> None:
     assert any(reason in found for found in _together(model, *names))
 
 

@@ -54,7 +54,7 @@ def run(driver, wanted, reset=False, index=0):
 
 
 def layout(gpu):
-    """Names with compute instance sizes, in order of place."""
+    """Names with compute instance sizes, in order of placement."""
     return [
         (what.name, place.start, tuple(sorted(size for _id, size, _sms, _place in cis.values())))
         for what, place, cis in sorted(gpu.instances.values(), key=lambda item: item[1])
@@ -73,7 +73,7 @@ def mixed(gpu):
     return gpu
 
 
-def test_creates_what_is_wanted_and_reports_it_with_ids(a100):
+def test_creates_the_desired_instances_and_reports_them_with_ids(a100):
     outcome = run(FakeBackend(a100), target(A100, "3g.20gb", ("4g.20gb", (2, 1, 1))))
     assert outcome.error is None and outcome.restored is None
     assert outcome.changed
@@ -83,7 +83,7 @@ def test_creates_what_is_wanted_and_reports_it_with_ids(a100):
     assert [operation.ci_id for operation in outcome.performed if operation.slices] == [0, 1, 2, 0]
 
 
-def test_keeps_what_is_wanted_already(a100):
+def test_keeps_instances_that_match(a100):
     mixed(a100)
     before = {gi.id: gi for gi in a100.snapshot().instances}
     outcome = run(FakeBackend(a100), target(A100, "3g.20gb", "1g.5gb", "2g.10gb"))
@@ -102,7 +102,7 @@ def test_a_second_run_does_nothing(a100):
     assert driver.calls == []
 
 
-def test_several_compute_instances_lie_where_all_fit(a100):
+def test_several_compute_instances_are_placed_where_all_fit(a100):
     """Two of two slices in 4g can start at 0 and 2 only: a first one at 1 would block both."""
     run(FakeBackend(a100), target(A100, ("4g.20gb", (2, 2))))
     assert layout(a100) == [("4g.20gb", 0, (2, 2))]
@@ -115,7 +115,7 @@ def test_a_whole_instance_gets_all_its_multiprocessors():
     assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [26]
 
 
-def test_several_one_slice_instances_take_the_kind_that_goes_together():
+def test_several_one_slice_instances_get_a_kind_that_fits_together():
     gpu = FakeGpu(board=H100)
     run(FakeBackend(gpu), target(H100, ("2g.20gb", (1, 1))))
     assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [16, 16]
@@ -129,8 +129,8 @@ def test_compute_instances_without_known_places_are_left_to_the_driver(a100):
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("code", [codes.UNKNOWN, codes.NO_PERMISSION])
-def test_every_call_that_fails_once_leaves_the_gpu_as_planned_or_as_it_was(code, late):
-    """Also where a call fails after it took effect. What can pass is repeated: then the layout is reached."""
+def test_after_any_failed_call_the_gpu_matches_the_plan_or_its_previous_state(code, late):
+    """Also if a call fails after it took effect. Transient errors are retried, so the layout is reached."""
     wanted = target(A100, "4g.20gb", ("3g.20gb", (2, 1)))
     reference = FakeBackend(mixed(FakeGpu()))
     run(reference, wanted)
@@ -172,7 +172,7 @@ name_of = {
 @pytest.mark.parametrize(
     "code", [codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES, codes.RESET_REQUIRED]
 )
-def test_a_write_is_repeated_where_its_failure_can_pass(a100, code):
+def test_a_write_is_retried_after_a_transient_failure(a100, code):
     driver = FakeBackend(a100)
     driver.fail = {("create_gpu_instance", 0): code, ("create_gpu_instance", 1): code}
     outcome = run(driver, target(A100, "7g.40gb"))
@@ -180,8 +180,8 @@ def test_a_write_is_repeated_where_its_failure_can_pass(a100, code):
     assert len(outcome.retries) == (2 if outcome.error is None else 0)
 
 
-def test_a_call_that_was_waited_for_in_vain_is_not_repeated(a100):
-    """With limits of minutes, the other GPUs of a node would have no time left at boot."""
+def test_a_call_that_timed_out_is_not_retried(a100):
+    """With timeouts of minutes, the other GPUs of a node would have no time left at boot."""
     backend = FakeBackend(a100)
 
     def hang(*_args: object) -> int:
@@ -192,7 +192,7 @@ def test_a_call_that_was_waited_for_in_vain_is_not_repeated(a100):
     assert outcome.restored is True and outcome.retries == ()
 
 
-def test_a_write_is_repeated_a_bounded_number_of_times(a100):
+def test_the_number_of_retries_is_limited(a100):
     driver = FakeBackend(a100)
     driver.always = {"create_gpu_instance": codes.UNKNOWN}
     outcome = run(driver, target(A100, "7g.40gb"))
@@ -201,7 +201,7 @@ def test_a_write_is_repeated_a_bounded_number_of_times(a100):
     assert "told to fail" in outcome.retries[0].error
 
 
-def test_a_function_that_never_works_again_is_named_with_what_is_missing(a100):
+def test_a_permanent_failure_is_reported_with_the_missing_instances(a100):
     mixed(a100)
     driver = FakeBackend(a100)
     driver.always = {"create_gpu_instance": codes.INSUFFICIENT_RESOURCES}
@@ -214,7 +214,7 @@ def test_a_function_that_never_works_again_is_named_with_what_is_missing(a100):
     assert layout(a100) == []
 
 
-def test_a_gpu_that_dies_half_way_is_reported_from_the_journal(a100):
+def test_a_gpu_that_is_lost_midway_is_reported_from_the_journal(a100):
     mixed(a100)
     driver = FakeBackend(a100)
 
@@ -232,8 +232,8 @@ def test_a_gpu_that_dies_half_way_is_reported_from_the_journal(a100):
     assert "GPU_IS_LOST" in outcome.error
 
 
-def test_what_others_made_meanwhile_is_not_touched(a100):
-    """An instance that appears beside ours during the run is not ours to remove."""
+def test_instances_created_by_others_during_the_run_are_kept(a100):
+    """An instance that another process creates during the run must not be removed."""
     driver = FakeBackend(a100)
     driver.fail = {("create_compute_instance", 0): codes.NO_PERMISSION}
     intruded = []
@@ -249,7 +249,7 @@ def test_what_others_made_meanwhile_is_not_touched(a100):
     assert "new: 1g.5gb at 0:1" in outcome.error
 
 
-def test_a_process_that_came_after_the_plan_keeps_its_instance(a100):
+def test_a_process_that_started_after_the_plan_keeps_its_instance(a100):
     mixed(a100)
     driver = FakeBackend(a100)
     wanted = target(A100, "7g.40gb")
@@ -263,7 +263,7 @@ def test_a_process_that_came_after_the_plan_keeps_its_instance(a100):
     assert driver.writes == []
 
 
-def test_a_process_that_comes_during_the_run_is_named_and_everything_is_put_back(a100):
+def test_a_process_that_starts_during_the_run_is_named_and_everything_is_rolled_back(a100):
     mixed(a100)
     before = a100.snapshot()
     driver = FakeBackend(a100)
@@ -283,7 +283,7 @@ def test_a_process_that_comes_during_the_run_is_named_and_everything_is_put_back
     assert a100.snapshot() == before
 
 
-def test_a_gpu_changed_by_somebody_else_is_left_alone(a100):
+def test_a_gpu_that_changed_after_the_plan_is_not_modified(a100):
     mixed(a100)
     wanted = target(A100, "7g.40gb")
     first = plan(a100.snapshot(), wanted)
@@ -309,7 +309,7 @@ def test_read_back_must_match(a100):
     assert outcome.restored is True
 
 
-def test_a_state_that_cannot_be_read_back_is_not_torn_down(a100):
+def test_an_unreadable_result_is_not_rolled_back(a100):
     driver = FakeBackend(a100)
     driver.fail = {("read", 1): codes.GPU_IS_LOST}
     outcome = run(driver, target(A100, "3g.20gb"))
@@ -318,15 +318,15 @@ def test_a_state_that_cannot_be_read_back_is_not_torn_down(a100):
     assert outcome.restored is None
 
 
-def test_new_uuids_of_restored_instances_are_told(a100):
-    """Hardware gives back the old ones as far as is known; if it does not, the user must learn it."""
+def test_new_uuids_of_restored_instances_are_reported(a100):
+    """Hardware restores the old UUIDs as far as is known; if it does not, the result must report it."""
     mixed(a100)
     driver = FakeBackend(a100)
     driver.fail = {("create_gpu_instance", 0): codes.NO_PERMISSION}
 
     def rename(name):
         if name == "create_gpu_instance":
-            a100.index = 9  # the fake's UUIDs follow from it
+            a100.index = 9  # the fake's UUIDs depend on it
 
     driver.before = rename
     snapshot = a100.snapshot
@@ -367,7 +367,7 @@ def test_mode_off_without_permission_to_reset_destroys_nothing():
     assert driver.writes == []
 
 
-def test_mode_off_gives_the_instances_back_if_a_client_that_is_not_listed_blocks_it():
+def test_mode_off_restores_the_instances_if_an_unlisted_client_blocks_it():
     gpu = mixed(FakeGpu())
     gpu.hidden_client = True
     before = gpu.snapshot()
@@ -391,7 +391,7 @@ def test_mode_off_that_needs_a_reboot_keeps_the_instances_until_then():
     assert driver.writes == ["reset"]
 
 
-def test_instances_that_do_not_come_back_after_a_blocked_mode_change_are_named():
+def test_instances_that_cannot_be_restored_after_a_blocked_mode_change_are_named():
     gpu = mixed(FakeGpu())
     gpu.hidden_client = True
     driver = FakeBackend(gpu)
@@ -401,7 +401,7 @@ def test_instances_that_do_not_come_back_after_a_blocked_mode_change_are_named()
     assert "missing: 3g.20gb at 4:4" in outcome.error
 
 
-def test_pending_without_permission_to_reset_is_no_error():
+def test_pending_without_permission_to_reset_is_not_an_error():
     gpu = off(activation=codes.RESET_REQUIRED)
     driver = FakeBackend(gpu)
     outcome = run(driver, target(A100, "7g.40gb"))
@@ -425,7 +425,7 @@ def test_a_change_that_is_pending_is_left_to_a_reset():
     assert driver.writes[0] == "reset" and "set_mode" not in driver.writes
 
 
-def test_a_planned_reset_that_is_refused_has_cost_no_instance():
+def test_a_refused_reset_destroys_no_instance():
     gpu = mixed(FakeGpu())
     gpu.pending = False
     gpu.hidden_client = True
@@ -455,7 +455,7 @@ def test_a_gpu_with_clients_is_never_reset():
     assert driver.writes == ["set_mode"]
 
 
-def test_a_hidden_client_keeps_the_reset_from_happening_and_is_guessed_at():
+def test_a_hidden_client_that_blocks_a_reset_is_inferred():
     gpu = off()
     gpu.hidden_client = True
     outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
@@ -464,8 +464,8 @@ def test_a_hidden_client_keeps_the_reset_from_happening_and_is_guessed_at():
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_a_hidden_client_is_the_reason_whether_or_not_a_reset_is_allowed(reset):
-    """A reset would be refused for it, so that allowing one is no advice."""
+def test_a_hidden_client_is_reported_whether_or_not_a_reset_is_allowed(reset):
+    """The client would block a reset too, so the error must not suggest to allow one."""
     gpu = off()
     gpu.hidden_client = True
     driver = FakeBackend(gpu)
@@ -484,7 +484,7 @@ def test_a_missing_nvidia_smi_is_named():
 
 
 @pytest.mark.parametrize("code", [codes.NOT_SUPPORTED, codes.RESET_TYPE_NOT_SUPPORTED])
-def test_where_no_reset_exists_a_reboot_is_required(code):
+def test_without_support_for_resets_a_reboot_is_required(code):
     gpu = off(activation=codes.RESET_REQUIRED)
     gpu.reset_error = code
     outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
@@ -492,7 +492,7 @@ def test_where_no_reset_exists_a_reboot_is_required(code):
     assert "Reboot the node" in outcome.notice
 
 
-def test_a_reset_that_fails_otherwise_is_an_error_and_the_mode_is_put_back():
+def test_a_failed_reset_is_an_error_and_the_mode_is_restored():
     gpu = off(activation=codes.RESET_REQUIRED)
     gpu.reset_error = codes.UNKNOWN
     outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
@@ -502,7 +502,7 @@ def test_a_reset_that_fails_otherwise_is_an_error_and_the_mode_is_put_back():
 
 
 def test_switching_off_under_a_client_destroys_nothing():
-    """On Ampere the mode would only be pending, and the instances would be gone for nothing."""
+    """On Ampere the mode would only be pending, and the instances would be destroyed without need."""
     gpu = mixed(FakeGpu())
     gpu.use(pid=7, name="monitor")
     driver = FakeBackend(gpu)
@@ -512,7 +512,7 @@ def test_switching_off_under_a_client_destroys_nothing():
     assert driver.writes == []
 
 
-def test_hopper_refuses_a_mode_change_under_a_client_and_is_put_back():
+def test_hopper_refuses_a_mode_change_under_a_client_and_is_restored():
     gpu = FakeGpu(board=H100)
     gpu.add("3g.40gb", 4)
     before = gpu.snapshot()
@@ -551,7 +551,7 @@ def test_cancelling_a_pending_change_keeps_the_instances():
     assert gpu.pending and len(gpu.instances) == 3
 
 
-def test_a_gpu_that_tells_its_profiles_late_is_planned_again_after_the_mode_is_on():
+def test_a_gpu_with_late_profiles_is_planned_again_after_the_mode_is_on():
     gpu = off(tells_profiles=False)
     outcome = run(FakeBackend(gpu), target(A100, "3g.20gb"))
     assert outcome.error is None
@@ -560,7 +560,7 @@ def test_a_gpu_that_tells_its_profiles_late_is_planned_again_after_the_mode_is_o
 
 
 @pytest.mark.parametrize("board", [A100, H100])
-def test_if_the_late_plan_refuses_the_mode_is_put_back(board):
+def test_if_the_late_plan_refuses_the_mode_is_restored(board):
     gpu = off(board, tells_profiles=False)
 
     def refuse(_now):
@@ -610,7 +610,7 @@ def test_an_error_after_a_reset_restores_the_mode_by_another_reset(blocked):
     assert driver.writes.count("reset") == (1 if blocked else 2)
 
 
-def test_a_mode_that_becomes_active_although_a_client_was_there_is_planned_on():
+def test_a_mode_that_becomes_active_despite_a_client_is_used():
     gpu = off()
     gpu.use(pid=7, name="monitor")
     driver = FakeBackend(gpu)
@@ -628,7 +628,7 @@ def test_a_mode_that_becomes_active_although_a_client_was_there_is_planned_on():
 # Several GPUs
 
 
-def test_gpus_converge_side_by_side_and_come_back_in_order():
+def test_gpus_converge_in_parallel_and_are_returned_in_order():
     gpus = [FakeGpu(index) for index in range(4)]
     driver = FakeBackend(*gpus)
     meeting = threading.Barrier(4, timeout=60)
@@ -639,12 +639,12 @@ def test_gpus_converge_side_by_side_and_come_back_in_order():
 
     driver.before = meet
     wanted = target(A100, "7g.40gb")
-    told = []
+    reported = []
     plans = [plan(gpu.snapshot(), wanted) for gpu in gpus]
-    outcomes = converge(driver, plans, progress=lambda gpu, op: told.append((gpu.index, op.kind)))
+    outcomes = converge(driver, plans, progress=lambda gpu, op: reported.append((gpu.index, op.kind)))
     assert [outcome.before.index for outcome in outcomes] == [0, 1, 2, 3]
     assert all(outcome.error is None for outcome in outcomes)
-    assert len(told) == 8
+    assert len(reported) == 8
 
 
 def test_one_gpu_that_fails_does_not_stop_the_others():
@@ -664,7 +664,7 @@ def test_one_gpu_that_fails_does_not_stop_the_others():
     assert [layout(gpu) for gpu in gpus[::2]] == [[("7g.40gb", 0, (7,))]] * 2
 
 
-def test_nothing_to_do_makes_no_call():
+def test_an_empty_plan_makes_no_call():
     gpu = mixed(FakeGpu())
     driver = FakeBackend(gpu)
     assert converge(driver, []) == ()

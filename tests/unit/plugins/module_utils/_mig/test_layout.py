@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Layouts: which GPUs an entry is about, which one wins, and what it comes to on a board."""
+"""Layouts: which GPUs an entry selects, which entry applies, and what it means on a board."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def node() -> t.List[Gpu]:
 
 
 def named(**entry: t.Any) -> t.List[int]:
-    """The indices of the GPUs that an entry is about."""
+    """The indices of the GPUs that an entry selects."""
     return list(layout.parse([dict(OFF, **entry)]).resolve(node()))
 
 
@@ -104,16 +104,16 @@ def test_devices_and_filter_must_both_match() -> None:
     assert named(devices=[0, 2], device_filter="0x233010DE") == [2]
 
 
-def test_an_entry_for_a_board_that_is_not_there_is_passed_over() -> None:
+def test_an_entry_for_a_missing_board_is_ignored() -> None:
     entries = [dict(OFF, devices="all", device_filter="0x290110DE"), dict(OFF, devices=[1])]
     assert list(layout.parse(entries).resolve(node())) == [1]
 
 
-def test_gpus_that_no_entry_is_about_are_absent() -> None:
+def test_gpus_without_an_entry_are_absent() -> None:
     assert list(layout.parse([dict(EMPTY, devices=[1])]).resolve(node())) == [1]
 
 
-def test_all_asks_only_those_gpus_for_mig_that_have_it() -> None:
+def test_all_skips_gpus_without_mig() -> None:
     on = layout.parse([dict(EMPTY, devices="all")]).resolve(node())
     assert list(on) == [0, 1, 2]
     off = layout.parse([dict(OFF, devices="all")]).resolve(node())
@@ -134,7 +134,7 @@ def test_later_entries_win() -> None:
     assert not requests[1].enabled
 
 
-def test_a_gpu_without_mig_may_be_named_if_a_later_entry_takes_it_back() -> None:
+def test_a_gpu_without_mig_may_be_named_if_a_later_entry_overrides_it() -> None:
     entries = [dict(EMPTY, devices=[0, 3]), dict(OFF, devices=3)]
     assert [request.enabled for request in layout.parse(entries).resolve(node()).values()] == [True, False]
 
@@ -168,7 +168,7 @@ def target(mig_devices: t.Any, on: t.Any = A100) -> t.List[t.Tuple[str, t.Option
         ({"4c.7g.80gb": 1, "3c.7g.80gb": 1}, [("7g.80gb", None, (4, 3))]),
         ({"2c.7g.80gb": 3, "1c.7g.80gb": 1}, [("7g.80gb", None, (2, 2, 2, 1))]),
         ({"1c.1g.10gb": 1}, [("1g.10gb", None, WHOLE)]),
-        # the list form says which
+        # the list form is explicit
         (
             [{"profile": "3g.40gb", "count": 2, "compute_instances": ["1c.3g.40gb"]}],
             [("3g.40gb", None, (1,)), ("3g.40gb", None, (1,))],
@@ -189,8 +189,8 @@ def test_mig_devices(mig_devices: t.Any, instances: t.List[t.Any]) -> None:
     assert target(mig_devices) == instances
 
 
-def test_several_sizes_go_into_as_few_instances_as_fit_them() -> None:
-    """2c can lie at 0, 2 and 4 of a 7g and 3c at 0 and 4, so that 3c, 2c and 2c fill one."""
+def test_several_sizes_use_as_few_instances_as_possible() -> None:
+    """2c can start at 0, 2 and 4 of a 7g and 3c at 0 and 4, so that 3c, 2c and 2c fill it."""
     assert target({"3c.7g.80gb": 1, "2c.7g.80gb": 2}) == [("7g.80gb", None, (3, 2, 2))]
 
 
@@ -204,7 +204,7 @@ _LINES = st.lists(
 
 
 @given(lines=_LINES, data=st.data())
-def test_the_order_of_lines_means_nothing(lines: t.List[t.Any], data: t.Any) -> None:
+def test_the_order_of_lines_does_not_matter(lines: t.List[t.Any], data: t.Any) -> None:
     assert target(data.draw(st.permutations(lines))) == target(lines)
 
 
@@ -215,13 +215,13 @@ _COUNTS = st.dictionaries(
 
 
 @given(counts=_COUNTS, data=st.data())
-def test_the_order_of_counts_means_nothing(counts: t.Dict[str, int], data: t.Any) -> None:
+def test_the_order_of_counts_does_not_matter(counts: t.Dict[str, int], data: t.Any) -> None:
     shuffled = dict(data.draw(st.permutations(list(counts.items()))))
     assert target(shuffled) == target(counts)
 
 
 @given(counts=_COUNTS)
-def test_the_compute_instances_asked_for_are_those_that_come(counts: t.Dict[str, int]) -> None:
+def test_the_requested_compute_instances_are_created(counts: t.Dict[str, int]) -> None:
     got: t.Dict[str, int] = {}
     for name, _start, compute in target(counts):
         whole = next(p.slices for p in A100.profiles if p.name == name)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything that a layout can have wrong: the message names the entry, and says what to write instead."""
+"""All errors in a layout: the message names the entry and a correction."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def line(**changes: t.Any) -> t.Dict[str, t.Any]:
     return holds([dict({"profile": "3g.40gb"}, **changes)])
 
 
-# (what is written as the second entry of a layout, how the message calls it, what it tells to do)
+# (second entry of a layout, its name in the message, the remedy in the message)
 MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     # the entry itself
     (None, "entry 2 is null:", "write a mapping"),
@@ -195,7 +195,7 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (line(compute_instances=["3g.40gb", "1c.3g.40gb"]), "item 1 of mig_devices", "name fewer or smaller ones"),
 ]
 
-# (what is written as a layout, what the message tells to do)
+# (layout, remedy in the message)
 MALFORMED_LAYOUTS: t.List[t.Tuple[t.Any, str]] = [
     (None, "write a list of entries"),
     ("all-1g.10gb", "write a list of entries"),
@@ -210,7 +210,7 @@ MALFORMED_LAYOUTS: t.List[t.Tuple[t.Any, str]] = [
     ({"version": "v1", "mig-configs": {"x": [GOOD]}}, "give it as config_file with config_name"),
 ]
 
-# (an entry that only the node's GPUs show to be wrong, what the message tells to do)
+# (entry that is invalid only for the node's GPUs, remedy in the message)
 MISPLACED_ENTRIES: t.List[t.Tuple[t.Any, str]] = [
     (devices(7), "index 7 matches no GPU: use one of the GPUs that this node has: GPU 0 (GPU-0"),
     (devices([0, 3]), "index 3 matches no GPU: use one of"),
@@ -228,7 +228,7 @@ MISPLACED_ENTRIES: t.List[t.Tuple[t.Any, str]] = [
     (entry(device_filter="0x1EB810DE"), "none of the selected GPUs supports MIG: remove the entry"),
 ]
 
-# (mig_devices that the GPU shows to be wrong, what the message tells)
+# (mig_devices that are invalid only for the GPU, words of the message)
 UNKNOWN_PROFILES: t.List[t.Tuple[t.Any, str]] = [
     ({"1g.5gb": 7}, "use one of 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb"),
     ({"1g.11gb": 1}, "use one of 1g.10gb"),
@@ -247,7 +247,7 @@ UNKNOWN_PROFILES: t.List[t.Tuple[t.Any, str]] = [
 ]
 
 
-def test_there_are_enough_cases() -> None:
+def test_the_number_of_cases() -> None:
     cases = [MALFORMED_ENTRIES, MALFORMED_LAYOUTS, MISPLACED_ENTRIES, UNKNOWN_PROFILES]
     assert sum(map(len, cases)) >= 80
     assert len({repr(case) for group in cases for case in group}) == sum(map(len, cases))
@@ -298,7 +298,7 @@ def test_long_values_do_not_drown_the_message() -> None:
 
 
 def nested() -> t.Any:
-    """A value that is small in memory, and endless where it is written in full."""
+    """A value that is small in memory and infinite in text."""
     value: t.Any = ["x"]
     for _level in range(30):
         value = [value] * 10
@@ -323,7 +323,7 @@ HUGE = {
 
 @pytest.mark.parametrize("value", HUGE)
 @pytest.mark.parametrize("key", ["devices", "device_filter", "mig_enabled", "mig_devices"])
-def test_a_huge_value_is_refused_at_once_and_briefly(key: str, value: str) -> None:
+def test_a_huge_value_is_refused_early_with_a_short_message(key: str, value: str) -> None:
     huge = HUGE[value]
     for place in (huge, [huge], {"profile": huge}, [{"profile": huge}], {"3g.40gb": huge}):
         with pytest.raises(LayoutError) as refused:
@@ -332,7 +332,7 @@ def test_a_huge_value_is_refused_at_once_and_briefly(key: str, value: str) -> No
 
 
 @pytest.mark.parametrize("value", HUGE)
-def test_a_huge_layout_is_refused_at_once_and_briefly(value: str) -> None:
+def test_a_huge_layout_is_refused_early_with_a_short_message(value: str) -> None:
     with pytest.raises(LayoutError) as refused:
         layout.parse(HUGE[value])
     assert len(str(refused.value)) < 1000
@@ -345,12 +345,12 @@ def test_many_gpus_are_compared_in_reasonable_time() -> None:
     assert time.process_time() - before < 10
 
 
-def test_a_node_without_gpus_is_told_so() -> None:
+def test_a_node_without_gpus_is_refused() -> None:
     with pytest.raises(LayoutError, match="entry 1 .*the driver lists no GPU on this node; check it"):
         layout.parse([GOOD]).resolve([])
 
 
-def test_a_layout_for_other_boards_only_is_refused_with_the_ids_that_there_are() -> None:
+def test_a_layout_for_other_boards_only_is_refused_with_the_present_ids() -> None:
     entries = [entry(device_filter="0x233010DE"), entry(device_filter=["0x290110DE"])]
     with pytest.raises(LayoutError) as refused:
         layout.parse(entries).resolve(node())
@@ -358,7 +358,7 @@ def test_a_layout_for_other_boards_only_is_refused_with_the_ids_that_there_are()
     assert "Tesla T4), 0x1EB810DE" in str(refused.value)
 
 
-def test_a_gpu_whose_profiles_are_not_known_yet_is_no_typing_error() -> None:
+def test_unknown_profiles_are_not_reported_as_a_typing_error() -> None:
     request = layout.parse([GOOD]).resolve(node())[0]
     with pytest.raises(LayoutError, match="the driver lists no profiles .* turn MIG mode on first"):
         request.target(A100._replace(profiles=()))
@@ -381,7 +381,7 @@ _ENTRIES = st.fixed_dictionaries(
 
 
 @given(st.lists(_ENTRIES, max_size=3) | _ANYTHING)
-def test_whatever_is_written_is_understood_or_refused(data: t.Any) -> None:
+def test_any_input_is_parsed_or_refused(data: t.Any) -> None:
     try:
         for request in layout.parse(data).resolve(node()).values():
             request.target(A100)

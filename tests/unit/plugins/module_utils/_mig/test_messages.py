@@ -23,7 +23,7 @@ UUID = "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"
 
 
 class Driver:
-    """A driver of which nothing but the GPUs is needed."""
+    """A driver that only provides GPUs."""
 
     def __init__(self, gpus: t.Sequence[Gpu]) -> None:
         self.gpus = gpus
@@ -79,7 +79,7 @@ def refused(entries: t.Any, gpus: t.Sequence[Gpu]) -> str:
         (["a" * 700, "b" * 700, "c"], "a" * 700 + "; and 2 more"),
     ],
 )
-def test_the_first_few_and_how_many_more(texts: t.List[str], text: str) -> None:
+def test_long_lists_are_truncated_with_a_count(texts: t.List[str], text: str) -> None:
     assert listed(texts) == text
 
 
@@ -125,7 +125,7 @@ def test_many_processes() -> None:
 
 
 @pytest.mark.parametrize("written", [UUID, UUID.lower(), UUID.upper()])
-def test_uuids_are_named_as_the_driver_writes_them(written: str) -> None:
+def test_uuids_are_spelled_as_by_the_driver(written: str) -> None:
     message = refused([entry(written)], node())
     assert "UUID %s matches no GPU" % UUID in message
 
@@ -151,7 +151,7 @@ _NUMBER = 10**5000
     ],
     ids=short,
 )
-def test_what_is_written_is_cut(written: t.Any) -> None:
+def test_quoted_input_is_truncated(written: t.Any) -> None:
     with pytest.raises(LayoutError) as error:
         layout.parse(written).resolve(node())
     assert len(str(error.value)) < LONGEST

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""mig-parted's documents: read as mig-parted reads them, written so that reading gives the same."""
+"""mig-parted documents: read like mig-parted does, and written so that they round-trip."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
 
 A100 = board("A100-40GB")
 
-# What mig-parted's own documentation shows of the format, in a file of ours.
+# The features of the format in mig-parted's documentation, in our own file.
 DOCUMENT = """
 version: v1
 mig-configs:
@@ -49,7 +49,7 @@ mig-configs:
       mig-devices:
         "1g.5gb+me": 1
 
-  # one entry for each kind of node; those for boards that are not there do nothing
+  # one entry for each kind of node; entries for missing boards have no effect
   all-balanced:
     - device-filter: ["0x20B010DE", "0x20B110DE"]
       devices: all
@@ -87,7 +87,7 @@ def node() -> t.List[Gpu]:
 
 
 def held(data: t.Any, name: t.Optional[str] = None) -> t.Dict[int, t.Any]:
-    """What each GPU of the node shall hold: None where MIG is off."""
+    """The desired instances of each GPU of the node: None where MIG is off."""
     out: t.Dict[int, t.Any] = {}
     for index, request in mig_parted.parse(data, name).resolve(node()).items():
         target = request.target(A100)
@@ -184,7 +184,7 @@ def test_a_malformed_document(data: t.Any, name: t.Optional[str], remedy: str) -
     assert remedy in str(refused.value)
 
 
-def test_of_many_configurations_the_first_are_listed() -> None:
+def test_the_list_of_configurations_is_truncated() -> None:
     names = ["configuration-%06d" % number for number in range(100000)]
     data = {"version": "v1", "mig-configs": dict.fromkeys([*names, "x" * 10000], [])}
     for name in (None, "configuration-x", "y" * 10000):
@@ -198,7 +198,7 @@ def test_of_many_configurations_the_first_are_listed() -> None:
     assert len(str(refused.value)) < 1500
 
 
-def test_gpus_that_hold_the_same_share_an_entry() -> None:
+def test_gpus_with_equal_instances_share_an_entry() -> None:
     seven = [Held("1g.5gb", 1, (1,))] * 7
     entries = mig_parted.from_gpus({0: seven, 2: [], 1: seven, 3: None, 4: None})
     assert entries == [
@@ -209,7 +209,7 @@ def test_gpus_that_hold_the_same_share_an_entry() -> None:
     assert mig_parted.document("x", entries) == {"version": "v1", "mig-configs": {"x": entries}}
 
 
-def test_what_a_document_cannot_say_is_refused() -> None:
+def test_what_a_document_cannot_express_is_refused() -> None:
     one = Held("3g.20gb", 3, (1,))
     with pytest.raises(LayoutError, match="GPU 5: .* would pack them into the fewest: use instances that are full"):
         mig_parted.from_gpus({5: [one, one]})
@@ -265,7 +265,7 @@ _ENTRIES = st.lists(
 
 
 @given(_ENTRIES)
-def test_a_document_read_back_is_the_layout(entries: t.List[t.Any]) -> None:
+def test_a_document_round_trips_to_the_layout(entries: t.List[t.Any]) -> None:
     for entry in entries:
         entry["mig_enabled"] = True
     before = layout.parse(entries).resolve(node())
@@ -291,7 +291,7 @@ def _read_back(entries: t.List[t.Any]) -> t.List[Held]:
 
 
 @given(st.lists(_HELD, max_size=5))
-def test_a_document_is_refused_exactly_where_it_would_be_read_as_something_else(instances: t.List[Held]) -> None:
+def test_a_document_is_refused_exactly_if_it_would_not_round_trip(instances: t.List[Held]) -> None:
     counts = Counter(
         one.profile if size == one.slices else "%dc.%s" % (size, one.profile)
         for one in instances

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The planner on single cases: what is kept, what a message says, what the mode needs."""
+"""The planner on single cases: kept instances, messages and mode changes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def destroyed(result: Plan) -> list:
     return [str(gi.placement) for gi in result.destroyed]
 
 
-# What is kept
+# Kept instances
 
 
 def test_nothing_to_do_is_an_empty_plan():
@@ -47,21 +47,21 @@ def test_nothing_to_do_is_an_empty_plan():
     assert [kept.instance.placement.start for kept in result.kept] == [0, 4]
 
 
-def test_one_of_two_goes_and_the_rest_stays():
+def test_one_of_two_is_destroyed_and_the_rest_is_kept():
     result = plan(gpu(A100, "1g.10gb@0", "1g.10gb@1", "3g.40gb@4"), want(A100, "1g.10gb", "2g.20gb", "3g.40gb"))
     assert len(result.destroyed) == 1
     assert created(result) == [("2g.20gb", "2:2")]
 
 
-def test_kept_instances_decide_where_new_ones_go():
-    """On an empty GPU the 3g would lie at 4; here it must go to 0 so that nothing moves."""
+def test_kept_instances_determine_new_placements():
+    """On an empty GPU the 3g would start at 4; here it must start at 0 so that nothing moves."""
     result = plan(gpu(A100, "2g.20gb@4"), want(A100, "3g.40gb", "2g.20gb"))
     assert destroyed(result) == []
     assert created(result) == [("3g.40gb", "0:4")]
 
 
-def test_the_least_is_destroyed_where_something_must_go():
-    """A 4g needs units 0 to 3, where one 1g lies; the three others stay."""
+def test_as_few_instances_as_possible_are_destroyed():
+    """A 4g needs units 0 to 3, which one 1g uses; the three others are kept."""
     result = plan(
         gpu(A100, "1g.10gb@2", "1g.10gb@4", "1g.10gb@5", "1g.10gb@6"),
         want(A100, "4g.40gb", "1g.10gb", "1g.10gb", "1g.10gb"),
@@ -70,14 +70,14 @@ def test_the_least_is_destroyed_where_something_must_go():
     assert created(result) == [("4g.40gb", "0:4")]
 
 
-def test_a_start_that_is_asked_for_wins_over_keeping():
+def test_a_requested_start_takes_precedence_over_keeping():
     result = plan(gpu(A100, "3g.40gb@0"), want(A100, "3g.40gb@4"))
     assert destroyed(result) == ["0:4"]
     assert created(result) == [("3g.40gb", "4:4")]
 
 
-def test_of_equal_choices_the_one_whose_uuid_returns_is_taken():
-    """The UUID follows from the placement: on an empty GPU the new one would lie at 6, here it takes over 3."""
+def test_of_equal_placements_a_previous_one_is_chosen():
+    """The UUID depends on the placement: on an empty GPU the new one would start at 6, here it reuses 3."""
     result = plan(gpu(A100, "1g.10gb@3"), want(A100, "1g.10gb+me"))
     assert created(result) == [("1g.10gb+me", "3:1")]
 
@@ -89,8 +89,8 @@ def test_new_instances_leave_the_largest_profiles_possible():
     assert created(plan(gpu(RTX), want(RTX, "1g.24gb"))) == [("1g.24gb", "0:3")]
 
 
-def test_order_of_creation_that_defeats_nvidia_smi_is_no_matter():
-    """``-cgi 19,19,14,9`` fails on hardware, because the driver places badly; with placements it cannot."""
+def test_layouts_that_fail_with_nvidia_smi_fit_with_placements():
+    """``-cgi 19,19,14,9`` fails on hardware because of the driver's placements; with explicit ones it cannot."""
     result = plan(gpu(A100), want(A100, "1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"))
     assert len(carry_out(result).instances) == 4
 
@@ -104,24 +104,24 @@ def test_gpu_instance_without_compute_instance_is_repaired():
     assert [op.kind for op in result.operations] == ["create_compute_instance"]
 
 
-def test_orphan_that_is_not_wanted_goes():
+def test_undesired_orphan_is_destroyed():
     assert destroyed(plan(gpu(A100, "3g.40gb@4="), want(A100))) == ["4:4"]
 
 
-def test_surplus_compute_instance_goes_and_missing_one_comes():
+def test_surplus_compute_instance_is_destroyed_and_missing_one_is_created():
     result = plan(gpu(A100, "3g.40gb@4=1@0+1@1+1@2"), want(A100, "3g.40gb=2+1"))
     (kept,) = result.kept
     assert kept.keep == (2,), "the one at 2 is the only one beside which a 2c fits"
     assert kept.destroy == (0, 1) and kept.create == (2,)
 
 
-def test_compute_instance_in_the_way_goes_too():
+def test_blocking_compute_instance_is_destroyed_too():
     result = plan(gpu(A100, "3g.40gb@4=1@1"), want(A100, "3g.40gb=2+1"))
     (kept,) = result.kept
     assert kept.keep == () and kept.destroy == (0,) and kept.create == (2, 1)
 
 
-def test_busy_compute_instance_in_the_way_is_refused():
+def test_busy_blocking_compute_instance_is_refused():
     with pytest.raises(BusyError) as caught:
         plan(gpu(A100, "3g.40gb@4=1@1", busy=[(4, 0)]), want(A100, "3g.40gb=2+1"))
     assert "compute instance 0 (1c) of GPU instance 68 (3g.40gb at 4:4), used by PID 1000 (train)" in str(caught.value)
@@ -144,15 +144,15 @@ def test_busy_compute_instance_stays_though_more_idle_ones_could():
     assert plan(gpu(A100, "4g.40gb@0=1@0+1@2+1@3"), want(A100, "4g.40gb=2+1+1")).kept[0].keep == (1, 2)
 
 
-def test_busy_compute_instance_decides_which_instance_becomes_what():
-    """Two compute instances could stay if the busy one went; it stays, and alone."""
+def test_busy_compute_instance_determines_the_assignment():
+    """Two compute instances could be kept without the busy one; only the busy one is kept."""
     specs = ("3g.40gb@0=2@0+1@2", "3g.40gb@4=2@0")
     target = want(A100, "3g.40gb=2", "3g.40gb=1+1+1")
     assert [kept.keep for kept in plan(gpu(A100, *specs), target).kept] == [(1,), (0,)]
     assert [kept.keep for kept in plan(gpu(A100, *specs, busy=[(0, 0)]), target).kept] == [(0,), ()]
 
 
-def test_unknown_compute_instance_counts_as_all_of_them_in_use():
+def test_unknown_compute_instance_counts_as_all_busy():
     with pytest.raises(BusyError):
         plan(gpu(A100, "3g.40gb@4=1@0+1@1", busy=[(4, None)]), want(A100, "3g.40gb=1"))
 
@@ -167,13 +167,13 @@ def test_compute_instance_of_unknown_placement_stays_only_if_nothing_is_added():
 
 
 def test_instance_with_the_better_compute_instances_is_matched():
-    """Both 3g stay whichever is which; only one assignment leaves every compute instance alone."""
+    """Both 3g are kept with either assignment; only one keeps every compute instance."""
     result = plan(gpu(A100, "3g.40gb@0=2@0+1@2", "3g.40gb@4"), want(A100, "3g.40gb", "3g.40gb=2+1"))
     assert not result.changes
 
 
-def test_compute_ids_that_return_bring_their_uuids_back():
-    """Beside 5, the new one gets the free id 0 again; beside 0 it would get 1, which nobody had."""
+def test_reused_compute_ids_restore_their_uuids():
+    """Beside 5, the new one reuses the free ID 0; beside 0 it would get the unused ID 1."""
     state = gpu(A100, "4g.40gb@0=1@0+1@1")
     (gi,) = state.instances
     first, second = gi.compute_instances
@@ -185,7 +185,7 @@ def test_compute_ids_that_return_bring_their_uuids_back():
 # Refusals
 
 
-def test_busy_instance_that_is_not_wanted_is_refused_with_every_name():
+def test_busy_undesired_instance_is_refused_with_every_process():
     state = gpu(A100, "3g.40gb@4", "1g.10gb@0", busy=[(4, 0), (4, 0), (0, 0)])
     with pytest.raises(BusyError) as caught:
         plan(state, want(A100, "7g.80gb"))
@@ -226,7 +226,7 @@ def test_busy_instance_blocks_a_layout_that_would_fit_without_it():
     assert created(plan(gpu(A100, "1g.10gb@0"), want(A100, "4g.40gb", "1g.10gb")))
 
 
-def test_whole_gpu_processes_do_not_pin_instances():
+def test_processes_on_the_gpu_do_not_pin_instances():
     state = gpu(A100, "1g.10gb@0")._replace(processes=(Process(7, "Xorg"),))
     assert destroyed(plan(state, want(A100))) == ["0:1"]
 
@@ -280,7 +280,7 @@ INFEASIBLE = [
 
 
 @pytest.mark.parametrize(("on", "specs", "text"), INFEASIBLE)
-def test_what_cannot_exist_is_refused_with_reason_and_nearest(on, specs, text):
+def test_an_infeasible_layout_is_refused_with_reason_and_nearest_fit(on, specs, text):
     if text is None:
         carry_out(plan(gpu(on), want(on, *specs)))
         return
@@ -290,7 +290,7 @@ def test_what_cannot_exist_is_refused_with_reason_and_nearest(on, specs, text):
         assert text in str(caught.value)
 
 
-def test_infeasible_comes_before_busy():
+def test_infeasible_takes_precedence_over_busy():
     with pytest.raises(InfeasibleError):
         plan(gpu(A100, "7g.80gb@0", busy=[(0, 0)]), want(A100, "7g.80gb", "1g.10gb"))
 
@@ -298,7 +298,7 @@ def test_infeasible_comes_before_busy():
 # Mode
 
 MODES = [
-    # current, pending, wanted -> mode to set, and whether a reset is needed beside
+    # current, pending, desired -> mode to set, and whether a reset is needed too
     (False, False, True, True, False),
     (False, True, True, None, True),
     (True, True, True, None, False),
@@ -313,7 +313,7 @@ MODES = [
 
 
 @pytest.mark.parametrize(("current", "pending", "enabled", "set_mode", "needs_reset"), MODES)
-def test_mode_is_set_only_where_it_is_not_requested_yet(current, pending, enabled, set_mode, needs_reset):
+def test_mode_is_set_only_if_it_is_not_pending_already(current, pending, enabled, set_mode, needs_reset):
     of = gpu(A100, mode_current=current, mode_pending=pending)
     allowed, not_allowed = plan(of, Target(enabled), reset=True), plan(of, Target(enabled))
     assert (allowed.set_mode, allowed.reset, allowed.blocked) == (set_mode, needs_reset, None)
@@ -341,7 +341,7 @@ def test_mode_off_with_a_busy_instance_is_refused():
         plan(gpu(A100, "3g.40gb@4", busy=[(4, 0)]), Target(False))
 
 
-def test_mode_on_comes_before_the_first_creation():
+def test_mode_is_enabled_before_the_first_creation():
     result = plan(gpu(A100, mode_current=False, mode_pending=False), want(A100, "3g.40gb"))
     assert [op.kind for op in result.operations] == ["set_mode", "create_gpu_instance", "create_compute_instance"]
     assert result.operations[1].placement == Placement(4, 4)
@@ -360,7 +360,7 @@ def test_gpu_without_mig():
 
 @pytest.mark.parametrize("model", models())
 def test_the_search_stays_small_on_every_board(model):
-    """Many different one-slice instances are the worst case; a state is a few microseconds."""
+    """Many different one-slice instances are the worst case; a state takes a few microseconds."""
     on = board(model)
     small = [p for p in on.profiles if p.slices == 1]
     worst = [small[number % len(small)].name for number in range(on.compute_slices)]

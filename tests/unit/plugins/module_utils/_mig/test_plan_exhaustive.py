@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
     gpu,
 )
 
-# Where NVIDIA's driver puts instances on boards with 8 units if it is not told: first choice first.
+# Default placements of NVIDIA's driver on boards with 8 units: first choice first.
 DRIVER_STARTS = {1: [6, 4, 5, 0, 1, 2, 3], 2: [4, 6, 0, 2], 4: [4, 0], 8: [0]}
 
 # (board, layouts, their placements, every placement as the current state?)
@@ -47,7 +47,7 @@ class Found(t.NamedTuple):
 
     instances: int  # a bit for each profile and start
     placements: int  # a bit for each start and size
-    room: t.Tuple[int, ...]  # how often what could still be created fits, largest first
+    room: t.Tuple[int, ...]  # how many more instances of each profile fit, largest first
 
 
 class Space:
@@ -101,7 +101,7 @@ class Space:
 
 
 def gain(current: Found, after: Found) -> t.Tuple[int, int, t.Tuple[int, ...]]:
-    """What a transition saves: instances that stay, placements (and with them UUIDs) taken again, room."""
+    """The value of a transition: kept instances, reused placements (and UUIDs) and free space."""
     return _ones(current.instances & after.instances), _ones(current.placements & after.placements), after.room
 
 
@@ -115,7 +115,7 @@ def state_after(result: Plan) -> State:
 
 
 def current_states(space: Space, everything: bool) -> t.Iterator[State]:
-    """Where transitions start: all states, or for each layout our own placement and the driver's."""
+    """Start states of transitions: all states, or for each layout the planner's and the driver's placement."""
     if everything:
         yield from space.all
         return

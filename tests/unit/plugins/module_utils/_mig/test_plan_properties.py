@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Properties of every plan: it does what is asked, in a legal order, and disturbs nothing that it need not."""
+"""Properties of every plan: it reaches the layout in a legal order and disturbs nothing without need."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ pytestmark = pytest.mark.slow  # hundreds of examples each; the other tests of p
 MODELS = ["A30-24GB", "A100-40GB", "H100-80GB", "RTX-PRO-6000-Blackwell-96GB"]
 STATES = {model: states(board(model)) for model in MODELS}
 LAYOUTS = {model: by_layout(found) for model, found in STATES.items()}
-# Ways to split a GPU instance of so many slices: all of a small one, some of a large one.
+# Splits of a GPU instance by slices: all of a small one, some of a large one.
 SPLITS = {
     1: [WHOLE],
     2: [WHOLE, (1, 1), (1,)],
@@ -88,7 +88,7 @@ def gpus(draw: t.Any, busy: bool = True) -> Gpu:
 
 @st.composite
 def compute_instances(draw: t.Any, slices: int) -> t.Tuple[ComputeInstance, ...]:
-    """Any part of any packing, as creations and destructions leave it behind."""
+    """Any part of any packing, as left by creations and destructions."""
     shapes = {
         1: [[(0, 1)]],
         2: [[(0, 2)], [(0, 1), (1, 1)]],
@@ -137,7 +137,7 @@ def matching(draw: t.Any) -> t.Tuple[Gpu, Target]:
 
 
 def same(left: Plan, right: Plan) -> bool:
-    """Equal but for the order of what went in."""
+    """A form that does not depend on the order of the input."""
     return left._replace(gpu=right.gpu, target=right.target) == right
 
 
@@ -147,7 +147,7 @@ def expected(target: Target) -> t.List[t.Tuple[str, t.Tuple[int, ...]]]:
 
 @given(cases())
 @settings(max_examples=600, deadline=None)
-def test_a_plan_reaches_its_target_and_keeps_what_it_promises(case: t.Tuple[Gpu, Target]) -> None:
+def test_a_plan_reaches_its_target_and_keeps_the_listed_instances(case: t.Tuple[Gpu, Target]) -> None:
     state, target = case
     try:
         result = plan(state, target)
@@ -185,7 +185,7 @@ def test_a_plan_reaches_its_target_and_keeps_what_it_promises(case: t.Tuple[Gpu,
 
 @given(cases(), st.randoms(use_true_random=False))
 @settings(max_examples=200, deadline=None)
-def test_order_of_entries_and_of_instances_is_no_matter(case: t.Tuple[Gpu, Target], rng: random.Random) -> None:
+def test_order_of_entries_and_of_instances_does_not_matter(case: t.Tuple[Gpu, Target], rng: random.Random) -> None:
     state, target = case
     instances, wanted = list(state.instances), list(target.instances)
     rng.shuffle(instances)
@@ -206,7 +206,7 @@ def test_order_of_entries_and_of_instances_is_no_matter(case: t.Tuple[Gpu, Targe
 @given(cases())
 @settings(max_examples=300, deadline=None)
 def test_busy_is_refused_only_where_no_placement_keeps_it(case: t.Tuple[Gpu, Target]) -> None:
-    """Checked for GPU instances with whole compute instances, where keeping depends on placements alone."""
+    """Checked for GPU instances with whole compute instances, because keeping them depends only on placements."""
     state, target = case
     target = Target(True, tuple(wanted._replace(compute_instances=WHOLE) for wanted in target.instances))
     whole = [
@@ -228,13 +228,13 @@ def test_busy_is_refused_only_where_no_placement_keeps_it(case: t.Tuple[Gpu, Tar
 
 
 def lost(state: Gpu, target: Target) -> t.Set[t.Optional[int]]:
-    """GPU instances whose very profile is not wanted: these are lost for sure."""
+    """GPU instances of undesired profiles, which must be destroyed."""
     names = {wanted.profile.id for wanted in target.instances}
     return {gi.id for gi in state.instances if gi.profile_id not in names}
 
 
 def choices(target: Target, on: Board) -> t.List[State]:
-    """All placements of a target, its pins honoured."""
+    """All placements of a target that match its pinned starts."""
     layout = tuple(sorted(wanted.profile.id for wanted in target.instances))
     pinned = {(wanted.profile.id, wanted.start) for wanted in target.instances if wanted.start is not None}
     return [found for found in LAYOUTS[on.model][layout] if pinned <= found]
@@ -243,7 +243,7 @@ def choices(target: Target, on: Board) -> t.List[State]:
 @given(cases(busy=False))
 @settings(max_examples=300, deadline=None)
 def test_no_assignment_keeps_more(case: t.Tuple[Gpu, Target]) -> None:
-    """Against all placements, all ways to tell equal profiles apart, and all sets of compute instances to keep."""
+    """Compared with all placements, all assignments of equal profiles, and all sets of kept compute instances."""
     state, target = case
     result = plan(state, target)
     best = max(
@@ -290,7 +290,7 @@ def keeps_inside(state: Gpu, gi: GpuInstance, slices: t.Tuple[int, ...]) -> int:
 
 @given(cases(busy=False))
 @settings(max_examples=300, deadline=None)
-def test_disturb_false_refuses_exactly_what_would_destroy(case: t.Tuple[Gpu, Target]) -> None:
+def test_disturb_false_refuses_exactly_the_destructive_plans(case: t.Tuple[Gpu, Target]) -> None:
     state, target = case
     result = plan(state, target)
     harm = bool(result.destroyed) or any(item.destroy for item in result.kept)
@@ -304,7 +304,7 @@ def test_disturb_false_refuses_exactly_what_would_destroy(case: t.Tuple[Gpu, Tar
 
 @given(st.sampled_from(MODELS), st.data())
 @settings(max_examples=300, deadline=None)
-def test_what_does_not_fit_is_refused_and_the_nearest_fits(model: str, data: t.Any) -> None:
+def test_an_infeasible_layout_is_refused_and_the_nearest_fits(model: str, data: t.Any) -> None:
     on = board(model)
     profiles = data.draw(st.lists(st.sampled_from(on.profiles), max_size=9))
     request = Counter(profile.id for profile in profiles)
@@ -333,7 +333,7 @@ def ids(on: Board, text: str) -> t.Counter[int]:
 @given(st.one_of(matching(), cases()), st.sampled_from([(True, True), (True, False), (False, False)]))
 @settings(max_examples=600, deadline=None)
 def test_a_gpu_that_needs_no_search_is_recognised(case: t.Tuple[Gpu, Target], mode: t.Tuple[bool, bool]) -> None:
-    """Exactly then, with the planner's own plan, and with the result that converging would return."""
+    """The check agrees with the plan of the full search and with the result of converging."""
     state, target = case
     state = state._replace(mode_current=mode[0], mode_pending=mode[1])
     found = unchanged(state, target)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Profile names: what is one, what it means, and what is too far off to mean anything."""
+"""Profile names: parsing, matching and unknown names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
         ("1g.0gb", Name(1, 0)),
     ],
 )
-def test_a_name_taken_apart(text: str, name: Name) -> None:
+def test_parts_of_a_name(text: str, name: Name) -> None:
     assert profile.parse(text) == name
 
 
@@ -67,7 +67,7 @@ def test_a_name_taken_apart(text: str, name: Name) -> None:
         (["3g.40gb"], "as a string"),
     ],
 )
-def test_what_is_no_name_is_refused_with_what_to_write(text: object, remedy: str) -> None:
+def test_an_invalid_name_is_refused_with_a_correction(text: object, remedy: str) -> None:
     with pytest.raises(LayoutError) as refused:
         profile.parse(text)
     assert remedy in str(refused.value)
@@ -122,7 +122,7 @@ def test_every_profile_of_every_board_is_found_by_its_name(model: str) -> None:
         ("RTX-PRO-6000-Blackwell-96GB", "2g.47gb+me.all", "2g.48gb+me.all"),
     ],
 )
-def test_what_another_driver_calls_a_profile_is_that_profile(model: str, text: str, found: str) -> None:
+def test_names_of_another_driver_find_the_profile(model: str, text: str, found: str) -> None:
     profiles = board(model).profiles
     match = profile.find(profile.parse(text), profiles)
     assert match is not None and match.name == found
@@ -141,7 +141,7 @@ NEWER = {
 
 @pytest.mark.parametrize("model", ["GB200-186GB", "GB300"])
 def test_names_of_two_drivers_mean_the_same_profiles(model: str) -> None:
-    """A layout written for either of them fits on both."""
+    """A layout for either of them fits both."""
     profiles = board(model).profiles
     renamed = tuple(on._replace(name=NEWER.get(on.name, on.name)) for on in profiles)
     assert renamed != profiles
@@ -167,17 +167,17 @@ def test_names_of_two_drivers_mean_the_same_profiles(model: str) -> None:
         ("RTX-PRO-6000-Blackwell-96GB", "1g.24gb+me,gfx"),
     ],
 )
-def test_nothing_is_found_for_being_near(model: str, text: str) -> None:
+def test_similar_names_are_not_found(model: str, text: str) -> None:
     assert profile.find(profile.parse(text), board(model).profiles) is None
 
 
-def test_a_name_between_two_profiles_means_neither() -> None:
+def test_an_ambiguous_name_finds_no_profile() -> None:
     near = [board("GB200-186GB").profiles[0]._replace(name=name) for name in ("1g.100gb", "1g.104gb")]
     assert profile.find(profile.parse("1g.102gb"), near) is None
     assert profile.find(profile.parse("1g.104gb"), near) == near[1]
 
 
-def test_profiles_with_names_that_nobody_can_read_are_passed_over() -> None:
+def test_profiles_with_invalid_names_are_ignored() -> None:
     on = board("A100-80GB").profiles
     odd = on[0]._replace(name="something new")
     assert profile.find(profile.parse("3g.40gb"), (odd,) + on) == on[4]
@@ -194,11 +194,11 @@ def test_profiles_with_names_that_nobody_can_read_are_passed_over() -> None:
         ("7c.7g.80gb", "nvidia.com/mig-7g.80gb"),
     ],
 )
-def test_the_resource_is_what_the_device_plugin_calls_it(name: str, resource: str) -> None:
+def test_the_resource_has_the_device_plugin_s_name(name: str, resource: str) -> None:
     assert profile.resource_name(name) == resource
 
 
-def test_canonical_leaves_what_it_cannot_read() -> None:
+def test_canonical_returns_invalid_names_unchanged() -> None:
     assert profile.canonical("MIG 3c.3g.40gb") == "3g.40gb"
     assert profile.canonical("MIG future") == "future"
     assert profile.canonical("future") == "future"

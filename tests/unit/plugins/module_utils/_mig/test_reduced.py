@@ -34,15 +34,15 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
 )
 
 A100, H100 = board("A100-80GB"), board("H100-80GB")
-# What a 1g.20gb and a 2g.20gb of an H100 offer.
+# The compute profiles of a 1g.20gb and a 2g.20gb of an H100.
 ONE = (CiProfile(0, 1, 16, 1, ((0, 1),)), CiProfile(7, 1, 26, 1, ((0, 1),)))
 TWO = (CiProfile(0, 1, 16, 2, ((0, 1), (1, 1))), CiProfile(7, 1, 26, 1, ((0, 1),)), CiProfile(1, 2, 32, 1, ((0, 2),)))
 
 
-# Which kinds there are
+# Kinds
 
 
-def test_of_the_whole_ones_the_lesser_is_the_reduced_one() -> None:
+def test_the_smaller_whole_compute_instance_is_the_reduced_one() -> None:
     assert [offered.reduced for offered in mark_reduced(ONE)] == [True, False]
     assert [offered.reduced for offered in mark_reduced(TWO)] == [False] * 3, "parts are not reduced"
     twins = (CiProfile(4, 7, 132, 1, ()), CiProfile(8, 7, 132, 1, ()))
@@ -68,7 +68,7 @@ def test_only_double_memory_on_hopper_and_blackwell_has_two_kinds(model: str) ->
     assert [known.name for known in on.profiles if offers_reduced(on, known)] == double.get(model, [])
 
 
-def test_the_kind_is_chosen_by_what_is_desired() -> None:
+def test_the_kind_follows_the_layout() -> None:
     offered = mark_reduced(ONE)
     assert [choice.profile.id for choice in choose(offered, (1,), ())] == [7]
     assert [choice.profile.id for choice in choose(offered, (1,), (), reduced=True)] == [0]
@@ -76,7 +76,7 @@ def test_the_kind_is_chosen_by_what_is_desired() -> None:
         choose(mark_reduced(ONE[1:]), (1,), (), reduced=True)
 
 
-# What a layout means
+# Layouts
 
 
 def meant(mig_devices: t.Any, on: t.Any = H100) -> t.List[t.Tuple[str, t.Optional[int], bool]]:
@@ -106,7 +106,7 @@ def test_a_layout_names_either_kind(mig_devices: t.Any, expected: t.Any) -> None
     assert meant(mig_devices) == expected
 
 
-def test_where_there_is_one_kind_both_names_mean_it() -> None:
+def test_both_names_select_the_only_kind() -> None:
     assert meant({"1c.1g.20gb": 1}, A100) == meant({"1g.20gb": 1}, A100) == [("1g.20gb", None, False)]
     with pytest.raises(LayoutError, match="both mean 1g.20gb on A100-80GB: write it once"):
         meant({"1c.1g.20gb": 1, "1g.20gb": 1}, A100)
@@ -117,7 +117,7 @@ def test_a_compute_instance_cannot_hold_others() -> None:
         meant([{"profile": "1c.1g.20gb", "compute_instances": ["1g.20gb"]}])
 
 
-# What is kept
+# Kept instances
 
 
 def kinds(on: t.Any) -> t.List[bool]:
@@ -146,7 +146,7 @@ def test_a_busy_one_of_the_other_kind_is_refused() -> None:
         plan(gpu(H100, "1g.20gb@2", busy=[(2, 0)]), want(H100, "1c.1g.20gb"))
 
 
-def test_an_idle_one_of_the_other_kind_needs_leave_to_be_disturbed() -> None:
+def test_an_idle_one_of_the_other_kind_requires_disturb() -> None:
     with pytest.raises(DisturbError, match=r"compute instance 0 \(1c.1g.20gb\) of GPU instance"):
         plan(gpu(H100, "1c.1g.20gb@2"), want(H100, "1g.20gb"), disturb=False)
 
@@ -158,7 +158,7 @@ def test_a_busy_one_stays_where_another_of_its_kind_is_desired() -> None:
 
 
 def test_as_few_as_possible_are_recreated() -> None:
-    """Four places hold either kind or nothing; any number of either kind is desired."""
+    """Each of four placements has either kind or nothing; any number of either kind is desired."""
     for held in itertools.product((None, "1g.20gb", "1c.1g.20gb"), repeat=4):
         now = gpu(H100, *("%s@%d" % (name, 2 * place) for place, name in enumerate(held) if name))
         for whole, reduced in itertools.product(range(5), repeat=2):
@@ -172,7 +172,7 @@ def test_as_few_as_possible_are_recreated() -> None:
             assert sum(len(kept.keep) for kept in result.kept) == untouched
 
 
-# What is done
+# Operations
 
 
 def run(driver: fake.FakeBackend, reduced: bool) -> t.Any:
@@ -195,7 +195,7 @@ def test_converging_creates_the_kind_desired(reduced: bool) -> None:
     assert not run(fake.FakeBackend(node), reduced).changed
 
 
-def test_a_failure_restores_the_kind_there_was() -> None:
+def test_a_failure_restores_the_previous_kind() -> None:
     node = fake.FakeGpu(board=fake.H100)
     node.add("1g.20gb", 2, reduced=True)
     before = node.snapshot()
@@ -212,7 +212,7 @@ def test_a_failure_restores_the_kind_there_was() -> None:
     assert node.snapshot() == before and len(outcome.performed) == 2
 
 
-# What it is called
+# Names
 
 
 def test_the_map_shows_the_reduced_kind() -> None:

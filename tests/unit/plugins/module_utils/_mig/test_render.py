@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The slice map and the words for plans."""
+"""The slice map and the descriptions of plans."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def a100(*specs: str, **fields: t.Any) -> t.Any:
     return gpu(A100, *specs, **dict({"uuid": UUID, "name": "NVIDIA A100 80GB PCIe"}, **fields))
 
 
-def test_one_line_a_gpu_and_cells_as_wide_as_placements() -> None:
+def test_one_line_per_gpu_and_cells_as_wide_as_placements() -> None:
     rows = [
         render.row(a100(*SMALL)),
         render.row(a100("3g.40gb@0", index=1)),
@@ -53,24 +53,24 @@ def test_one_line_a_gpu_and_cells_as_wide_as_placements() -> None:
     )
 
 
-def test_compute_instances_are_shown_where_they_are_not_one_over_the_whole() -> None:
+def test_compute_instances_are_shown_unless_one_fills_the_instance() -> None:
     line = render.draw([render.row(a100("3g.40gb@0=1@2+2@0", "2g.20gb@4=", "1g.10gb@6"))])
     assert line.endswith("  |3g.40gb[2c,1c]                 |2g.20gb[]      |1g.10gb|.......|\n")
     assert "[" not in render.draw([render.row(a100("3g.40gb@0"))])
 
 
-def test_a_mode_that_waits_for_a_reset_is_shown() -> None:
+def test_a_pending_mode_is_shown() -> None:
     assert render.row(a100(mode_current=False, mode_pending=True)).note == "MIG off, on after a reset"
     assert render.row(a100(mode_current=True, mode_pending=False)).note == "MIG on, off after a reset"
     assert render.row(a100("3g.40gb@0", mode_current=True, mode_pending=False)).note == ""
 
 
-def test_an_instance_whose_profile_the_driver_does_not_list_is_shown_all_the_same() -> None:
+def test_an_instance_of_an_unlisted_profile_is_shown() -> None:
     seen = a100("3g.40gb@0")._replace(board=A100._replace(profiles=()))
     assert "|profile 9 " in render.draw([render.row(seen)])
 
 
-def test_grids_of_different_boards_stand_below_one_another() -> None:
+def test_grids_of_different_boards_are_aligned() -> None:
     rtx = gpu(
         RTX, "2g.48gb@0", "1g.24gb+gfx@6", index=1, uuid=UUID, name="NVIDIA RTX PRO 6000 Blackwell Server Edition"
     )
@@ -81,7 +81,7 @@ def test_grids_of_different_boards_stand_below_one_another() -> None:
 
 
 @pytest.mark.parametrize("width", [100, 80, 66, 60, 40, 30])
-def test_a_narrow_terminal_gets_no_longer_lines(width: int) -> None:
+def test_lines_fit_a_narrow_terminal(width: int) -> None:
     rows = [render.row(a100(*SMALL)), render.row(a100("3g.40gb@0=1@2+2@0", "1g.10gb+me@4", index=1))]
     lines = render.draw(rows, width).splitlines()
     assert all(len(line) <= width for line in lines)
@@ -97,7 +97,7 @@ def test_names_are_shortened_before_they_are_cut() -> None:
 
 
 def test_a_diff_changes_only_the_lines_of_gpus_that_change() -> None:
-    """The kept GPU's line is the same text in both, whatever the other one holds before and after."""
+    """The kept GPU's line is equal before and after, regardless of changes of the other one."""
     same = a100(*SMALL, index=1)
     plans = [
         plan(a100("1g.10gb@0"), want(A100, "1g.10gb+me", "3g.40gb=2+1")),
@@ -138,7 +138,7 @@ def test_compute_instances_that_change_are_in_the_diff() -> None:
     assert "|3g.40gb[2c,1c]" in text["after"]
 
 
-def test_a_gpu_that_tells_its_profiles_later() -> None:
+def test_a_gpu_with_late_profiles() -> None:
     silent = a100(mode_current=False, mode_pending=False, profiles_known=False)
     silent = silent._replace(board=Board("A100", (), 0, 0, 0))
     text = render.plan_diff([deferred_plan(silent)])
@@ -169,7 +169,7 @@ def test_a_gpu_that_tells_its_profiles_later() -> None:
         ),
     ],
 )
-def test_operations_in_words(operation: Operation, text: str) -> None:
+def test_descriptions_of_operations(operation: Operation, text: str) -> None:
     assert render.describe_operation(operation) == text
 
 
@@ -190,7 +190,7 @@ def _rows(draw: t.Any) -> t.List[Row]:
 
 @given(_rows(), st.none() | st.integers(20, 200))
 def test_every_map_is_aligned(rows: t.List[Row], width: t.Optional[int]) -> None:
-    """Bars stand where placements begin and end, and no cell is lost."""
+    """Bars mark the start and end of placements, and no cell is lost."""
     lines = render.draw(rows, width).splitlines()
     lengths: t.Dict[int, t.Set[int]] = {}
     for row, line in zip(rows, lines):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files for the boot: each of create, change and remove as check, real, check again, real again."""
+"""The boot files: each of create, change and remove in check mode, for real, and both again."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_twelve_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["content", "mode", "link"])
-def test_a_file_that_somebody_changed_is_replaced(tmp_path: Path, damage: str) -> None:
+def test_a_modified_file_is_replaced(tmp_path: Path, damage: str) -> None:
     files = boot.desired(params(), "/usr/bin/python3")
     boot.apply(files, str(tmp_path), check_mode=False)
     command = below(tmp_path, boot.COMMAND)
@@ -85,7 +85,7 @@ def test_the_settings_are_those_that_the_command_reads(tmp_path: Path) -> None:
         ({"lock_wait": -1}, "lock_wait"),
     ],
 )
-def test_what_the_command_would_refuse_at_boot_is_refused_now(given: t.Any, problem: str) -> None:
+def test_settings_that_the_boot_command_refuses_are_refused(given: t.Any, problem: str) -> None:
     with pytest.raises((LayoutError, ValueError), match=problem):
         boot.desired(params(**given), "/usr/bin/python3")
 

@@ -55,7 +55,7 @@ def refusal(path, content) -> str:
     ],
     ids=["json", "yaml"],
 )
-def test_a_key_that_stands_twice_is_refused(tmp_path, text):
+def test_a_duplicate_key_is_refused(tmp_path, text):
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(LayoutError, match="'a' twice"):
@@ -77,7 +77,7 @@ def test_a_merged_key_may_be_overridden(tmp_path, text, read):
 
 
 @pytest.mark.parametrize("text", ["[" * 100000, "{a: " * 100000], ids=["json", "yaml"])
-def test_nesting_without_end_is_refused_in_words(tmp_path, text):
+def test_deep_nesting_is_refused_with_a_message(tmp_path, text):
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(LayoutError, match="neither JSON nor YAML"):
@@ -153,7 +153,7 @@ BOMB = "a: &a [%s]\n" % ", ".join("x" * 10) + "".join(
     ],
     ids=["values", "merged keys", "no alias"],
 )
-def test_a_document_of_too_many_values_is_refused_soon(tmp_path, text):
+def test_a_document_of_too_many_values_is_refused_early(tmp_path, text):
     before = time.process_time()
     message = refusal(tmp_path / "config", text)
     assert "more than 50000 values at line " in message
@@ -174,7 +174,7 @@ def test_a_file_that_is_not_regular_or_too_large_is_refused(tmp_path):
             config.read(path)
 
 
-# --- whatever the file holds, it is read or refused
+# --- any content is read or refused
 
 
 @pytest.fixture(name="file", scope="module")

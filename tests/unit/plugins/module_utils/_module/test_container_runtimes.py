@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which container runtimes a node gets the nvidia runtime for."""
+"""The selection of container runtimes to configure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCKER = ("containerd", "docker", "dockerd")
         (node("crio", "containerd"), ["containerd", "crio"]),
         (node(*DOCKER), ["containerd", "docker"]),
         (node(*DOCKER, cri_disabled=True), ["docker"]),  # Docker's own packages
-        (node("containerd", "docker"), ["containerd"]),  # the client alone is no runtime
+        (node("containerd", "docker"), ["containerd"]),  # the client alone is not a runtime
         (node("containerd", os_family="RedHat"), ["containerd"]),
         (node(kubernetes="RKE2"), []),
         (node(*DOCKER, kubernetes="K3s"), []),
@@ -39,7 +39,7 @@ def test_auto_selects_what_is_installed(found, runtimes):
     assert (choice.runtimes, choice.install_containerd, list(choice.problems)) == (runtimes, False, [])
 
 
-def test_auto_installs_containerd_where_there_is_nothing():
+def test_auto_installs_containerd_if_no_runtime_is_installed():
     choice = choose(["auto"], node())
     assert (choice.runtimes, choice.install_containerd, list(choice.problems)) == (["containerd"], True, [])
 
@@ -56,7 +56,7 @@ def test_auto_does_not_configure_a_containerd_that_kubernetes_cannot_use():
     assert "Remove cri from disabled_plugins" in problem
 
 
-def test_auto_stands_alone():
+def test_auto_cannot_be_combined():
     (problem,) = choose(["auto", "docker"], node(*DOCKER)).problems
     assert "combines auto with other values" in problem
 
@@ -75,7 +75,7 @@ def test_named_runtimes_are_configured_as_requested(requested):
         (["crio", "docker"], "crio and dockerd and docker are not installed, but"),
     ],
 )
-def test_a_named_runtime_has_to_be_installed(requested, words):
+def test_a_named_runtime_must_be_installed(requested, words):
     choice = choose(requested, node())
     (problem,) = choice.problems
     assert problem.startswith(words)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine's files are complete, also where Ansible has packed them and Python has not loaded them yet."""
+"""The engine's files are complete, even if Ansible packed them and Python has not loaded them yet."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the facts are made of, from a node with everything down to one with nothing."""
+"""Facts, from a fully equipped node to an empty one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_MODULE = KernelModule("none", None, None)
 
 
 class FakeNode:
-    """What lies around the driver; by default nothing."""
+    """The node around the driver; empty by default."""
 
     def __init__(self, gpus=(), kernel=NO_MODULE, packages=()):
         self.gpus = lambda: None if gpus is None else tuple(gpus)
@@ -49,7 +49,7 @@ class Driver(FakeBackend):
 
 
 def broken(code=codes.LIBRARY_NOT_FOUND, call="nvmlInit"):
-    """A node where no driver can be opened."""
+    """A node without a working driver."""
 
     def open_backend():
         raise BackendError(code, call, "", "Install the driver")
@@ -57,7 +57,7 @@ def broken(code=codes.LIBRARY_NOT_FOUND, call="nvmlInit"):
     return open_backend
 
 
-def test_a_driver_that_works_tells_everything():
+def test_facts_of_a_working_driver():
     gpu = FakeGpu()
     gpu.add("3g.20gb", 4, cis=(2, 1))
     gpu.add("1g.5gb", 0)
@@ -133,7 +133,7 @@ def test_the_source_is_the_driver_that_was_opened():
     assert facts["driver"] == {"version": "550.163.01", "source": "nvidia_smi", "problem": None}
 
 
-def test_without_a_working_driver_the_kernel_module_and_the_bus_tell():
+def test_without_a_working_driver_the_kernel_module_and_the_bus_are_read():
     facts = gather(
         FakeNode(
             gpus=[PciGpu("00000000:47:00.0", 0x20B510DE, "NVIDIA A100 80GB PCIe", "GPU-9f0c")],
@@ -152,7 +152,7 @@ def test_without_a_working_driver_the_kernel_module_and_the_bus_tell():
     assert gpu["mig"] == UNKNOWN
 
 
-def test_a_library_without_a_kernel_module_is_a_problem_and_no_failure():
+def test_a_library_without_a_kernel_module_is_a_problem_but_not_a_failure():
     facts = gather(
         FakeNode(packages=[Package("libnvidia-ml1", "550.163.01")]),
         broken(codes.DRIVER_NOT_LOADED),
@@ -169,7 +169,7 @@ def test_a_module_on_disk_is_a_version_that_is_installed():
     assert facts["kernel_module"]["versions_match"] is None
 
 
-def test_what_cannot_be_read_is_null():
+def test_unreadable_values_are_null():
     node = FakeNode(gpus=None, kernel=KernelModule(None, None, None), packages=None)
     node.secure_boot = lambda: None
     node.fabric_manager = lambda: FabricManager(None, None, None)
@@ -201,7 +201,7 @@ def test_an_empty_node_gives_empty_lists():
 def test_gpus_that_the_driver_does_not_have_are_listed_behind_its_own():
     node = FakeNode(
         gpus=[
-            PciGpu("00000000:01:00.0", 0x20B510DE, None, None),  # given to a virtual machine, say
+            PciGpu("00000000:01:00.0", 0x20B510DE, None, None),  # for example, passed through to a virtual machine
             PciGpu("00000000:07:00.0", 0x20B010DE, None, None),
         ]
     )
@@ -259,7 +259,7 @@ def test_lost_gpus_are_listed_once_with_what_the_bus_shows():
     assert gpus[3]["mig"] == UNKNOWN
 
 
-def test_a_gpu_of_a_virtual_machine_is_not_taken_for_the_lost_one():
+def test_a_passed_through_gpu_is_not_matched_to_the_lost_one():
     away = PciGpu("00000000:01:00.0", 0x20B010DE, None, None)
     gpus = gather(FakeNode([away, *BUS[:2]]), lambda: with_lost(2, 1))["gpus"]
     assert listed(gpus)[1:] == [(1, BUS[1].pci_bus_id, "GPU-1"), (None, away.pci_bus_id, None)]

@@ -49,7 +49,7 @@ Bus Location: \t 0000:47:00.0
 
 
 class Commands:
-    """Answers by the first words of a command; what it does not know is not installed."""
+    """Answers by the first words of a command; unknown programs are not installed."""
 
     def __init__(self, **answers):
         self.answers = answers
@@ -78,7 +78,7 @@ def node(tree, **commands):
     return Node(Commands(**commands), tree.root)
 
 
-def test_an_empty_node_has_nothing(tree):
+def test_an_empty_node(tree):
     pci(tree, "0000:00:00.0", vendor="0x8086", **{"class": "0x060000"})
     tree("sys/firmware/acpi/tables/FACP", "")
     empty = node(
@@ -95,7 +95,7 @@ def test_an_empty_node_has_nothing(tree):
     assert empty.fabric_manager() == FabricManager(False, False, False)
 
 
-def test_a_node_of_which_nothing_can_be_read_is_unknown(tree):
+def test_an_unreadable_node_is_unknown(tree):
     hidden = node(tree)
     assert hidden.gpus() is None
     assert hidden.nvswitches() is None
@@ -131,7 +131,7 @@ def test_a_package_database_that_fails_is_not_empty(tree, answers):
     assert node(tree, **answers).kernel_module().flavour is None
 
 
-def test_a_node_without_a_module_says_so_by_modinfo_alone(tree):
+def test_modinfo_alone_shows_that_there_is_no_module(tree):
     assert node(tree, modinfo=lambda _argv: (1, "")).kernel_module() == KernelModule("none", None, None)
 
 
@@ -163,7 +163,7 @@ def test_nvswitches_are_found_on_the_bus(tree):
     )
 
 
-def test_the_kernel_module_tells_name_and_uuid(tree):
+def test_the_kernel_module_provides_name_and_uuid(tree):
     pci(tree, "0000:47:00.0")
     tree("proc/driver/nvidia/gpus/0000:47:00.0/information", INFORMATION)
     assert node(tree).gpus() == (
@@ -171,7 +171,7 @@ def test_the_kernel_module_tells_name_and_uuid(tree):
     )
 
 
-def test_a_uuid_that_the_kernel_module_does_not_know_yet_is_none(tree):
+def test_an_unknown_uuid_of_the_kernel_module_is_none(tree):
     pci(tree, "0000:47:00.0")
     tree(
         "proc/driver/nvidia/gpus/0000:47:00.0/information",
@@ -194,7 +194,7 @@ def test_bus_ids_are_spelt_as_nvml_does(slot, expected):
     [(PROPRIETARY, "550.163.01", "proprietary"), (OPEN, "580.95.05", "open")],
     ids=["proprietary", "open"],
 )
-def test_a_loaded_module_tells_version_and_flavour(tree, text, version, flavour):
+def test_version_and_flavour_of_a_loaded_module(tree, text, version, flavour):
     tree("proc/driver/nvidia/version", text)
     assert node(tree).kernel_module() == KernelModule(flavour, version, None)
     tree("sys/module/nvidia/version", version + "\n")
@@ -215,7 +215,7 @@ def test_the_installed_module_may_be_newer_than_the_loaded_one(tree):
     ],
     ids=["open", "proprietary"],
 )
-def test_a_module_on_disk_tells_its_flavour_by_its_licence(tree, output, expected):
+def test_the_licence_of_a_module_on_disk_determines_its_flavour(tree, output, expected):
     assert node(tree, modinfo=lambda _argv: (0, output)).kernel_module() == expected
 
 
@@ -278,11 +278,11 @@ def test_the_drivers_version_inside_a_packages_version(tree, version, expected):
     ],
     ids=["dpkg", "rpm"],
 )
-def test_without_modinfo_the_packages_tell_what_is_installed(tree, answers, expected):
+def test_without_modinfo_the_version_is_that_of_the_packages(tree, answers, expected):
     assert node(tree, **answers).kernel_module() == expected
 
 
-def test_libraries_alone_are_no_kernel_module(tree):
+def test_libraries_alone_are_not_a_kernel_module(tree):
     found = node(tree, dpkg_query=lambda _argv: (0, "ii  libnvidia-ml1 550.163.01-2\n")).kernel_module()
     assert found == KernelModule("none", None, None)
 
@@ -318,5 +318,5 @@ def test_fabric_manager(tree, output, expected):
     assert node(tree, systemctl=lambda _argv: (0, output)).fabric_manager() == expected
 
 
-def test_systemctl_without_systemd_leaves_it_unknown(tree):
+def test_the_fabric_manager_is_unknown_without_systemd(tree):
     assert node(tree, systemctl=lambda _argv: (1, "")).fabric_manager() == FabricManager(None, None, None)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Fingerprints, on a key made with gpg for this test alone."""
+"""Fingerprints, of a key generated with gpg only for this test."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_fingerprint(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [BINARY * 2, ARMOURED.encode() * 2], ids=["binary", "armoured"])
 def test_every_key_of_a_file_counts(content: bytes) -> None:
-    """A file with one key too many must not pass for the one expected."""
+    """A file with an additional key must not match the expected key."""
     assert fingerprints(content) == [FINGERPRINT] * 2
 
 
@@ -84,6 +84,6 @@ def test_a_changed_key_has_another_fingerprint() -> None:
         ),
     ],
 )
-def test_what_is_no_key_is_refused(content: bytes, words: str) -> None:
+def test_invalid_keys_are_refused(content: bytes, words: str) -> None:
     with pytest.raises(KeyFileError, match=words):
         fingerprints(content)

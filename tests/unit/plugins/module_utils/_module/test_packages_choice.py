@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which version and which packages a node gets."""
+"""The choice of version and packages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_status_of_a_node_that_has_the_driver() -> None:
     names = ["libnvidia-ml1", "nvidia-alternative", "nvidia-smi"]
     assert sorted(each.name for each in found.to_hold) == names
     assert "nvidia-alternative" in found.scope
-    assert "nvidia-container-toolkit" not in found.scope  # another role's
+    assert "nvidia-container-toolkit" not in found.scope  # of another role
     assert "nvidia-kernel-dkms" not in found.scope
 
 
@@ -189,7 +189,7 @@ def refusal(
     return str(caught.value)
 
 
-def test_a_new_node_gets_the_newest_of_the_branch() -> None:
+def test_the_newest_version_of_the_branch_is_installed_on_a_new_node() -> None:
     assert choose([]) == Choice(
         "535.309.01", ["nvidia-smi=" + NEW, "libnvidia-ml1=" + NEW, "nvidia-persistenced"], False, []
     )
@@ -200,7 +200,7 @@ def test_an_installed_version_stays() -> None:
     assert choose(installed(OLD)) == Choice("535.261.03", [], False, [])
 
 
-def test_a_missing_package_comes_in_the_installed_version() -> None:
+def test_a_missing_package_is_installed_in_the_installed_version() -> None:
     found = choose(installed(OLD), {**OFFERS, "libcuda1": [NEW, OLD]}, desired("nvidia-smi", "libcuda1"))
     assert (found.version, found.install) == ("535.261.03", ["nvidia-smi=" + OLD, "libcuda1=" + OLD])
 
@@ -219,7 +219,7 @@ def test_an_upgrade_is_requested() -> None:
     assert choose(installed(NEW), wanted=desired(upgrade=True)).install == []
 
 
-def test_an_upgrade_never_goes_back() -> None:
+def test_an_upgrade_never_downgrades() -> None:
     offers = {"nvidia-smi": [OLD], "libnvidia-ml1": [OLD]}
     assert choose(installed(NEW), offers, desired(upgrade=True)) == Choice("535.309.01", [], False, [])
 
@@ -235,8 +235,8 @@ def test_another_branch_is_a_change() -> None:
     assert (found.version, found.install) == ("580.126.20", ["nvidia-driver-cuda=580.126.20-1"])
 
 
-def test_all_packages_come_in_a_version_that_all_are_offered_in() -> None:
-    """Debian 12: the open kernel module stayed behind."""
+def test_all_packages_are_installed_in_a_version_that_all_have() -> None:
+    """Debian 12: the open kernel module was left at an older version."""
     offers = {**OFFERS, "nvidia-open-kernel-dkms": [OLD]}
     found = choose([], offers, desired("nvidia-open-kernel-dkms", "nvidia-smi", "nvidia-persistenced"))
     assert found.version == "535.261.03"
@@ -308,7 +308,7 @@ def test_kernels_are_held_with_the_driver_whose_modules_follow_them() -> None:
     assert [each.name for each in with_dkms.to_hold] == [UTILS]
 
 
-def test_later_kernels_come_with_an_upgrade_only() -> None:
+def test_later_kernels_are_installed_by_an_upgrade_only() -> None:
     assert choose(ubuntu_node(), ubuntu_offers(), ubuntu()).install == []
     found = choose(ubuntu_node(), ubuntu_offers(), ubuntu(upgrade=True))
     assert found.install == [IMAGE + "=6.8.0-151.151", MODULES + "=6.8.0-151.151", UTILS + "=" + UBUNTU]
@@ -322,7 +322,7 @@ KERNEL_DEVEL = "kernel-devel-5.14.0-503.el9.x86_64"
 CUDA_RPM = {"nvidia-driver-cuda": ["3:580.126.20-1.el9"]}
 
 
-def test_dnf_takes_name_and_version() -> None:
+def test_dnf_selects_by_name_and_version() -> None:
     offers = {"nvidia-driver-cuda": ["3:580.126.20-1.el9", "3:580.105.08-1.el9", "3:590.1.1-1"]}
     found = choose([], offers, desired("nvidia-driver-cuda", branch="580"), "-")
     assert found.install == ["nvidia-driver-cuda-3:580.126.20-1.el9"]
@@ -351,27 +351,27 @@ def test_headers_of_the_running_kernel() -> None:
          ["H20-96GB needs driver 535.400.01 or later, and 535.309.01 would be"]),
     ],
 )  # fmt: skip
-def test_what_is_not_offered(
+def test_unavailable_packages(
     packages: t.List[Package], offers: choice.Offers, wanted: Desired, words: t.List[str]
 ) -> None:
     message = refusal(packages, offers, wanted)
     assert [word for word in words if word not in message] == []
 
 
-def test_a_broken_package_is_installed_again() -> None:
+def test_a_broken_package_is_reinstalled() -> None:
     packages = installed(NEW) + dpkg(("iF ", "nvidia-kernel-dkms", NEW))
     found = choose(packages, {**OFFERS, "nvidia-kernel-dkms": [NEW]}, desired("nvidia-smi", "nvidia-kernel-dkms"))
     assert found.install == ["nvidia-smi=" + NEW, "nvidia-kernel-dkms=" + NEW]
 
 
-# --- Holds of others --------------------------------------------------------------------------------------------------
+# --- Foreign holds ----------------------------------------------------------------------------------------------------
 
 
 def status_of(packages: t.List[Package], wanted: Desired) -> Status:
     return choice.status(packages, wanted)
 
 
-def test_holds_of_others_block() -> None:
+def test_foreign_holds_block() -> None:
     packages = installed(OLD) + dpkg(("hi ", "libcuda1", OLD), ("hi ", "glx-alternative-nvidia", "1.2.2"))
     now = status_of(packages, desired())
     with pytest.raises(
@@ -396,7 +396,7 @@ def test_holds_of_others_block() -> None:
         (["nvidia-container-toolkit-0:1.20.0-1.*", "kernel-0:5.14.0-503.el9.*"], False),
     ],
 )
-def test_locks_of_others_block(locks: t.List[str], blocking: bool) -> None:
+def test_foreign_locks_block(locks: t.List[str], blocking: bool) -> None:
     wanted = desired("nvidia-driver-cuda", branch="580")
     if not blocking:
         choice.refuse_locks(locks, wanted.packages, "580.126.20", wanted)

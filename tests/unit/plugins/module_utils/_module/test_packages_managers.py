@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What dnf, rpm and dkms print, and why a package manager failed."""
+"""Output of dnf, rpm and dkms, and causes of package manager failures."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_offers_have_full_names_too() -> None:
     assert found["nvidia-driver-cuda"] == ["3:580.126.20-1.el9"]
 
 
-def test_locks_of_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_locks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "versionlock.list"
     monkeypatch.setattr(dnf, "LOCKS", str(file))
     monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path / "versionlock.conf"), "plugin"))
@@ -189,6 +189,6 @@ def test_causes_name_the_role_s_variables() -> None:
     assert "nvidia_container_toolkit_repository_key" in text
 
 
-def test_the_last_lines_are_kept_once() -> None:
+def test_the_last_lines_are_reported_once() -> None:
     assert causes.tail("\n".join(map(str, range(30))), lines=2) == ["28", "29"]
     assert causes.tail("Reading\nE: it broke\n\nReading\nE: it broke\n") == ["Reading", "E: it broke"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a container runtime's own tools report, and what follows from it."""
+"""Checks of container runtimes from the output of their tools."""
 
 from __future__ import annotations
 
