@@ -75,7 +75,7 @@ class Dnf:
                         found[each].append(version)
         return found
 
-    def pin(self, patterns: t.Sequence[str], version: str) -> bool:
+    def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
         """dnf has module streams and exact versions for that."""
         return False
 
@@ -83,7 +83,9 @@ class Dnf:
         argv = [*_DNF, "--assumeno", *_INSTALL, *specifications]
         output = self._commands.attempt(argv)
         possible = output.status == 0 or "Operation aborted" in output.text
-        return Simulation(possible, installing(output.stdout), output.text)
+        return Simulation(
+            possible, installing(output.stdout), [], output.text
+        )  # without --allowerasing none is removed
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
         """dnf goes back to an older version that is named exactly."""

@@ -19,7 +19,7 @@ from . import causes, choice, dkms
 from .apt import Apt
 from .choice import Choice, Desired, Package, Refusal, Status
 from .dnf import Dnf
-from .manager import CommandError, Commands, Manager, Repository
+from .manager import CommandError, Commands, Manager, Repository, Simulation
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -220,9 +220,12 @@ def present(node: Node) -> Data:
         _refuse_foreign(node, packages, now, chosen)
     if node.check:
         return _preview(node, before, now, chosen)
-    pinned = _pin(node, chosen.version)
+    simulation = None
     if chosen.install:
-        _install(node, packages, chosen)
+        chosen, simulation = _simulated(node, chosen)
+    pinned = _pin(node, chosen.version)
+    if simulation:
+        _install(node, packages, chosen, simulation)
     packages = node.manager.packages()
     now = node.status(packages)
     _require_whole(node, now, chosen)
@@ -297,7 +300,7 @@ def _refuse_foreign(node: Node, packages: t.Sequence[Package], now: Status, chos
         choice.refuse_locks(foreign, {*node.desired.packages, *now.scope}, chosen.version, node.desired)
 
 
-def _pin(node: Node, version: t.Optional[str]) -> bool:
+def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
     """The exact version if it is to be held, else the branch."""
     desired = node.desired
     if not desired.versioned:
@@ -305,23 +308,46 @@ def _pin(node: Node, version: t.Optional[str]) -> bool:
     exact = "" if not version else version if "-" in version else version + "-*"
     branch = desired.branch + ".*" if desired.branch else ""
     patterns = [each for each in desired.family or desired.packages if not each.startswith("!")]
-    return node.manager.pin(patterns, exact if node.given["hold"] else branch)
+    return node.manager.pin(patterns, exact if node.given["hold"] else branch, preview)
 
 
-def _install(node: Node, packages: t.Sequence[Package], chosen: Choice) -> None:
-    names = list(chosen.install)
-    simulation = node.manager.simulate([*names, *chosen.optional])
-    if simulation.possible:
-        names += chosen.optional
-    elif chosen.optional:
-        simulation = node.manager.simulate(names)
+def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
+    """With the optional packages among those to install, if they fit. Nothing on the node changes."""
+    _pin(node, chosen.version, preview=True)
+    if chosen.optional:
+        more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
+        simulation = node.manager.simulate(more.install)
+        if simulation.possible and not _foreign_removals(node, simulation):
+            return more, simulation
+    simulation = node.manager.simulate(chosen.install)
+    _refuse_removals(node, chosen, simulation)
+    return chosen, simulation
+
+
+def _foreign_removals(node: Node, simulation: Simulation) -> t.List[str]:
+    """Packages of others that would be removed: neither of the family nor recorded. apt may append :ARCHITECTURE."""
+    own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
+    bare = {name: name.split(":")[0] for name in simulation.removed}
+    return sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
+
+
+def _refuse_removals(node: Node, chosen: Choice, simulation: Simulation) -> None:
+    foreign = _foreign_removals(node, simulation)
+    if foreign and simulation.possible:
+        raise Refusal(
+            "installing %s would remove %s, which this role does not manage: remove it yourself, or choose another branch "
+            "or version" % (", ".join(chosen.install), ", ".join(foreign))
+        )
+
+
+def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> None:
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
     came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
     node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
     own = sorted(set(node.own_holds) & set(node.manager.holds())) if node.manager.releases else []
     try:
         node.manager.hold([], own)
-        node.manager.install(names, chosen.downgrade)
+        node.manager.install(chosen.install, chosen.downgrade)
     except CommandError:
         _record_remains(node)
         raise
@@ -411,8 +437,11 @@ def _preview(node: Node, before: t.Sequence[Package], now: Status, chosen: Choic
     simulation = node.manager.simulate(chosen.install)
     if not simulation.possible:
         raise CommandError(simulation.output)
+    _refuse_removals(node, chosen, simulation)
     also = [name for name in simulation.new if not any(spec.startswith(name) for spec in chosen.install)]
     text = "Would install %s" % ", ".join([*chosen.install, *also])
+    if simulation.removed:
+        text += ", and remove " + ", ".join(simulation.removed)
     return _result(
         node, before, before, True, version=chosen.version, pending=True, msg=text + ".", install=chosen.install
     )

@@ -41,6 +41,7 @@ class Debian:
         self.state = {}  # name: [status, version]
         self.offers = {CUDA: [NEW, OLD], LIBRARY: [NEW, OLD], TOOL: ["1-1"]}
         self.needs = {CUDA: [LIBRARY]}
+        self.conflicts = {}
         self.calls = []
         self.answers = []  # of a pattern of the command: status, stderr; each once
         self.preferred = None
@@ -84,7 +85,11 @@ class Debian:
             coming[name] = version or self.offers[name][0]
             coming.update(dict.fromkeys(self.needs.get(name, ()), coming[name]))
         printed = "".join("Inst %s (%s)\n" % row for row in coming.items() if row[0] not in self.state)
+        gone = [each for name in coming for each in self.conflicts.get(name, ()) if each in self.state]
+        printed += "".join("Remv %s [1]\n" % name for name in gone)
         if not simulate:
+            for name in gone:
+                del self.state[name]
             for name, version in coming.items():
                 assert self.state.get(name, ["i"])[0][0] != "h", "%s is held" % name
                 self.install(name, version)
@@ -228,6 +233,42 @@ def test_packages_of_any_version(node, driver):
     assert node.state["runc"] == ["ii ", "1.1"]
     assert recorded() == {"installed": [LIBRARY, CUDA, "runc"], "held": held, "version": "580.126.20"}
     assert pinned(node) == pin
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_packages_of_others_are_not_removed(node, driver, check):
+    node.install("game", "1")
+    node.conflicts = {LIBRARY: ["game"]}
+    message = driver(check)["msg"]
+    assert message == (
+        "gpu-1: installing nvidia-driver-cuda=%s would remove game, which this role does not manage: remove it yourself, "
+        "or choose another branch or version" % NEW
+    )
+    assert (list(node.state), pinned(node), recorded()) == (["game"], None, {})
+
+
+def test_the_old_branch_is_removed(node, driver):
+    node.install("libnvidia-old:i386", "1")
+    node.install("helper", "1")
+    record.update("nvidia_driver", {}, {"dependencies": ["helper"]})
+    node.conflicts = {LIBRARY: ["libnvidia-old:i386", "helper"]}
+    assert driver(check=True)["msg"].endswith("libcuda1, and remove libnvidia-old:i386, helper.")
+    driver()
+    assert list(node.state) == [CUDA, LIBRARY]
+
+
+def test_an_optional_package_removes_no_packages_of_others(node, driver):
+    node.install("game", "1")
+    node.conflicts = {TOOL: ["game"]}
+    driver(optional_packages=[TOOL])
+    assert sorted(node.state) == ["game", LIBRARY, CUDA]
+
+
+def test_the_simulation_leaves_an_old_pin_out(node, driver):
+    driver(version="580.105.08")
+    driver(hold=False, branch="", version="580.126.20")
+    assert pinned(node) is None
+    assert node.called("--simulate.*PreferencesParts=.*=" + NEW)
 
 
 # --- Check mode -------------------------------------------------------------------------------------------------------
