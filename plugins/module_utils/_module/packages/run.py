@@ -392,8 +392,11 @@ def _hold(node: Node, now: Status) -> t.List[str]:
         return own
     wanted = node.desired_holds(now)
     held = node.manager.holds()
+    mine = sorted(each for each in wanted if each in own or each not in held)
+    if not set(mine) <= set(own):  # a run that ends between the two lines must not take them for somebody else's later
+        node.update_record({}, {"held": mine})
     node.manager.hold([each for each in wanted if each not in held], [each for each in own if each not in wanted])
-    return sorted(each for each in wanted if each in own or each not in held)
+    return mine
 
 
 def _record(

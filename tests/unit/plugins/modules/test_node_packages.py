@@ -214,6 +214,18 @@ def test_a_lost_hold_is_set_again(node, driver):
     assert recorded()["held"] == [LIBRARY, CUDA]
 
 
+def test_holds_of_an_interrupted_run_are_the_role_s(node, driver, monkeypatch):
+    node.install(CUDA, NEW)
+    node.install(LIBRARY, NEW, "hi ")
+    with monkeypatch.context() as patch:
+        patch.setattr(packages, "_record", lambda *_given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            driver()
+    assert node.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}
+    driver()
+    assert recorded()["held"] == [CUDA]
+
+
 def test_optional_packages_only_if_they_fit(node, driver):
     node.answers.append(("--simulate.*" + TOOL, 100, "E: unmet dependencies"))
     driver(optional_packages=[TOOL])
