@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import time
 import typing as t
 
@@ -282,12 +283,21 @@ def _refresh(node: Node) -> None:
 def _withdrawn(node: Node, output: str) -> Failure:
     """A source that cannot be used would make every later use of the package manager fail."""
     repository = node.repository
-    if not (repository.added and repository.file):
+    # Also if a run that was interrupted after it had added the source installed nothing from it.
+    fresh = repository.added or not (node.record.get("version") or node.record.get("installed"))
+    if not (fresh and os.path.isfile(repository.file) and _names(output, repository)):
         url = " (the role's is %s)" % repository.url if repository.url else ""
         return node.fail("The package sources cannot be used%s." % url, output)
-    if os.path.exists(repository.file):
-        os.remove(repository.file)
+    os.remove(repository.file)
     return node.fail("The repository %s cannot be used, and was removed again." % repository.url, output)
+
+
+def _names(output: str, repository: Repository) -> bool:
+    """Whether the role's own source is the broken one. Of a bad signature, dnf names only the section of the file."""
+    with open(repository.file, encoding="utf-8", errors="replace") as handle:
+        sections = re.findall(r"(?m)^\[(.+)\]", handle.read())
+    names = [repository.url.rstrip("/"), repository.file, *("'%s'" % section for section in sections)]
+    return any(name in output for name in names if name)
 
 
 def _refuse_foreign(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:

@@ -400,16 +400,37 @@ def test_own_holds_survive_a_failed_upgrade(node, driver):
 UNSIGNED = "E: The repository '%s ./ Release' is not signed." % URL
 
 
-@pytest.mark.parametrize("added", [True, False])
-def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver, added):
+@pytest.mark.parametrize(
+    "added, had, withdrawn", [(True, {"version": "1"}, True), (False, {}, True), (False, {"installed": [CUDA]}, False)]
+)
+def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver, added, had, withdrawn):
+    record.update("nvidia_driver", had, {})
     source = node.folder / "gpufleet.sources"
     source.write_text("")
     node.answers.append(("update", 100, UNSIGNED))
     message = driver(repository={"url": URL + "/", "file": str(source), "added": added})["msg"]
     assert "cannot be used" in message
     assert "check nvidia_driver_repository_url and nvidia_driver_repository_key" in message
-    assert ("was removed again" in message) == added
-    assert source.exists() != added
+    assert ("was removed again" in message) == withdrawn
+    assert source.exists() != withdrawn
+
+
+def test_the_role_s_source_stays_if_another_one_is_broken(node, driver):
+    source = node.folder / "gpufleet.sources"
+    source.write_text("")
+    node.answers.append(("update", 100, UNSIGNED.replace("mirror", "other")))
+    message = driver(repository={"url": URL, "file": str(source), "added": True})["msg"]
+    assert message.startswith("gpu-1: The package sources cannot be used (the role's is %s)." % URL)
+    assert source.exists()
+
+
+def test_dnf_names_the_section_of_the_file(node, driver):
+    source = node.folder / "gpufleet.repo"
+    source.write_text("[gpufleet-cuda]\nbaseurl=%s\n" % URL)
+    words = "Error: Failed to download metadata for repo 'gpufleet-cuda': repomd.xml GPG signature verification error"
+    node.answers.append(("update", 100, words))
+    assert "was removed again" in driver(repository={"url": URL, "file": str(source), "added": True})["msg"]
+    assert not source.exists()
 
 
 def test_a_key_that_no_longer_fits_is_an_error_of_apt_s_warnings_too(node, driver):
