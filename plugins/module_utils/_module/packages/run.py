@@ -230,10 +230,10 @@ def present(node: Node) -> Data:
     packages = node.manager.packages()
     now = node.status(packages)
     _require_whole(node, now, chosen)
-    held = _hold(node, now)
+    held, locked = _hold(node, now)
     _record(node, packages, before, now, held)
     built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
-    return _result(node, before, node.manager.packages(), pinned or built, version=now.version)
+    return _result(node, before, node.manager.packages(), pinned or locked or built, version=now.version)
 
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
@@ -395,18 +395,23 @@ def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
         )
 
 
-def _hold(node: Node, now: Status) -> t.List[str]:
-    """Hold what belongs to the version, release what the role held otherwise. The role's holds afterwards."""
+def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
+    """Hold what belongs to the version, release what the role held otherwise.
+
+    The role's holds afterwards, and whether any was set or released.
+    """
     own = node.own_holds
     if not node.desired.versioned:
-        return own
+        return own, False
     wanted = node.desired_holds(now)
     held = node.manager.holds()
     mine = sorted(each for each in wanted if each in own or each not in held)
     if not set(mine) <= set(own):  # a run that ends between the two lines must not take them for somebody else's later
         node.update_record({}, {"held": mine})
-    node.manager.hold([each for each in wanted if each not in held], [each for each in own if each not in wanted])
-    return mine
+    add = [each for each in wanted if each not in held]
+    remove = [each for each in own if each in held and each not in wanted]
+    node.manager.hold(add, remove)
+    return mine, bool(add or remove)
 
 
 def _record(

@@ -226,6 +226,21 @@ def test_holds_of_an_interrupted_run_are_the_role_s(node, driver, monkeypatch):
     assert recorded()["held"] == [CUDA]
 
 
+def test_lines_of_versionlock_are_a_change(node):
+    class Rpm(Debian):
+        def __call__(self, argv, data=None, **_more):
+            return 0, "%s\t0:580.126.20-1\tx86_64\n" % CUDA if argv[0] == "rpm" else "", ""
+
+    node.__class__ = Rpm
+    (node.folder / "versionlock.conf").touch()
+    for hold in (True, False):
+        results = [
+            run(node_packages.main, check, manager="dnf", **{**DRIVER, "hold": hold})
+            for check in (True, False, True, False)
+        ]
+        assert [result["changed"] for result in results] == [True, True, False, False]
+
+
 def test_optional_packages_only_if_they_fit(node, driver):
     node.answers.append(("--simulate.*" + TOOL, 100, "E: unmet dependencies"))
     driver(optional_packages=[TOOL])
