@@ -9,13 +9,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
-import time
 import typing as t
 
-from .. import record
+from .. import exclusive, record
 from . import causes, choice, dkms
 from .apt import Apt
 from .choice import Choice, Desired, Package, Refusal, Status
@@ -58,8 +56,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "lock_timeout": {"type": "int", "default": 600},
     }
 }
-LOCK = "/run/gpufleet-packages.lock"
-PAUSE = 1.0  # seconds between attempts to get it
+LOCK = exclusive.PACKAGES
 
 Data = t.Dict[str, t.Any]
 
@@ -147,26 +144,21 @@ def run(module: AnsibleModule) -> None:
 @contextlib.contextmanager
 def _locked(timeout: float, host: str) -> t.Iterator[None]:
     """One run of this module at a time: the next one finds what this one installed and recorded."""
-    deadline = time.monotonic() + timeout
-    with contextlib.ExitStack() as stack:
-        try:
-            handle = stack.enter_context(open(LOCK, "w", encoding="utf-8"))
-        except OSError as error:
-            raise Failure(
-                "%s: %s cannot be written: %s. Run as root (become: true)" % (host, LOCK, error.strerror)
-            ) from error
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise Failure(
-                        "%s: Another run of this collection installs packages on the node: wait for it to end, and run "
-                        "this again (%s is locked)" % (host, LOCK)
-                    ) from None
-                time.sleep(PAUSE)
+    try:
+        descriptor = exclusive.acquire(LOCK, timeout)
+    except TimeoutError:
+        raise Failure(
+            "%s: Another run of this collection installs packages on the node: wait for it to end, and run this again "
+            "(%s is locked)" % (host, LOCK)
+        ) from None
+    except OSError as error:
+        raise Failure(
+            "%s: %s cannot be written: %s. Run as root (become: true)" % (host, LOCK, error.strerror)
+        ) from error
+    try:
         yield
+    finally:
+        os.close(descriptor)
 
 
 # --- States -----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+import stat
 
 import pytest
 
@@ -114,11 +115,11 @@ def fixture_node(tmp_path, monkeypatch):
         "ansible.module_utils.basic.AnsibleModule.run_command", lambda _module, *given, **more: fake(*given, **more)
     )
     monkeypatch.setattr(record, "PATH", str(tmp_path / "facts.d" / "gpufleet.fact"))
-    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(record, "LOCK", str(tmp_path / "run" / "record.lock"))
+    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "run" / "packages.lock"))
     monkeypatch.setattr(apt, "PREFERENCES", str(tmp_path / "preferences.d"))
     monkeypatch.setattr(apt, "PAUSE", 0.0)
     monkeypatch.setattr(manager, "PAUSE", 0.0)
-    monkeypatch.setattr(packages, "PAUSE", 0.01)
     monkeypatch.setattr(dkms, "STATE", str(tmp_path / "dkms"))
     monkeypatch.setattr(dnf, "LOCKS", str(tmp_path / "versionlock.list"))
     monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path), "python3-dnf-plugin-versionlock"))
@@ -484,6 +485,7 @@ def test_a_damaged_record_is_refused(node, driver):
 
 
 def test_one_run_at_a_time(node, driver):
+    (node.folder / "run").mkdir(0o700)
     with open(packages.LOCK, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert "Another run of this collection" in driver()["msg"]
@@ -491,8 +493,15 @@ def test_one_run_at_a_time(node, driver):
 
 
 def test_only_root_can_install(driver, monkeypatch, tmp_path):
-    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "missing" / "lock"))
+    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "missing" / "run" / "lock"))
     assert "Run as root (become: true)" in driver()["msg"]
+
+
+def test_other_users_cannot_hold_the_lock(node, driver):
+    driver()
+    assert stat.S_IMODE((node.folder / "run").stat().st_mode) == 0o700
+    (node.folder / "run").chmod(0o755)
+    assert "is not a directory that only root can access. Run as root" in driver()["msg"]
 
 
 def test_a_node_without_the_package_manager(node, driver):
