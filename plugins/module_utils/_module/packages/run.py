@@ -181,6 +181,8 @@ def verified(node: Node) -> Data:
 
 def absent(node: Node) -> Data:
     before = node.manager.packages()
+    if node.recorded and not before:
+        raise CommandError("The package manager lists no package at all: its database may be damaged.")
     there = {name for each in before for name in (each.name, each.full_name)}
     recorded = [name for name in node.record.get("installed", []) if name in there]
     held = sorted(set(node.own_holds) & set(node.manager.holds()))

@@ -542,6 +542,16 @@ def test_what_came_with_it_may_be_removed_with_it(node, driver):
     assert (result["kept"], node.state) == ([], {})
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_node_that_lists_no_package_keeps_its_record(node, driver, check):
+    driver()
+    before = recorded()
+    node.state.clear()
+    assert "lists no package at all" in driver(check, state="absent")["msg"]
+    assert recorded() == before
+    assert pinned(node)
+
+
 def test_nothing_is_removed_without_a_record(node, driver):
     node.install(CUDA, NEW, "hi ")
     assert driver(state="absent")["changed"] is False
