@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import typing as t
 
 from ..files import write
@@ -123,7 +124,9 @@ class Dnf:
         lines = [line for line in _lines() if line.strip() not in remove]
         wanted = lines + [line for line in sorted(add) if line not in lines]
         if wanted != _lines():
-            write(LOCKS, "".join(line + "\n" for line in wanted).encode(), 0o644)
+            path = os.path.realpath(LOCKS)
+            mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644
+            write(path, "".join(line + "\n" for line in wanted).encode(errors="surrogateescape"), mode)
 
 
 def _enabled_stream(module: str) -> str:
@@ -137,7 +140,7 @@ def _enabled_stream(module: str) -> str:
 
 def _lines() -> t.List[str]:
     try:
-        with open(LOCKS, encoding="utf-8") as handle:
+        with open(LOCKS, encoding="utf-8", errors="surrogateescape") as handle:
             return handle.read().splitlines()
     except FileNotFoundError:
         return []
