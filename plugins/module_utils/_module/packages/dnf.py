@@ -84,9 +84,8 @@ class Dnf:
         argv = [*_DNF, "--assumeno", *_INSTALL, *specifications]
         output = self._commands.attempt(argv)
         possible = output.status == 0 or "Operation aborted" in output.text
-        return Simulation(
-            possible, installing(output.stdout), [], output.text
-        )  # without --allowerasing none is removed
+        removed: t.List[str] = []  # none without --allowerasing
+        return Simulation(possible, installing(output.stdout), removed, output.text)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
         """dnf goes back to an older version that is named exactly."""
