@@ -13,11 +13,11 @@ One file for all roles, at the place of Ansible's local facts: after fact gather
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import typing as t
 
+from . import exclusive
 from .files import write
 
 if t.TYPE_CHECKING:
@@ -25,6 +25,8 @@ if t.TYPE_CHECKING:
 
 PATH = "/etc/ansible/facts.d/gpufleet.fact"
 MODE = 0o644
+LOCK = exclusive.RECORD
+WAIT = 60.0  # seconds for it
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
@@ -116,15 +118,20 @@ def _save(entries: t.Dict[str, Entry]) -> None:
 
 @contextlib.contextmanager
 def _locked() -> t.Iterator[None]:
-    """Only one run at a time reads and writes the record. The lock is on the directory, which leaves nothing behind."""
-    parent = os.path.dirname(PATH)
+    """Only one run at a time reads and writes the record."""
     try:
-        os.makedirs(parent, mode=0o755, exist_ok=True)
-        descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = exclusive.acquire(LOCK, WAIT)
+    except TimeoutError:
+        raise RecordError(
+            "%s cannot be written: another run of this collection holds the lock %s for more than %g seconds. Wait for it "
+            "to end, and run this again" % (PATH, LOCK, WAIT)
+        ) from None
     except OSError as error:
-        raise RecordError("%s cannot be written: %s. Run as root (become: true)" % (PATH, error.strerror)) from error
+        raise RecordError(
+            "%s cannot be written, because %s cannot be opened: %s. Run as root (become: true)"
+            % (PATH, LOCK, error.strerror)
+        ) from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

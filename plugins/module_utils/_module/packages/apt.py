@@ -44,7 +44,7 @@ class Apt:
         self._commands = commands
         self._role = role
         self._check_mode = check_mode
-        self._pin: t.Optional[bytes] = None  # that check mode did not write
+        self._pin: t.Optional[bytes] = None  # that is not written, for simulations; empty if it is not removed
 
     @property
     def pin_file(self) -> str:
@@ -89,12 +89,13 @@ class Apt:
                 found[fields[0]].append(fields[1])
         return found
 
-    def pin(self, patterns: t.Sequence[str], version: str) -> bool:
+    def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
         path = self.pin_file
         text = preference(self._role, patterns, version).encode() if version else None
         before = _content(path)
-        if before != text and self._check_mode:
-            self._pin = text
+        self._pin = None
+        if before != text and (preview or self._check_mode):
+            self._pin = text or b""
         elif before != text and text is not None:
             write(path, text, 0o644)
         elif before != text:
@@ -116,7 +117,9 @@ class Apt:
                     [*argv, "--option", "Dir::Etc::PreferencesParts=" + parts, *specifications]
                 )
         new = re.findall(r"(?m)^Inst (\S+) \(", output.stdout)
-        return Simulation(output.status == 0, new, output.text)
+        stay = re.findall(r"(?m)^Inst (\S+)", output.stdout)  # some are removed and installed again
+        removed = [name for name in re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout) if name not in stay]
+        return Simulation(output.status == 0, new, removed, output.text)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
         allowed = ["--allow-downgrades"] if downgrade else []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import typing as t
 
 from ..files import write
@@ -75,7 +76,7 @@ class Dnf:
                         found[each].append(version)
         return found
 
-    def pin(self, patterns: t.Sequence[str], version: str) -> bool:
+    def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
         """dnf has module streams and exact versions for that."""
         return False
 
@@ -83,7 +84,8 @@ class Dnf:
         argv = [*_DNF, "--assumeno", *_INSTALL, *specifications]
         output = self._commands.attempt(argv)
         possible = output.status == 0 or "Operation aborted" in output.text
-        return Simulation(possible, installing(output.stdout), output.text)
+        removed: t.List[str] = []  # none without --allowerasing
+        return Simulation(possible, installing(output.stdout), removed, output.text)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
         """dnf goes back to an older version that is named exactly."""
@@ -121,7 +123,9 @@ class Dnf:
         lines = [line for line in _lines() if line.strip() not in remove]
         wanted = lines + [line for line in sorted(add) if line not in lines]
         if wanted != _lines():
-            write(LOCKS, "".join(line + "\n" for line in wanted).encode(), 0o644)
+            path = os.path.realpath(LOCKS)
+            mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644
+            write(path, "".join(line + "\n" for line in wanted).encode(errors="surrogateescape"), mode)
 
 
 def _enabled_stream(module: str) -> str:
@@ -135,7 +139,7 @@ def _enabled_stream(module: str) -> str:
 
 def _lines() -> t.List[str]:
     try:
-        with open(LOCKS, encoding="utf-8") as handle:
+        with open(LOCKS, encoding="utf-8", errors="surrogateescape") as handle:
             return handle.read().splitlines()
     except FileNotFoundError:
         return []

@@ -96,6 +96,7 @@ class Repository(t.NamedTuple):
 class Simulation(t.NamedTuple):
     possible: bool
     new: t.List[str]  # names of packages that would be installed and are not now
+    removed: t.List[str]  # names of packages that would be removed
     output: str
 
 
@@ -120,8 +121,11 @@ class Manager(t.Protocol):
 
     def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]: ...
 
-    def pin(self, patterns: t.Sequence[str], version: str) -> bool:
-        """Make a version preferred, or none if it is empty. Whether that is a change."""
+    def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
+        """Make a version preferred, or none if it is empty. Whether that is a change.
+
+        A preview, and check mode, change nothing but the simulations after it.
+        """
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation: ...
 

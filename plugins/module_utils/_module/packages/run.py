@@ -9,17 +9,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
+import re
 import typing as t
 
-from .. import record
+from .. import exclusive, record
 from . import causes, choice, dkms
 from .apt import Apt
 from .choice import Choice, Desired, Package, Refusal, Status
 from .dnf import Dnf
-from .manager import CommandError, Commands, Manager, Repository
+from .manager import CommandError, Commands, Manager, Repository, Simulation
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -57,8 +56,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "lock_timeout": {"type": "int", "default": 600},
     }
 }
-LOCK = "/run/gpufleet-packages.lock"
-PAUSE = 1.0  # seconds between attempts to get it
+LOCK = exclusive.PACKAGES
 
 Data = t.Dict[str, t.Any]
 
@@ -146,26 +144,21 @@ def run(module: AnsibleModule) -> None:
 @contextlib.contextmanager
 def _locked(timeout: float, host: str) -> t.Iterator[None]:
     """One run of this module at a time: the next one finds what this one installed and recorded."""
-    deadline = time.monotonic() + timeout
-    with contextlib.ExitStack() as stack:
-        try:
-            handle = stack.enter_context(open(LOCK, "w", encoding="utf-8"))
-        except OSError as error:
-            raise Failure(
-                "%s: %s cannot be written: %s. Run as root (become: true)" % (host, LOCK, error.strerror)
-            ) from error
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise Failure(
-                        "%s: Another run of this collection installs packages on the node: wait for it to end, and run "
-                        "this again (%s is locked)" % (host, LOCK)
-                    ) from None
-                time.sleep(PAUSE)
+    try:
+        descriptor = exclusive.acquire(LOCK, timeout)
+    except TimeoutError:
+        raise Failure(
+            "%s: Another run of this collection installs packages on the node: wait for it to end, and run this again "
+            "(%s is locked)" % (host, LOCK)
+        ) from None
+    except OSError as error:
+        raise Failure(
+            "%s: %s cannot be written: %s. Run as root (become: true)" % (host, LOCK, error.strerror)
+        ) from error
+    try:
         yield
+    finally:
+        os.close(descriptor)
 
 
 # --- States -----------------------------------------------------------------------------------------------------------
@@ -188,6 +181,8 @@ def verified(node: Node) -> Data:
 
 def absent(node: Node) -> Data:
     before = node.manager.packages()
+    if node.recorded and not before:
+        raise CommandError("The package manager lists no package at all: its database may be damaged.")
     there = {name for each in before for name in (each.name, each.full_name)}
     recorded = [name for name in node.record.get("installed", []) if name in there]
     held = sorted(set(node.own_holds) & set(node.manager.holds()))
@@ -220,16 +215,19 @@ def present(node: Node) -> Data:
         _refuse_foreign(node, packages, now, chosen)
     if node.check:
         return _preview(node, before, now, chosen)
-    pinned = _pin(node, chosen.version)
+    simulation = None
     if chosen.install:
-        _install(node, packages, chosen)
+        chosen, simulation = _simulated(node, chosen)
+    pinned = _pin(node, chosen.version)
+    if simulation:
+        _install(node, packages, chosen, simulation)
     packages = node.manager.packages()
     now = node.status(packages)
     _require_whole(node, now, chosen)
-    held = _hold(node, now)
+    held, locked = _hold(node, now)
     _record(node, packages, before, now, held)
     built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
-    return _result(node, before, node.manager.packages(), pinned or built, version=now.version)
+    return _result(node, before, node.manager.packages(), pinned or locked or built, version=now.version)
 
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
@@ -279,12 +277,21 @@ def _refresh(node: Node) -> None:
 def _withdrawn(node: Node, output: str) -> Failure:
     """A source that cannot be used would make every later use of the package manager fail."""
     repository = node.repository
-    if not (repository.added and repository.file):
+    # Also if a run that was interrupted after it had added the source installed nothing from it.
+    fresh = repository.added or not (node.record.get("version") or node.record.get("installed"))
+    if not (fresh and os.path.isfile(repository.file) and _names(output, repository)):
         url = " (the role's is %s)" % repository.url if repository.url else ""
         return node.fail("The package sources cannot be used%s." % url, output)
-    if os.path.exists(repository.file):
-        os.remove(repository.file)
+    os.remove(repository.file)
     return node.fail("The repository %s cannot be used, and was removed again." % repository.url, output)
+
+
+def _names(output: str, repository: Repository) -> bool:
+    """Whether the role's own source is the broken one. Of a bad signature, dnf names only the section of the file."""
+    with open(repository.file, encoding="utf-8", errors="replace") as handle:
+        sections = re.findall(r"(?m)^\[(.+)\]", handle.read())
+    names = [repository.url.rstrip("/"), repository.file, *("'%s'" % section for section in sections)]
+    return any(name in output for name in names if name)
 
 
 def _refuse_foreign(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:
@@ -297,7 +304,7 @@ def _refuse_foreign(node: Node, packages: t.Sequence[Package], now: Status, chos
         choice.refuse_locks(foreign, {*node.desired.packages, *now.scope}, chosen.version, node.desired)
 
 
-def _pin(node: Node, version: t.Optional[str]) -> bool:
+def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
     """The exact version if it is to be held, else the branch."""
     desired = node.desired
     if not desired.versioned:
@@ -305,23 +312,46 @@ def _pin(node: Node, version: t.Optional[str]) -> bool:
     exact = "" if not version else version if "-" in version else version + "-*"
     branch = desired.branch + ".*" if desired.branch else ""
     patterns = [each for each in desired.family or desired.packages if not each.startswith("!")]
-    return node.manager.pin(patterns, exact if node.given["hold"] else branch)
+    return node.manager.pin(patterns, exact if node.given["hold"] else branch, preview)
 
 
-def _install(node: Node, packages: t.Sequence[Package], chosen: Choice) -> None:
-    names = list(chosen.install)
-    simulation = node.manager.simulate([*names, *chosen.optional])
-    if simulation.possible:
-        names += chosen.optional
-    elif chosen.optional:
-        simulation = node.manager.simulate(names)
+def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
+    """With the optional packages among those to install, if they fit. Nothing on the node changes."""
+    _pin(node, chosen.version, preview=True)
+    if chosen.optional:
+        more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
+        simulation = node.manager.simulate(more.install)
+        if simulation.possible and not _foreign_removals(node, simulation):
+            return more, simulation
+    simulation = node.manager.simulate(chosen.install)
+    _refuse_removals(node, chosen, simulation)
+    return chosen, simulation
+
+
+def _foreign_removals(node: Node, simulation: Simulation) -> t.List[str]:
+    """Packages of others that would be removed: neither of the family nor recorded. apt may append :ARCHITECTURE."""
+    own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
+    bare = {name: name.split(":")[0] for name in simulation.removed}
+    return sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
+
+
+def _refuse_removals(node: Node, chosen: Choice, simulation: Simulation) -> None:
+    foreign = _foreign_removals(node, simulation)
+    if foreign and simulation.possible:
+        raise Refusal(
+            "installing %s would remove %s, which this role does not manage: remove it yourself, or choose another branch "
+            "or version" % (", ".join(chosen.install), ", ".join(foreign))
+        )
+
+
+def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> None:
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
     came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
     node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
     own = sorted(set(node.own_holds) & set(node.manager.holds())) if node.manager.releases else []
     try:
         node.manager.hold([], own)
-        node.manager.install(names, chosen.downgrade)
+        node.manager.install(chosen.install, chosen.downgrade)
     except CommandError:
         _record_remains(node)
         raise
@@ -359,15 +389,23 @@ def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
         )
 
 
-def _hold(node: Node, now: Status) -> t.List[str]:
-    """Hold what belongs to the version, release what the role held otherwise. The role's holds afterwards."""
+def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
+    """Hold what belongs to the version, release what the role held otherwise.
+
+    The role's holds afterwards, and whether any was set or released.
+    """
     own = node.own_holds
     if not node.desired.versioned:
-        return own
+        return own, False
     wanted = node.desired_holds(now)
     held = node.manager.holds()
-    node.manager.hold([each for each in wanted if each not in held], [each for each in own if each not in wanted])
-    return sorted(each for each in wanted if each in own or each not in held)
+    mine = sorted(each for each in wanted if each in own or each not in held)
+    if not set(mine) <= set(own):  # a run that ends between the two lines must not take them for somebody else's later
+        node.update_record({}, {"held": mine})
+    add = [each for each in wanted if each not in held]
+    remove = [each for each in own if each in held and each not in wanted]
+    node.manager.hold(add, remove)
+    return mine, bool(add or remove)
 
 
 def _record(
@@ -411,8 +449,11 @@ def _preview(node: Node, before: t.Sequence[Package], now: Status, chosen: Choic
     simulation = node.manager.simulate(chosen.install)
     if not simulation.possible:
         raise CommandError(simulation.output)
+    _refuse_removals(node, chosen, simulation)
     also = [name for name in simulation.new if not any(spec.startswith(name) for spec in chosen.install)]
     text = "Would install %s" % ", ".join([*chosen.install, *also])
+    if simulation.removed:
+        text += ", and remove " + ", ".join(simulation.removed)
     return _result(
         node, before, before, True, version=chosen.version, pending=True, msg=text + ".", install=chosen.install
     )

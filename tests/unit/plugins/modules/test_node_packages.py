@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+import stat
 
 import pytest
 
@@ -41,6 +42,7 @@ class Debian:
         self.state = {}  # name: [status, version]
         self.offers = {CUDA: [NEW, OLD], LIBRARY: [NEW, OLD], TOOL: ["1-1"]}
         self.needs = {CUDA: [LIBRARY]}
+        self.conflicts = {}
         self.calls = []
         self.answers = []  # (pattern of the command, status, stderr); each once
         self.preferred = None
@@ -84,7 +86,11 @@ class Debian:
             coming[name] = version or self.offers[name][0]
             coming.update(dict.fromkeys(self.needs.get(name, ()), coming[name]))
         printed = "".join("Inst %s (%s)\n" % row for row in coming.items() if row[0] not in self.state)
+        gone = [each for name in coming for each in self.conflicts.get(name, ()) if each in self.state]
+        printed += "".join("Remv %s [1]\n" % name for name in gone)
         if not simulate:
+            for name in gone:
+                del self.state[name]
             for name, version in coming.items():
                 assert self.state.get(name, ["i"])[0][0] != "h", "%s is held" % name
                 self.install(name, version)
@@ -109,11 +115,11 @@ def fixture_node(tmp_path, monkeypatch):
         "ansible.module_utils.basic.AnsibleModule.run_command", lambda _module, *given, **more: fake(*given, **more)
     )
     monkeypatch.setattr(record, "PATH", str(tmp_path / "facts.d" / "gpufleet.fact"))
-    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "lock"))
+    monkeypatch.setattr(record, "LOCK", str(tmp_path / "run" / "record.lock"))
+    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "run" / "packages.lock"))
     monkeypatch.setattr(apt, "PREFERENCES", str(tmp_path / "preferences.d"))
     monkeypatch.setattr(apt, "PAUSE", 0.0)
     monkeypatch.setattr(manager, "PAUSE", 0.0)
-    monkeypatch.setattr(packages, "PAUSE", 0.01)
     monkeypatch.setattr(dkms, "STATE", str(tmp_path / "dkms"))
     monkeypatch.setattr(dnf, "LOCKS", str(tmp_path / "versionlock.list"))
     monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path), "python3-dnf-plugin-versionlock"))
@@ -209,6 +215,33 @@ def test_a_lost_hold_is_set_again(node, driver):
     assert recorded()["held"] == [LIBRARY, CUDA]
 
 
+def test_holds_of_an_interrupted_run_are_the_role_s(node, driver, monkeypatch):
+    node.install(CUDA, NEW)
+    node.install(LIBRARY, NEW, "hi ")
+    with monkeypatch.context() as patch:
+        patch.setattr(packages, "_record", lambda *_given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            driver()
+    assert node.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}
+    driver()
+    assert recorded()["held"] == [CUDA]
+
+
+def test_lines_of_versionlock_are_a_change(node):
+    class Rpm(Debian):
+        def __call__(self, argv, data=None, **_more):
+            return 0, "%s\t0:580.126.20-1\tx86_64\n" % CUDA if argv[0] == "rpm" else "", ""
+
+    node.__class__ = Rpm
+    (node.folder / "versionlock.conf").touch()
+    for hold in (True, False):
+        results = [
+            run(node_packages.main, check, manager="dnf", **{**DRIVER, "hold": hold})
+            for check in (True, False, True, False)
+        ]
+        assert [result["changed"] for result in results] == [True, True, False, False]
+
+
 def test_optional_packages_only_if_they_fit(node, driver):
     node.answers.append(("--simulate.*" + TOOL, 100, "E: unmet dependencies"))
     driver(optional_packages=[TOOL])
@@ -228,6 +261,42 @@ def test_packages_of_any_version(node, driver):
     assert node.state["runc"] == ["ii ", "1.1"]
     assert recorded() == {"installed": [LIBRARY, CUDA, "runc"], "held": held, "version": "580.126.20"}
     assert pinned(node) == pin
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_packages_of_others_are_not_removed(node, driver, check):
+    node.install("game", "1")
+    node.conflicts = {LIBRARY: ["game"]}
+    message = driver(check)["msg"]
+    assert message == (
+        "gpu-1: installing nvidia-driver-cuda=%s would remove game, which this role does not manage: remove it yourself, "
+        "or choose another branch or version" % NEW
+    )
+    assert (list(node.state), pinned(node), recorded()) == (["game"], None, {})
+
+
+def test_the_old_branch_is_removed(node, driver):
+    node.install("libnvidia-old:i386", "1")
+    node.install("helper", "1")
+    record.update("nvidia_driver", {}, {"dependencies": ["helper"]})
+    node.conflicts = {LIBRARY: ["libnvidia-old:i386", "helper"]}
+    assert driver(check=True)["msg"].endswith("libcuda1, and remove libnvidia-old:i386, helper.")
+    driver()
+    assert list(node.state) == [CUDA, LIBRARY]
+
+
+def test_an_optional_package_removes_no_packages_of_others(node, driver):
+    node.install("game", "1")
+    node.conflicts = {TOOL: ["game"]}
+    driver(optional_packages=[TOOL])
+    assert sorted(node.state) == ["game", LIBRARY, CUDA]
+
+
+def test_the_simulation_leaves_an_old_pin_out(node, driver):
+    driver(version="580.105.08")
+    driver(hold=False, branch="", version="580.126.20")
+    assert pinned(node) is None
+    assert node.called("--simulate.*PreferencesParts=.*=" + NEW)
 
 
 # --- Check mode -------------------------------------------------------------------------------------------------------
@@ -347,16 +416,37 @@ def test_own_holds_survive_a_failed_upgrade(node, driver):
 UNSIGNED = "E: The repository '%s ./ Release' is not signed." % URL
 
 
-@pytest.mark.parametrize("added", [True, False])
-def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver, added):
+@pytest.mark.parametrize(
+    "added, had, withdrawn", [(True, {"version": "1"}, True), (False, {}, True), (False, {"installed": [CUDA]}, False)]
+)
+def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver, added, had, withdrawn):
+    record.update("nvidia_driver", had, {})
     source = node.folder / "gpufleet.sources"
     source.write_text("")
     node.answers.append(("update", 100, UNSIGNED))
     message = driver(repository={"url": URL + "/", "file": str(source), "added": added})["msg"]
     assert "cannot be used" in message
     assert "check nvidia_driver_repository_url and nvidia_driver_repository_key" in message
-    assert ("was removed again" in message) == added
-    assert source.exists() != added
+    assert ("was removed again" in message) == withdrawn
+    assert source.exists() != withdrawn
+
+
+def test_the_role_s_source_stays_if_another_one_is_broken(node, driver):
+    source = node.folder / "gpufleet.sources"
+    source.write_text("")
+    node.answers.append(("update", 100, UNSIGNED.replace("mirror", "other")))
+    message = driver(repository={"url": URL, "file": str(source), "added": True})["msg"]
+    assert message.startswith("gpu-1: The package sources cannot be used (the role's is %s)." % URL)
+    assert source.exists()
+
+
+def test_dnf_names_the_section_of_the_file(node, driver):
+    source = node.folder / "gpufleet.repo"
+    source.write_text("[gpufleet-cuda]\nbaseurl=%s\n" % URL)
+    words = "Error: Failed to download metadata for repo 'gpufleet-cuda': repomd.xml GPG signature verification error"
+    node.answers.append(("update", 100, words))
+    assert "was removed again" in driver(repository={"url": URL, "file": str(source), "added": True})["msg"]
+    assert not source.exists()
 
 
 def test_apt_warnings_about_a_rotated_key_are_errors(node, driver):
@@ -395,6 +485,7 @@ def test_a_damaged_record_is_refused(node, driver):
 
 
 def test_one_run_at_a_time(node, driver):
+    (node.folder / "run").mkdir(0o700)
     with open(packages.LOCK, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert "Another run of this collection" in driver()["msg"]
@@ -402,8 +493,15 @@ def test_one_run_at_a_time(node, driver):
 
 
 def test_only_root_can_install(driver, monkeypatch, tmp_path):
-    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "missing" / "lock"))
+    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "missing" / "run" / "lock"))
     assert "Run as root (become: true)" in driver()["msg"]
+
+
+def test_other_users_cannot_hold_the_lock(node, driver):
+    driver()
+    assert stat.S_IMODE((node.folder / "run").stat().st_mode) == 0o700
+    (node.folder / "run").chmod(0o755)
+    assert "is not a directory that only root can access. Run as root" in driver()["msg"]
 
 
 def test_a_node_without_the_package_manager(node, driver):
@@ -442,6 +540,16 @@ def test_packages_installed_as_dependencies_may_be_removed(node, driver):
     assert recorded()["dependencies"] == ["glx"]
     result = driver(state="absent")
     assert (result["kept"], node.state) == ([], {})
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_node_that_lists_no_package_keeps_its_record(node, driver, check):
+    driver()
+    before = recorded()
+    node.state.clear()
+    assert "lists no package at all" in driver(check, state="absent")["msg"]
+    assert recorded() == before
+    assert pinned(node)
 
 
 def test_nothing_is_removed_without_a_record(node, driver):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import stat
@@ -23,6 +24,7 @@ from .running import run
 def fixture_path(monkeypatch, tmp_path):
     path = tmp_path / "facts.d" / "gpufleet.fact"
     monkeypatch.setattr(record, "PATH", str(path))
+    monkeypatch.setattr(record, "LOCK", str(tmp_path / "run" / "record.lock"))
     return path
 
 
@@ -86,6 +88,41 @@ def test_concurrent_runs_lose_nothing():
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: record.update("nvidia_driver", {}, {"installed": [name]}), names))
     assert record.read("nvidia_driver") == {"installed": names}
+
+
+def test_who_can_read_the_directory_of_facts_cannot_block_it(path):
+    path.parent.mkdir()
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit(record.update, "nvidia_driver", {"version": "580"}, {})
+            try:
+                assert written.result(timeout=5)
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
+    assert stat.S_IMODE(os.stat(os.path.dirname(record.LOCK)).st_mode) == 0o700
+
+
+def test_the_lock_is_not_waited_for_forever(monkeypatch, tmp_path):
+    monkeypatch.setattr(record, "WAIT", 0.2)
+    (tmp_path / "run").mkdir(0o700)
+    with open(record.LOCK, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        result = do(set={"version": "580"})
+    assert result["failed"] and "holds the lock %s for more than 0.2 seconds" % record.LOCK in result["msg"]
+
+
+def test_only_root_can_write_it(monkeypatch, path):
+    def refuse(*_given):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    result = do(set={"version": "580"})
+    assert result["failed"] and result["msg"].endswith("Permission denied. Run as root (become: true)")
+    assert str(path) in result["msg"]
 
 
 @pytest.mark.parametrize("content", ["", '{"nvidia_driver": {', "[]", '{"nvidia_driver": []}', "\0", "[" * 100000])

@@ -117,6 +117,7 @@ def fixture_machine(monkeypatch, tmp_path):
     monkeypatch.setattr(driver_load, "RIVALS", ())
     monkeypatch.setattr(driver_load, "PARAMETERS", str(tmp_path / "params"))
     monkeypatch.setattr(record, "PATH", str(tmp_path / "facts.d" / "gpufleet.fact"))
+    monkeypatch.setattr(record, "LOCK", str(tmp_path / "run" / "record.lock"))
     return tmp_path
 
 

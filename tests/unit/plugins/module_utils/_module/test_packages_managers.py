@@ -96,6 +96,20 @@ def test_foreign_locks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert file.read_text() == "# Mine\nkernel-0:5.14.0-503.el9.*\n"
 
 
+def test_the_list_of_locks_may_be_a_link_with_any_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "mine.list"
+    file.write_bytes(b"# Caf\xe9\n")
+    file.chmod(0o640)
+    link = tmp_path / "versionlock.list"
+    link.symlink_to(file)
+    monkeypatch.setattr(dnf, "LOCKS", str(link))
+    monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path), "plugin"))
+    manager().hold(["a-1-1.*"], [])
+    assert file.read_bytes() == b"# Caf\xe9\na-1-1.*\n"
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
 def test_a_stream_is_enabled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dnf, "MODULES", str(tmp_path))
     commands = Commands(list=(0, "nvidia-driver  580-open  default"))
