@@ -129,7 +129,8 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
     misspelled, notices = [], []
     ours = known()
     prefixes = {role + "_": {name for name in ours if name.startswith(role + "_")} for role in _described()}
-    for name in sorted(set(names) - ours):
+    facts = {role + "_problems" for role in _described()}  # set by an earlier play
+    for name in sorted(set(names) - ours - facts):
         prefix = next((each for each in prefixes if name.startswith(each)), None)
         if prefix is None:
             continue

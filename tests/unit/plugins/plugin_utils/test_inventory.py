@@ -80,6 +80,7 @@ def test_required_variables_of_selected_roles() -> None:
         ("nvidia_driver_", "", "has no effect here"),
         ("rke2_version", "", ""),
         ("gpu_node_environment", "", ""),
+        ("nvidia_mig_problems", "", ""),
     ],
 )
 def test_near_misses_are_problems_and_other_roles_variables_notices(name: str, problem: str, notice: str) -> None:
