@@ -81,11 +81,14 @@ class Apt:
         """apt has pins for that."""
         return False
 
-    def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
         found: t.Dict[str, t.List[str]] = {}
+        url = _without_login(url).rstrip("/")  # as apt shows it
         for line in self._commands.attempt(["apt-cache", "madison", *names]).stdout.splitlines():
             fields = [field.strip() for field in line.split("|")]
-            if len(fields) == 3 and fields[1] not in found.setdefault(fields[0], []):
+            if len(fields) != 3 or (url and fields[0] in own and fields[2].split()[0].rstrip("/") != url):
+                continue
+            if fields[1] not in found.setdefault(fields[0], []):
                 found[fields[0]].append(fields[1])
         return found
 
@@ -168,6 +171,10 @@ def preference(role: str, patterns: t.Sequence[str], version: str) -> str:
         " ".join(patterns),
         version,
     )
+
+
+def _without_login(url: str) -> str:
+    return re.sub(r"//[^/]*@", "//", url)
 
 
 def _content(path: str) -> t.Optional[bytes]:

@@ -63,7 +63,7 @@ class Dnf:
             self._commands.run([*_DNF, "module", "enable", stream])
         return True
 
-    def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
         """A package with its version in its name, as kernel-devel has, is listed under that name too."""
         argv = [*_DNF, "--quiet", "repoquery", "--queryformat", "%{name} %{evr} %{arch}\n", *names]
         found: t.Dict[str, t.List[str]] = {}

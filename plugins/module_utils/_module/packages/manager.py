@@ -119,7 +119,8 @@ class Manager(t.Protocol):
     def enable_stream(self, stream: str, optional: bool) -> bool:
         """Whether another stream of a module has to be enabled, and is now except in check mode."""
 
-    def offers(self, names: t.Sequence[str]) -> t.Dict[str, t.List[str]]: ...
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
+        """Versions by name, best first. Of the ``own`` packages, apt counts only what the repository at ``url`` offers."""
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
         """Make a version preferred, or none if it is empty. Whether that is a change.

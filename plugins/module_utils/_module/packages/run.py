@@ -257,7 +257,9 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
         _refresh(node)
     if _enable_stream(node) and node.check:
         return None if needed else {}
-    offers = node.manager.offers([*node.desired.packages, *node.desired.optional_packages])
+    names = [*node.desired.packages, *node.desired.optional_packages]
+    # Distributions have packages with the same names, which do not fit the others of a repository of the role's own.
+    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)), node.repository.url)
     return None if node.check and not any(offers.values()) else offers
 
 

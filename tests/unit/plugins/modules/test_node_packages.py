@@ -22,7 +22,7 @@ from .running import run
 
 OLD, NEW = "580.105.08-1", "580.126.20-1"
 CUDA, LIBRARY, TOOL = "nvidia-driver-cuda", "libcuda1", "nvidia-modprobe"
-URL = "http://mirror.example/cuda"
+URL, ARCHIVE = "http://mirror.example/cuda", "http://archive.example/ubuntu noble/restricted amd64"
 LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7"
 DRIVER = {
     "role": "nvidia_driver",
@@ -41,6 +41,7 @@ class Debian:
     def __init__(self):
         self.state = {}  # name: [status, version]
         self.offers = {CUDA: [NEW, OLD], LIBRARY: [NEW, OLD], TOOL: ["1-1"]}
+        self.archive = []  # (name, version) that the distribution offers
         self.needs = {CUDA: [LIBRARY]}
         self.conflicts = {}
         self.calls = []
@@ -62,8 +63,9 @@ class Debian:
             rows = sorted(self.state.items())
             return 0, "".join("%s\t%s\t%s\n" % (status, name, version) for name, (status, version) in rows), ""
         if words[:2] == ["apt-cache", "madison"]:
-            rows = [(name, version) for name in words[2:] for version in self.offers.get(name, ())]
-            return 0, "".join(" %s | %s | http://mirror.example ./ Packages\n" % row for row in rows), ""
+            rows = [(name, version, URL) for name in words[2:] for version in self.offers.get(name, ())]
+            rows = [(*row, ARCHIVE) for row in self.archive if row[0] in words] + rows
+            return 0, "".join(" %s | %s | %s  Packages\n" % row for row in rows), ""
         if words[0] == "sh" and data:
             for selection in data.splitlines():
                 name, wanted = selection.split()
@@ -177,6 +179,15 @@ def test_upgrades_only_on_request(node, driver):
     assert node.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}
     assert "580.126.20-*" in pinned(node)
     assert "--allow-downgrades" not in node.calls[-1]
+
+
+def test_a_newer_driver_of_the_distribution_is_no_offer_of_the_repository(node, driver):
+    node.archive = [(CUDA, "580.142-0ubuntu0.24.04.1"), (TOOL, "2-1")]
+    result = driver(
+        packages=[CUDA, TOOL], independent=[TOOL], repository={"url": "http://me:secret@mirror.example/cuda/"}
+    )
+    assert result["version"] == "580.126.20"
+    assert driver(packages=[CUDA], repository={}, upgrade=True, check=True)["version"] == "580.142"
 
 
 def test_an_older_version(node, driver):
