@@ -82,14 +82,16 @@ class Apt:
         return False
 
     def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
+        output = self._commands.attempt(["apt-cache", "madison", *names]).stdout
+        rows = [[field.strip() for field in line.split("|")] for line in output.splitlines()]
+        rows = [[*row[:2], row[2].partition(" ")[0].rstrip("/")] for row in rows if len(row) == 3]
+        url = _without_login(url).rstrip("/")
+        only_here = own if any(row[2] == url for row in rows) else ()  # apt may show a URL in another spelling
         found: t.Dict[str, t.List[str]] = {}
-        url = _without_login(url).rstrip("/")  # as apt shows it
-        for line in self._commands.attempt(["apt-cache", "madison", *names]).stdout.splitlines():
-            fields = [field.strip() for field in line.split("|")]
-            if len(fields) != 3 or (url and fields[0] in own and fields[2].split()[0].rstrip("/") != url):
-                continue
-            if fields[1] not in found.setdefault(fields[0], []):
-                found[fields[0]].append(fields[1])
+        for name, version, source in rows:
+            versions = found.setdefault(name, [])
+            if version not in versions and (source == url or name not in only_here):
+                versions.append(version)
         return found
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
