@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import time
 import typing as t
 import uuid
@@ -18,7 +17,7 @@ from conftest import code_of, create_at
 from simulated.library import library
 
 Simulate = t.Callable[..., t.Any]
-Sleeper = t.Callable[[], "subprocess.Popen[bytes]"]
+Sleeper = t.Callable[[], t.Any]
 
 
 def memory_info(device: t.Any, version: int) -> int:

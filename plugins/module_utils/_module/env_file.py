@@ -52,8 +52,7 @@ def _value(text: str, place: int) -> t.Tuple[str, int]:
             value += re.sub(r'\\(["\\`$\n])', lambda found: found.group(1).strip("\n"), double.group(1))
             place = double.end()
         else:
-            bare = _BARE.match(text, place)
-            assert bare
+            bare = t.cast("re.Match[str]", _BARE.match(text, place))  # it matches whatever is not a newline
             value += _unescape(bare.group(0))
             place = bare.end()
         blanks = _BLANKS.match(text, place)

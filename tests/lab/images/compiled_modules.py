@@ -24,7 +24,8 @@ def compile_once(path: str, source: bytes) -> object:
         with open(cached, "rb") as stream:
             return marshal.loads(stream.read())
     except (OSError, EOFError, TypeError, ValueError):
-        code = compile_source(path, source)
+        pass  # not cached, or damaged
+    code = compile_source(path, source)
     try:
         os.makedirs(CACHE, exist_ok=True)
         new = "%s.%d" % (cached, os.getpid())

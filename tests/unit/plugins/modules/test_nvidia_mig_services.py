@@ -146,8 +146,8 @@ def test_reports_another_owner_of_mig_and_a_missing_group(node):
 
 
 def test_warns_about_split_instances_where_a_kubelet_runs(node):
-    def warnings(*units, layout=SPLIT):
-        result = node(*units).run("stopped", check=True, disruption="mode", layout=layout)
+    def warnings(*units, **more):
+        result = node(*units).run("stopped", check=True, disruption="mode", **{"layout": SPLIT, **more})
         return [item if isinstance(item, str) else item["event"]["msg"] for item in result.get("warnings", [])]
 
     assert warnings("kubelet-helper.service") == []
