@@ -14,7 +14,7 @@ description:
   - Internal to the collection's roles. Selects branch, kernel modules, packages and repository of the NVIDIA driver from the
     role's variables (C(nvidia_driver_*)), the node's facts, and the tables of package names in the collection.
   - Runs on the controller. Connects to the node only on Enterprise Linux, to find C(dkms).
-  - Needs facts of M(ansible.builtin.setup) and of M(gpufleet.node.nvidia_driver_facts). Returns problems instead of failing.
+  - Needs facts of C(ansible.builtin.setup) and of M(gpufleet.node.nvidia_driver_facts). Returns problems instead of failing.
     Warns about what an administrator may not expect, such as a transitional branch.
 extends_documentation_fragment:
   - gpufleet.node._attributes
