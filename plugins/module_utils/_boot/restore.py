@@ -23,7 +23,7 @@ import typing as t
 
 from .._backend import lock, select
 from .._backend.remedies import remedy
-from .._mig import codes, render
+from .._mig import codes, render, retry
 from .._mig.backend import BackendError
 from .._mig.errors import LayoutError, MigError
 from .._mig.model import Board, Gpu, LostGpu
@@ -206,7 +206,7 @@ def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limi
 
 def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
     """All GPUs that the driver counts, read in parallel, so that one that hangs does not block the others."""
-    number = backend.count()
+    number = retry.read(backend.count)
     backend.prefetch()
     done: t.Dict[int, t.Union[Gpu, LostGpu]] = {}
 

@@ -44,7 +44,7 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
     A GPU that cannot be read is an error only if the layout covers it, or may cover it.
     """
     backend.prefetch()
-    found = [read_gpu(backend, index) for index in range(backend.count())]
+    found = [read_gpu(backend, index) for index in range(retry.read(backend.count))]
     gpus = [gpu for gpu in found if isinstance(gpu, Gpu)]
     lost = [gpu for gpu in found if isinstance(gpu, LostGpu)]
     if lost and not gpus:

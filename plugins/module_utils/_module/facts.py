@@ -15,7 +15,7 @@ import contextlib
 import typing as t
 
 from .._backend import select
-from .._mig import codes
+from .._mig import codes, retry
 from .._mig.backend import BackendError, Versions
 from . import describe
 from .node import Node
@@ -73,7 +73,12 @@ def _query(
     try:
         with contextlib.closing(open_backend()) as backend:
             backend.prefetch()
-            return backend.name, backend.versions(), [_read(backend, index) for index in range(backend.count())], None
+            return (
+                backend.name,
+                backend.versions(),
+                [_read(backend, index) for index in range(retry.read(backend.count))],
+                None,
+            )
     except BackendError as error:
         return None, Versions(), None, str(error)
 

@@ -323,6 +323,12 @@ def test_a_refusal_that_appears_only_with_mig_on_leaves_the_node_unchanged(node)
     assert set(driver.writes) == {"set_mode"}
 
 
+def test_a_transient_error_while_gpus_are_counted_is_retried(node):
+    driver = node(FakeGpu())
+    driver.fail[("count", 0)] = codes.UNKNOWN
+    assert driver.run(on({"4g.20gb": 1}))["changed"] is True
+
+
 def test_a_mode_that_cannot_be_restored_after_a_refusal_is_reported(node):
     gpu = FakeGpu(mode=False, tells_profiles=False)
     driver = node(gpu)

@@ -275,7 +275,7 @@ class FakeBackend:
         pass
 
     def count(self):
-        return len(self.gpus)
+        return self._call("count", None, lambda: len(self.gpus))
 
     def versions(self):
         return Versions("550.163.01", "12.4", "12.550.163.01")
@@ -314,7 +314,7 @@ class FakeBackend:
 
     @property
     def writes(self):
-        reading = ("prefetch", "identify", "read", "compute_profiles")
+        reading = ("prefetch", "count", "identify", "read", "compute_profiles")
         return [call for call, _index in self.calls if call not in reading]
 
     def _call(self, name, index, effect):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result, missing
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.select import open_backend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
@@ -60,6 +61,20 @@ def test_with_neither_both_are_named():
 def test_without_the_library_nvidia_smi_is_tried(nvml):
     nvml.errors["nvmlInit"] = codes.LIBRARY_NOT_FOUND
     assert open_backend("auto", smi).name == "nvidia_smi"
+
+
+def test_a_transient_error_is_retried(nvml, monkeypatch):
+    answers = [codes.UNKNOWN, None]
+    opened = NvmlBackend.open
+
+    def flaky(backend):
+        code = answers.pop(0)
+        if code is not None:
+            raise BackendError(code, "nvmlInit")
+        opened(backend)
+
+    monkeypatch.setattr(NvmlBackend, "open", flaky)
+    assert open_backend("nvml", no_smi).name == "nvml"
 
 
 def test_nvidia_smi_is_no_fallback_for_an_unloaded_driver(nvml):

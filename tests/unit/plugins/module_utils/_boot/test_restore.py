@@ -68,6 +68,15 @@ def test_the_layout_is_created_on_an_empty_gpu(boot, mode):
     assert all(line.endswith("|  restored") and "|3g.20gb " in line for line in lines)
 
 
+@pytest.mark.parametrize("nth", [0, 1])
+def test_a_transient_error_of_the_whole_driver_is_retried(boot, nth):
+    gpu = FakeGpu()
+    driver = FakeBackend(gpu)
+    driver.fail[("count", nth)] = codes.UNKNOWN
+    assert boot(driver)[0] == 0
+    assert held(gpu) == HELD
+
+
 def test_existing_instances_are_kept(boot):
     driver = FakeBackend(FakeGpu())
     boot(driver)

@@ -169,6 +169,12 @@ def test_a_module_on_disk_is_a_version_that_is_installed():
     assert facts["kernel_module"]["versions_match"] is None
 
 
+def test_a_transient_error_while_gpus_are_counted_is_retried():
+    driver = FakeBackend(FakeGpu())
+    driver.fail[("count", 0)] = codes.UNKNOWN
+    assert [gpu["problem"] for gpu in gather(FakeNode(), lambda: driver)["gpus"]] == [None]
+
+
 def test_unreadable_values_are_null():
     node = FakeNode(gpus=None, kernel=KernelModule(None, None, None), packages=None)
     node.secure_boot = lambda: None
