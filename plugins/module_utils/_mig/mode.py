@@ -71,7 +71,10 @@ def in_use(gpu: Gpu, enabled: bool, refusal: t.Optional[Exception] = None) -> Bl
 
 
 def not_allowed(enabled: bool) -> Blocked:
-    return Blocked("%s. Allow the reset with reset: true, or reboot" % _needs_reset(enabled))
+    return Blocked(
+        "%s. Allow the reset with reset: true, or reboot. For a reset, stop all clients first: %s"
+        % (_needs_reset(enabled), words.USUAL_HOLDERS)
+    )
 
 
 def no_reset_command(enabled: bool, error: Exception) -> Blocked:
