@@ -172,8 +172,10 @@ def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
     return tuple(out)
 
 
-def _compute(values: t.Sequence[t.Any], profile: Profile, board: Board, where: str) -> tuple[ComputeInstance, ...]:
+def _compute(values: object, profile: Profile, board: Board, where: str) -> tuple[ComputeInstance, ...]:
     """Compute instances at the lowest possible placements, because the facts do not contain placements."""
+    if not isinstance(values, (list, tuple)):
+        raise LayoutError("%s: its compute_instances are %r: give a list, as in the facts" % (where, values))
     slices, reduced = [], []
     for value in values:
         size = value.get("slices") if isinstance(value, dict) else None

@@ -69,6 +69,7 @@ def _open(path: str, create: bool) -> t.Optional[int]:
     """The open lock file; None if it is missing and ``create`` is False."""
     if not os.path.isabs(path) or "\0" in path:
         raise LockError(_cannot_open(path, "not an absolute path"))
+    path = os.path.normpath(path)
     try:
         if os.path.dirname(path) == DIRECTORY:
             _secure_directory(path, create)
@@ -80,7 +81,8 @@ def _open(path: str, create: bool) -> t.Optional[int]:
         if error.errno == errno.EROFS:
             remedy = "Make the file system writable, or use a lock file on another one"
             raise LockError(_cannot_open(path, "its file system is read-only", remedy)) from error
-        raise LockError(_cannot_open(path, str(error.strerror))) from error
+        remedy = "Free some space there" if error.errno == errno.ENOSPC else _REMEDY
+        raise LockError(_cannot_open(path, str(error.strerror), remedy)) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LockError(_cannot_open(path, "it is not a regular file"))

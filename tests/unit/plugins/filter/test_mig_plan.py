@@ -105,6 +105,12 @@ def test_mig_is_enabled_where_it_is_off() -> None:
             "a compute instance needs slices or profile",
         ),
         (
+            [{"profile": "3g.40gb", "start": 0, "compute_instances": 1}],
+            {},
+            "A100-80GB",
+            "instance 1: its compute_instances are 1: give a list",
+        ),
+        (
             gpu(0, pci_device_id="0x12345678"),
             {},
             None,
