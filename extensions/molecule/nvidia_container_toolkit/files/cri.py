@@ -2,21 +2,33 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Query a container runtime through CRI, as the kubelet does: its readiness and its runtimes.
+"""Use a container runtime through CRI, as the kubelet does.
 
-    cri.py /run/containerd/containerd.sock
+    cri.py SOCKET
+    cri.py SOCKET configuration
+    cri.py SOCKET run REQUEST
 
-Prints the runtimes' programs in JSON: {"runc": "", "nvidia": "/usr/bin/nvidia-container-runtime"}. Exits with status 1
-and prints the reason if no runtime is ready. Distributions do not package a client, so the one call, Status of the
-Container Runtime Interface v1, is implemented here: gRPC sends Protocol Buffers messages on an HTTP/2 stream.
+The first form prints the programs of the runtimes: {"runc": "", "nvidia": "/usr/bin/nvidia-container-runtime"}. The
+second prints containerd's running configuration. The third starts pods, one after the other, and prints the list of
+their outputs. All output is JSON. Exits with status 1 and prints the reason if the runtime is not ready or a call fails.
+
+REQUEST has the keys "pods", "image", "command" and "cgroup_parent". Each pod may have "handler" (that of a
+RuntimeClass), "device" (the CDI name that the kubelet would request) and "environment". It has one container and uses
+the network of the node, so that no CNI plugin is needed.
+
+Distributions do not package a client, so the calls of the Container Runtime Interface v1 are implemented here: gRPC
+sends Protocol Buffers messages on an HTTP/2 stream.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import socket
 import struct
 import sys
+import time
 import typing as t
 
 SECONDS = 10
@@ -30,7 +42,12 @@ DEFAULT_HEADERS = {
     "content-type": "application/grpc",
     "te": "trailers",
 }
-VERBOSE = b"\x08\x01"  # field 1 of the request for the status: true
+LOGS = "/var/log/pods/gpufleet"
+EXITED = 2  # state of a container
+NODE = 2  # namespace mode: the node's namespaces
+UNCONFINED = 1  # security profile
+
+Value = t.Union[str, int, bytes]
 
 
 class NotReady(Exception):
@@ -81,13 +98,13 @@ def answer(path: str, method: str, request: bytes) -> bytes:
                 if kind in (SETTINGS, PING) and not flags & ACKNOWLEDGED:
                     connection.sendall(frame(kind, ACKNOWLEDGED, 0, content if kind == PING else b""))
                 elif kind in (RESET, GOAWAY):
-                    raise NotReady("it refused the call: %r" % content)
+                    raise NotReady("the call was refused: %r" % content)
                 elif kind == DATA:
                     received += content
                 if kind in (DATA, HEADERS) and flags & END_OF_STREAM:
                     break
     if len(received) < 5:
-        raise NotReady("%s was refused: the CRI plugin is not loaded, or not well" % method)
+        raise NotReady("%s failed: the CRI plugin is not loaded, or returned an error" % method)
     return received[5:]
 
 
@@ -115,11 +132,31 @@ def fields(message: bytes) -> t.Iterator[t.Tuple[int, t.Any]]:
         yield key >> 3, value
 
 
+def number(value: int) -> bytes:
+    parts = []
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+def message(*given: t.Tuple[int, Value]) -> bytes:
+    """Encode a message from the numbers and values of its fields."""
+    made = b""
+    for place, value in given:
+        if isinstance(value, int):
+            made += number(place << 3) + number(value)
+        else:
+            content = value.encode() if isinstance(value, str) else value
+            made += number(place << 3 | 2) + number(len(content)) + content
+    return made
+
+
 def configuration(path: str) -> t.Dict[str, t.Any]:
     """Return the running configuration of a runtime that is ready."""
     conditions: t.Dict[bytes, t.Dict[int, t.Any]] = {}
     info: t.Dict[bytes, bytes] = {}
-    for name, content in fields(answer(path, "Status", VERBOSE)):
+    for name, content in fields(answer(path, "Status", message((1, True)))):  # verbose
         if name == 1:  # the status
             for _name, condition in fields(content):
                 known = dict(fields(condition))
@@ -140,12 +177,61 @@ def runtimes(path: str) -> t.Dict[str, str]:
     return {name: (each.get("options") or {}).get("BinaryName", "") for name, each in found.items()}
 
 
-def main() -> None:
+def run(path: str, request: t.Mapping[str, t.Any], pod: t.Mapping[str, t.Any]) -> str:
+    """Start a pod, wait until its container exits, remove it, and return its output."""
+
+    def call(method: str, *given: t.Tuple[int, Value]) -> t.Dict[int, t.Any]:
+        return dict(fields(answer(path, method, message(*given))))
+
+    profile = message((1, UNCONFINED))
+    namespaces = message((1, NODE))
+    config = message(
+        (1, message((1, "gpufleet"), (2, "gpufleet"), (3, "default"))),
+        (3, LOGS),
+        (8, message((1, request["cgroup_parent"]), (2, message((1, namespaces), (9, profile), (10, profile))))),
+    )
+    sandbox = call("RunPodSandbox", (1, config), (2, pod.get("handler", "")))[1]
     try:
-        print(json.dumps(runtimes(sys.argv[1])))
+        container = message(
+            (1, message((1, "only"))),
+            (2, message((1, request["image"]))),
+            *((3, word) for word in request["command"]),
+            *((6, message((1, name), (2, value))) for name, value in pod.get("environment", {}).items()),
+            (11, "log"),
+            (15, message((2, message((3, namespaces), (15, profile), (16, profile))))),
+            *((17, message((1, name))) for name in [pod.get("device")] if name),
+        )
+        made = call("CreateContainer", (1, sandbox), (2, container), (3, config))[1]
+        call("StartContainer", (1, made))
+        status: t.Dict[int, t.Any] = {}
+        for _attempt in range(100):
+            status = dict(fields(call("ContainerStatus", (1, made))[1]))
+            if status.get(3) == EXITED:
+                break
+            time.sleep(0.1)
+        with open(os.path.join(LOGS, "log"), encoding="utf-8") as log:
+            output = "".join(line.split(" ", 3)[3] for line in log)  # time, stream, tag, output
+        if status.get(3) != EXITED or status.get(7, 0):
+            raise NotReady("the command failed: %s" % output)
+        return output
+    finally:
+        call("StopPodSandbox", (1, sandbox))
+        call("RemovePodSandbox", (1, sandbox))
+        shutil.rmtree(LOGS)
+
+
+def main(path: str, action: str = "", request: str = "{}") -> None:
+    result: t.Any
+    try:
+        if action == "run":
+            wanted = json.loads(request)
+            result = [run(path, wanted, pod) for pod in wanted["pods"]]
+        else:
+            result = configuration(path) if action == "configuration" else runtimes(path)
     except (NotReady, OSError) as problem:
-        sys.exit("%s: %s" % (sys.argv[1], problem))
+        sys.exit("%s: %s; see journalctl -u containerd" % (path, problem))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
