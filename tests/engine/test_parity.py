@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
@@ -123,6 +124,37 @@ def test_both_backends_fail_with_the_same_codes(templates, cases, both, version)
     ):
         assert [refusal(getattr(driver, call), *args).code for driver in (nvml, smi)] == [code, code], call
     assert refusal(smi.reset, 0).code == codes.IN_USE
+
+
+@pytest.mark.parametrize(
+    "function, code",
+    [
+        ("nvmlDeviceGetHandleByIndex_v2", codes.NO_PERMISSION),
+        ("nvmlDeviceGetHandleByIndex_v2", codes.NOT_FOUND),
+        ("nvmlDeviceGetGpuInstanceProfileInfoV", codes.NOT_SUPPORTED),
+    ],
+)
+def test_gpus_that_cannot_be_read_are_not_empty(templates, cases, both, version, function, code):
+    node = template(templates, ("A100-SXM4-40GB",) * 2, (FULL["A100-SXM4-40GB"], EMPTY), version).copy(cases / "node")
+    node.fault(function, code=code, always=True)
+    for driver in both(node, version):
+        assert [refusal(driver.read, index).code for index in range(driver.count())] == [code, code]
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetUUID", "nvmlDeviceGetMigDeviceHandleByIndex"])
+def test_no_error_mixes_up_uuids(templates, cases, both, version, function):
+    """nvidia-smi leaves out MIG devices that it cannot read, and renumbers the others."""
+    node = template(templates, ("A100-SXM4-40GB",), (FULL["A100-SXM4-40GB"],), version).copy(cases / "node")
+    _nvml, smi = both(node, version)
+    wanted = smi.read(0)
+    node.trace()
+    smi.read(0)
+    node.trace(False)
+    for nth in range(1, 1 + sum(call["function"] == function for call in node.calls())):
+        node.fault(function, nth)
+        with contextlib.suppress(BackendError):
+            assert smi.read(0) == wanted, nth
+        node.clear_faults()
 
 
 def test_without_root_both_errors_name_the_remedy(templates, cases, both, version):

@@ -64,27 +64,32 @@ class SmiBackend:
         self._glances: t.Dict[int, smi_glance.Glance] = {}
 
     def open(self) -> None:
-        argv = ["--query-gpu=index,uuid,compute_cap", "--format=csv,noheader"]
         try:
-            result = self._try(argv)
-            if "no devices were found" in result.out.lower():
-                self._gpus = []
-                return
-            if result.rc != 0:
-                raise failure(_command(argv), result)
-            rows = list(csv.reader(result.out.splitlines(), skipinitialspace=True))
-            if any(
-                len(row) != 3 or row[0] != str(index) or not row[1].startswith("GPU-") for index, row in enumerate(rows)
-            ):
-                raise _not_understood(argv, result)
+            self._gpus = self._listed()
         except BackendError as error:
             # One GPU that cannot be reached makes nvidia-smi fail for all, but not where they are listed or named.
             if error.code in (codes.FUNCTION_NOT_FOUND, codes.DRIVER_NOT_LOADED, codes.LIBRARY_NOT_FOUND):
                 raise
             self._problem = error
             self._gpus = self._slots(error)
-        else:
-            self._gpus = [_Listed(uuid, _capability(capability), uuid) for _index, uuid, capability in rows]
+
+    def _listed(self) -> t.List[_Listed]:
+        argv = ["--query-gpu=index,uuid,compute_cap,count", "--format=csv,noheader"]
+        result = self._try(argv)
+        # With more text, or beside GPUs that -L lists, it means that they cannot be accessed.
+        if result.out.strip() == "No devices were found" and not smi_tables.gpu_slots(self._try(["-L"]).out):
+            return []
+        if result.rc != 0:
+            raise failure(_command(argv), result)
+        rows = list(csv.reader(result.out.splitlines(), skipinitialspace=True))
+        if any(
+            len(row) != 4 or row[0] != str(index) or not row[1].startswith("GPU-") for index, row in enumerate(rows)
+        ):
+            raise _not_understood(argv, result)
+        if any(row[3] != str(len(rows)) for row in rows):
+            # nvidia-smi leaves out GPUs that may not be accessed, and succeeds.
+            raise failure(_command(argv), Result(codes.NO_PERMISSION, "%d of %s GPUs" % (len(rows), rows[0][3]), ""))
+        return [_Listed(uuid, _capability(capability), uuid) for _index, uuid, capability, _count in rows]
 
     def _slots(self, problem: BackendError) -> t.List[_Listed]:
         """The GPUs by ``-L``, which lists what it can. Raises the problem where that is nothing.
@@ -92,7 +97,7 @@ class SmiBackend:
         Given a UUID, nvidia-smi looks through all GPUs, and fails at one that is lost; given a bus id it does not.
         """
         slots = smi_tables.gpu_slots(self._try(["-L"]).out)
-        if not any(slots):
+        if not slots:
             raise problem
         return [self._slot(index, uuid) for index, uuid in enumerate(slots)]
 
@@ -116,8 +121,14 @@ class SmiBackend:
     def versions(self) -> Versions:
         index = next((index for index, gpu in enumerate(self._gpus) if gpu.uuid is not None), None)
         if index is None:
+            if self._problem is not None:
+                raise self._problem
             return Versions()
         log = self._glances[index].log if index in self._glances else self._log(index)
+        for name, text in (("driver", log.driver), ("CUDA", log.cuda)):
+            if text is not None and smi_log.ERROR.match(text):
+                self._forget()  # the cached values may be stale
+                raise failure("nvidia-smi -q -x", Result(0, "%s version: %s" % (name, text), ""))
         return Versions(driver=log.driver, cuda=log.cuda)
 
     def identify(self, index: int) -> Gpu:
@@ -262,7 +273,16 @@ class SmiBackend:
                 if gpu.mode_current or error.code not in (codes.NOT_SUPPORTED, codes.NOT_FOUND):
                     raise
                 return None
-            board = self._boards[key] = board_of(gpu.name, [_profile(row, places) for row in rows])
+            profiles = [_profile(row, places) for row in rows]
+            if not profiles or not all(profile.placements for profile in profiles):
+                if gpu.mode_current:
+                    raise BackendError(
+                        codes.NOT_SUPPORTED,
+                        "nvidia-smi mig -lgip",
+                        "%s has MIG mode on but lists no profiles or placements" % gpu.label,
+                    )
+                return None
+            board = self._boards[key] = board_of(gpu.name, profiles)
         return board
 
     def _instances(self, gpu: Gpu, glance: smi_glance.Glance) -> t.Tuple[GpuInstance, ...]:
@@ -274,14 +294,15 @@ class SmiBackend:
             return ()
         inside = glance.compute_instances or self._listing(index, ["-lci"], smi_tables.compute_instances)
         kinds = self._kinds(gpu, rows, inside)
-        uuids = self._mig_uuids(glance) if inside else {}
-        listed = {(row.gi_id, row.id) for row in inside}
-        strangers: t.List[t.Any] = sorted(set(uuids) - listed)
+        strangers: t.List[t.Any] = sorted(
+            {(row.gi_id, row.id) for row in inside} ^ {(device.gi_id, device.ci_id) for device in glance.log.devices}
+        )
         strangers += sorted({row.gi_id for row in inside} - {row.id for row in rows})
         if strangers:
             raise BackendError(
                 codes.UNKNOWN, "nvidia-smi mig -lci", "GPU %d: %s is not listed everywhere" % (index, strangers[0])
             )
+        uuids = self._mig_uuids(index, glance, inside) if inside else {}
         return tuple(
             GpuInstance(
                 row.id,
@@ -311,13 +332,21 @@ class SmiBackend:
             (row.profile_id, each.id): each for row in rows for each in self._ci_profiles.get((key, row.profile_id), ())
         }
 
-    def _mig_uuids(self, glance: smi_glance.Glance) -> t.Dict[t.Tuple[int, int], str]:
+    def _mig_uuids(
+        self, index: int, glance: smi_glance.Glance, inside: t.Sequence[smi_tables.ComputeRow]
+    ) -> t.Dict[t.Tuple[int, int], str]:
+        """UUIDs by ids. ``-L`` has no ids and leaves out what it cannot read, so only a complete list can be used."""
         log = glance.log
-        listed = (
-            glance.listed or self._try(["-L"]).out
-        )  # a GPU that is lost makes it fail, after it has listed the others
-        uuids = self._parsed(["-L"], listed, lambda text: smi_tables.mig_devices(text, log.uuid))
-        return {(device.gi_id, device.ci_id): uuids[device.number] for device in log.devices if device.number in uuids}
+        # A lost GPU makes -L fail, after it has listed the others.
+        text = glance.listed or self._try(["-L"]).out
+        listed = self._parsed(["-L"], text, lambda out: smi_tables.mig_devices(out, log.uuid))
+        slices = {(row.gi_id, row.id): smi_tables.slices(row.name) for row in inside}
+        ids = [(device.gi_id, device.ci_id) for device in sorted(log.devices)]
+        if [row.slices for row in listed] != [slices[each] for each in ids]:
+            raise BackendError(
+                codes.UNKNOWN, "nvidia-smi -L", "GPU %d: other MIG devices than in nvidia-smi -q -x" % index
+            )
+        return {each: row.uuid for each, row in zip(ids, listed)}
 
     def _create(self, index: int, argv: t.List[str]) -> int:
         self._glances = {}

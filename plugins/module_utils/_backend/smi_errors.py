@@ -22,6 +22,7 @@ from .remedies import remedy
 # In order of precedence: a message may contain several, and the more specific ones come first.
 _WORDS: t.Tuple[t.Tuple[str, int], ...] = (
     ("insufficient permissions", codes.NO_PERMISSION),
+    ("make sure /dev/nvidia* files are readable", codes.NO_PERMISSION),
     ("in use by another client", codes.IN_USE),
     ("currently in use by another process", codes.IN_USE),
     ("currently being used by one or more other processes", codes.IN_USE),

@@ -17,14 +17,14 @@ from . import architecture
 from .smi_tables import ParseError
 
 # nvmlErrorString, as nvidia-smi prints it in the place of a value.
-_ERROR = re.compile(
+ERROR = re.compile(
     r"(Unknown Error|GPU is lost|Uninitialized|Insufficient Permissions|Invalid Argument|Not Supported|Not Found|Timeout"
     r"|Driver Not Loaded|Function Not Found|GPU requires reset|Insufficient Size|In use by another client)\b"
 )
 
 
 class Device(t.NamedTuple):
-    """A MIG device. Its number is the one that ``nvidia-smi -L`` shows with its UUID."""
+    """A MIG device and its number in NVML, whose order is that of ``nvidia-smi -L``."""
 
     number: int
     gi_id: int
@@ -34,7 +34,7 @@ class Device(t.NamedTuple):
 class Log(t.NamedTuple):
     """One GPU, with the values that the log contains."""
 
-    driver: t.Optional[str]
+    driver: t.Optional[str]  # these two may be the text of an error, which does not hide the GPU
     cuda: t.Optional[str]
     uuid: str
     pci_bus_id: str
@@ -104,7 +104,7 @@ def _value(element: ElementTree.Element, path: str) -> t.Optional[str]:
 def _fact(element: ElementTree.Element, path: str) -> t.Optional[str]:
     """A text for facts alone; None also where nvidia-smi printed NVML's error in its place."""
     text = _value(element, path)
-    return None if text is None or _ERROR.match(text) else text
+    return None if text is None or ERROR.match(text) else text
 
 
 def _hexadecimal(element: ElementTree.Element, path: str) -> int:
@@ -163,6 +163,6 @@ def _processes(gpu: ElementTree.Element) -> t.Tuple[Process, ...]:
         if pid is None:
             raise ParseError("a process without PID")
         key = (pid, _number(info, "gpu_instance_id"), _number(info, "compute_instance_id"))
-        names[key] = _value(info, "process_name") or ""
+        names[key] = _fact(info, "process_name") or ""
     ordered = sorted(names, key=lambda key: tuple(-1 if part is None else part for part in key[1:] + key[:1]))
     return tuple(Process(pid, names[(pid, gi_id, ci_id)], gi_id, ci_id) for pid, gi_id, ci_id in ordered)

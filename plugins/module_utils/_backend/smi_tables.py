@@ -59,6 +59,11 @@ class ComputeProfileRow(t.NamedTuple):
     multiprocessors: int
 
 
+class DeviceRow(t.NamedTuple):
+    slices: t.Tuple[int, int]
+    uuid: str
+
+
 _FRAME = re.compile(r"^\+[-+]*\+$|^\|=+\|$")
 _PROFILE = re.compile(r"^\| +\d+ +(?:MIG )?(\S+) +(\d+) +\d+/(\d+) +(\d+\.\d+) +(?:Yes|No) +(\d+) +(\d+) +(\d+) +\|$")
 _PROFILE_MORE = re.compile(r"^\| +(\d+) +(\d+) +(\d+) +\|$")
@@ -71,7 +76,7 @@ _COMPUTE_PLACEMENTS = re.compile(r"^GPU +\d+ +GI +\d+ +Profile ID +(\d+) +Placem
 # What -L prints in the place of a GPU that it cannot reach.
 _NO_HANDLE = "Unable to determine the device handle"
 _LISTED_GPU = re.compile(r"^GPU (\d+): (.*) \(UUID: (GPU-\S+)\)$")
-_LISTED_DEVICE = re.compile(r"^ +MIG (\S+) +Device +(\d+): \(UUID: (MIG-\S+)\)$")
+_LISTED_DEVICE = re.compile(r"^ +MIG (\S+) +Device +\d+: \(UUID: (MIG-\S+)\)$")
 
 
 def profiles(text: str) -> t.List[ProfileRow]:
@@ -126,9 +131,9 @@ def compute_placements(text: str) -> t.Dict[int, t.List[t.Tuple[int, int]]]:
     return _placements(text, _COMPUTE_PLACEMENTS)
 
 
-def mig_devices(text: str, gpu_uuid: str) -> t.Dict[int, str]:
-    """``-L``: number of the MIG device -> its UUID, for one GPU"""
-    found: t.Dict[int, str] = {}
+def mig_devices(text: str, gpu_uuid: str) -> t.List[DeviceRow]:
+    """``-L``: the MIG devices of one GPU in NVML's order. Their numbers have no gaps and may differ from NVML's."""
+    found: t.List[DeviceRow] = []
     current = ""
     for line in _lines(text):
         gpu, device = _LISTED_GPU.match(line), _LISTED_DEVICE.match(line)
@@ -139,7 +144,7 @@ def mig_devices(text: str, gpu_uuid: str) -> t.Dict[int, str]:
         elif device is None:
             raise ParseError("line not understood: %r" % line)
         elif current == gpu_uuid:
-            found[int(device.group(2))] = device.group(3)
+            found.append(DeviceRow(slices(device.group(1)), device.group(2)))
     return found
 
 
@@ -169,10 +174,16 @@ def mebibytes(gibibytes: str) -> int:
 
 def compute_slices(name: str) -> int:
     """Compute slices of a compute instance by its name: ``1c.3g.40gb`` or, for all of it, ``3g.40gb``."""
-    found = re.match(r"(\d+)[cg]\.", name)
+    return slices(name)[0]
+
+
+def slices(name: str) -> t.Tuple[int, int]:
+    """Compute slices of a compute instance and of its GPU instance. Other parts of the name vary with the version."""
+    found = re.match(r"(?:(\d+)c\.)?(\d+)g\.", name)
     if found is None:
         raise ParseError("name not understood: %r" % name)
-    return int(found.group(1))
+    part, whole = found.groups()
+    return int(part or whole), int(whole)
 
 
 def _lines(text: str) -> t.List[str]:

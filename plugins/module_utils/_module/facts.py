@@ -69,18 +69,29 @@ def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
 def _query(
     open_backend: t.Callable[[], Backend],
 ) -> t.Tuple[t.Optional[str], Versions, t.Optional[t.List[Data]], t.Optional[str]]:
-    """The backend's name, its versions and its GPUs, or why it cannot be queried."""
+    """The name, versions and GPUs of the backend, and the problem if the backend or the versions cannot be read."""
     try:
         with contextlib.closing(open_backend()) as backend:
             backend.prefetch()
+            versions, problem = _versions(backend)
             return (
                 backend.name,
-                backend.versions(),
+                versions,
                 [_read(backend, index) for index in range(retry.read(backend.count))],
-                None,
+                problem,
             )
     except BackendError as error:
         return None, Versions(), None, str(error)
+
+
+def _versions(backend: Backend) -> t.Tuple[Versions, t.Optional[str]]:
+    """The versions, or why they cannot be read, which does not hide the GPUs."""
+    try:
+        return retry.read(backend.versions), None
+    except BackendError as error:
+        if error.code == codes.TIMEOUT:  # each GPU would time out too
+            raise
+        return Versions(), str(error)
 
 
 def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]]) -> t.Optional[t.List[Data]]:
@@ -108,7 +119,7 @@ def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]
 def _read(backend: Backend, index: int) -> Data:
     """One GPU. If it cannot be read, for example without root privileges, what is known without its instances."""
     try:
-        gpu = backend.read(index)
+        gpu = retry.read(lambda: backend.read(index))
         return _known(gpu, describe.instances(gpu))
     except BackendError as error:
         problem = str(error)

@@ -278,7 +278,7 @@ class FakeBackend:
         return self._call("count", None, lambda: len(self.gpus))
 
     def versions(self):
-        return Versions("550.163.01", "12.4", "12.550.163.01")
+        return self._call("versions", None, lambda: Versions("550.163.01", "12.4", "12.550.163.01"))
 
     def prefetch(self):
         self.calls.append(("prefetch", None))

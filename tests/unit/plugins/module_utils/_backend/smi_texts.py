@@ -101,7 +101,7 @@ GPU 1: NVIDIA A100 80GB PCIe (UUID: GPU-bbbb)
   MIG 1g.10gb     Device  0: (UUID: MIG-2)
 """
 
-QUERY = "0, GPU-aaaa, 8.0\n1, GPU-bbbb, 8.0\n"
+QUERY = "0, GPU-aaaa, 8.0, 2\n1, GPU-bbbb, 8.0, 2\n"
 
 LOG = """\
 <?xml version="1.0" ?>

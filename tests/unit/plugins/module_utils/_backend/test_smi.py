@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import ComputeInstance, Placement
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import smi_texts as texts
 
-QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
+QUERY = "--query-gpu=index,uuid,compute_cap,count --format=csv,noheader"
 
 
 class Script:
@@ -105,9 +105,36 @@ def test_gpus_of_one_product_share_a_profile_query(driver, script, memory, times
     assert sum(line.startswith("mig -lgip ") for line in script.commands) == times
 
 
-def test_a_mig_device_that_is_not_listed_everywhere_is_an_error(driver, script):
-    script.answers["mig -lci -i GPU-aaaa"] = "\n".join(texts.COMPUTE_INSTANCES.splitlines()[:-2])
-    assert "not listed everywhere" in str(refusal(driver.read, 0))
+LOG_WITHOUT_DEVICE_1 = re.sub(r"<mig_device>\s*<index>1.*?</mig_device>", "", texts.LOG, flags=re.DOTALL)
+LIST_0, LIST_1 = (line for line in texts.LIST.splitlines(True) if "3g.40gb" in line)
+
+
+@pytest.mark.parametrize(
+    ("line", "answer", "reason"),
+    [
+        (
+            "mig -lci -i GPU-aaaa",
+            "\n".join(texts.COMPUTE_INSTANCES.splitlines()[:-2]),
+            "(1, 0) is not listed everywhere",
+        ),
+        ("mig -lci -i GPU-aaaa", Result(6, "No compute instances found: Not Found\n", ""), "(1, 0) is not listed"),
+        ("-q -x -i GPU-aaaa", LOG_WITHOUT_DEVICE_1, "(1, 1) is not listed everywhere"),
+        # nvidia-smi numbers the other MIG devices as if there were no more.
+        ("-L", texts.LIST.replace(LIST_0 + LIST_1, LIST_1.replace("Device  1", "Device  0")), "other MIG devices"),
+        ("-L", texts.LIST.replace(LIST_1, ""), "other MIG devices"),
+        ("-L", texts.LIST.replace("1c.3g", "2c.3g"), "other MIG devices"),
+    ],
+)
+def test_a_mig_device_that_is_not_listed_everywhere_is_an_error(driver, script, line, answer, reason):
+    """Its UUID, or that of another one, would be wrong."""
+    script.answers[line] = answer
+    assert reason in str(refusal(driver.read, 0))
+
+
+def test_mig_devices_are_matched_by_order_because_nvml_numbers_them_with_gaps(driver, script):
+    script.answers["-q -x -i GPU-aaaa"] = texts.LOG.replace("<index>1<", "<index>3<")
+    script.answers["-L"] = texts.LIST.replace("40gb ", "39gb ")
+    assert [ci.uuid for ci in driver.read(0).instances[0].compute_instances] == ["MIG-0", "MIG-1"]
 
 
 def test_no_instances_is_a_valid_response_but_other_errors_are_not(driver, script):
@@ -121,6 +148,16 @@ def test_no_instances_is_a_valid_response_but_other_errors_are_not(driver, scrip
     script.answers["mig -lgi -i GPU-aaaa"] = Result(4, "No GPU instances found: Insufficient Permissions\n", "")
     error = refusal(driver.read, 0)
     assert error.code == codes.NO_PERMISSION and "become: true" in str(error)
+
+
+@pytest.mark.parametrize("line, answer", [("-lgip", texts.PROFILES[: texts.PROFILES.index("|   0")]), ("-lgipp", "")])
+def test_a_gpu_without_profiles_is_not_empty(driver, script, line, answer):
+    script.answers["mig %s -i GPU-aaaa" % line] = answer
+    error = refusal(driver.read, 0)
+    assert error.code == codes.NOT_SUPPORTED and "MIG mode on but lists no profiles" in str(error)
+    off = texts.LOG.replace("Enabled", "Disabled")
+    script.answers["-q -x -i GPU-aaaa"] = off[: off.index("<mig_devices>")] + off[off.index("<serial>") :]
+    assert not driver.read(0).profiles_known
 
 
 @pytest.mark.parametrize(
@@ -143,6 +180,7 @@ def test_profiles_may_be_unknown_while_the_mode_is_off(driver, script, answer):
 def test_no_gpu():
     script = Script()
     script.answers[QUERY] = Result(6, "No devices were found\n", "")
+    script.answers["-L"] = "No devices found.\n"
     driver = SmiBackend(script)
     driver.open()
     assert driver.count() == 0
@@ -162,12 +200,12 @@ def test_no_gpu():
             Result(18, "Failed to initialize NVML: Driver/library version mismatch\n", ""),
             codes.LIB_RM_VERSION_MISMATCH,
         ),
-        (Result(255, "Unable to determine the device handle for GPU0: Unknown Error\n", ""), codes.UNKNOWN),
+        (Result(255, "Unable to determine the number of GPUs", ""), codes.UNKNOWN),
         (Result(15, "", ""), codes.GPU_IS_LOST),
         (Result(-9, "", ""), codes.UNKNOWN),
-        (Result(0, "1, GPU-aaaa, 8.0\n", ""), codes.UNKNOWN),
-        (Result(0, "0, GPU-aaaa\n", ""), codes.UNKNOWN),
-        (Result(0, "0, GPU-aaaa, 8.0\nUnable to determine the device handle\n", ""), codes.UNKNOWN),
+        (Result(0, "1, GPU-aaaa, 8.0, 1\n", ""), codes.UNKNOWN),
+        (Result(0, "0, GPU-aaaa, 8.0\n", ""), codes.UNKNOWN),
+        (Result(0, "0, GPU-aaaa, 8.0, 1\nUnable to determine\n", ""), codes.UNKNOWN),
     ],
 )
 def test_errors_on_opening(answer, code):
@@ -181,7 +219,7 @@ LOST = "Unable to determine the device handle for GPU: GPU is lost.  Reboot the 
 
 
 @pytest.mark.parametrize(
-    "failure", [Result(15, LOST, ""), Result(0, "0, GPU-aaaa, 8.0\n1, [GPU is lost], [GPU is lost]\n", "")]
+    "failure", [Result(15, LOST, ""), Result(0, "0, GPU-aaaa, 8.0, 2\n1, [GPU is lost], [GPU is lost], 2\n", "")]
 )
 @pytest.mark.parametrize("listed", [LOST, "GPU 1: GPU is lost (UUID: GPU is lost)\n", ""])
 def test_a_lost_gpu_does_not_affect_the_others(failure, listed):
@@ -206,6 +244,49 @@ def test_a_lost_gpu_does_not_affect_the_others(failure, listed):
     assert lost.code in (codes.GPU_IS_LOST, codes.UNKNOWN) and "GPU 1" in str(lost)
 
 
+NO_HANDLE = "Unable to determine the device handle for gpu : %s\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "reason", "code"),
+    [
+        (
+            Result(4, "No devices were found. Please make sure /dev/nvidia* files are readable by current user.\n", ""),
+            "Insufficient Permissions",
+            codes.NO_PERMISSION,
+        ),
+        (Result(255, NO_HANDLE % "Unknown Error", ""), "Unknown Error", codes.UNKNOWN),
+        (Result(6, "No devices were found\n", ""), "Not Found", codes.NOT_FOUND),
+    ],
+)
+def test_gpus_that_cannot_be_accessed_are_listed_with_the_reason(query, reason, code):
+    """An empty list would say that the node has no GPU."""
+    script = Script()
+    script.answers[QUERY] = query
+    script.answers["-L"] = Result(query.rc, NO_HANDLE % reason * 2, "")
+    backend = SmiBackend(script)
+    backend.open()
+    backend.prefetch()
+    assert backend.count() == 2
+    for work, args in ((backend.read, (0,)), (backend.identify, (1,)), (backend.versions, ())):
+        error = refusal(work, *args)
+        assert error.code == code and ("become: true" in str(error)) == (code == codes.NO_PERMISSION)
+
+
+def test_gpus_that_nvidia_smi_leaves_out_are_listed_with_the_reason():
+    """It skips GPUs that may not be accessed, and succeeds."""
+    script = Script()
+    script.answers[QUERY] = "0, GPU-aaaa, 8.0, 2\n"
+    script.answers["-L"] = Result(4, texts.LIST.partition("GPU 1:")[0] + NO_HANDLE % "Insufficient Permissions", "")
+    script.answers["-q -x -i 0"] = script.answers["-q -x -i 00000001:00:00.0"] = texts.LOG
+    script.answers["--query-gpu=compute_cap --format=csv,noheader -i 00000001:00:00.0"] = "8.0\n"
+    backend = SmiBackend(script)
+    backend.open()
+    assert backend.count() == 2 and backend.identify(0).uuid == "GPU-aaaa"
+    error = refusal(backend.read, 1)
+    assert error.code == codes.NO_PERMISSION and "GPU 1: 1 of 2 GPUs" in str(error)
+
+
 @pytest.mark.parametrize("text", ["Unknown Error", "GPU is lost", "GPU is lost.  Reboot the system"])
 def test_error_texts_of_nvidia_smi_are_not_values(driver, script, text):
     """In particular, no architecture that changes MIG mode without a reset."""
@@ -218,6 +299,18 @@ def test_error_texts_of_nvidia_smi_are_not_values(driver, script, text):
         broken = re.sub("<%s>.*?</%s>" % (path, path), "<%s>%s</%s>" % (path, text, path), texts.LOG)
         script.answers["-q -x -i GPU-aaaa"] = broken
         assert refusal(driver.read, 0).code == codes.UNKNOWN, path
+
+
+@pytest.mark.parametrize("path, name", [("driver_version", "driver version"), ("cuda_version", "CUDA version")])
+def test_error_texts_of_nvidia_smi_are_not_versions(driver, script, path, name):
+    script.answers["-q -x -i GPU-aaaa"] = re.sub(
+        "<%s>.*?</%s>" % (path, path), "<%s>GPU is lost</%s>" % (path, path), texts.LOG
+    )
+    error = refusal(driver.versions)
+    assert error.code == codes.GPU_IS_LOST and name in str(error)
+    assert driver.read(0).instances, "the GPU can be read"
+    script.answers["-q -x -i GPU-aaaa"] = texts.LOG
+    assert driver.versions().driver == "550.163.01"
 
 
 def test_no_gpu_instances_beside_mig_devices_is_an_error(driver, script):

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import smi_texts as texts
 
-QUERY = "--query-gpu=index,uuid,compute_cap --format=csv,noheader"
+QUERY = "--query-gpu=index,uuid,compute_cap,count --format=csv,noheader"
 BOTH = "-i GPU-aaaa,GPU-bbbb"
 GPU = texts.LOG[texts.LOG.index("    <gpu ") : texts.LOG.index("</nvidia_smi_log>")]
 EMPTY = GPU[: GPU.index("<mig_devices>")] + GPU[GPU.index("<serial>") :]

@@ -67,9 +67,9 @@ def test_placements():
 
 
 def test_uuids_of_one_gpu():
-    assert smi_tables.mig_devices(texts.LIST, "GPU-aaaa") == {0: "MIG-0", 1: "MIG-1"}
-    assert smi_tables.mig_devices(texts.LIST, "GPU-bbbb") == {0: "MIG-2"}
-    assert smi_tables.mig_devices(texts.LIST, "GPU-cccc") == {}
+    assert smi_tables.mig_devices(texts.LIST, "GPU-aaaa") == [((1, 3), "MIG-0"), ((2, 3), "MIG-1")]
+    assert smi_tables.mig_devices(texts.LIST, "GPU-bbbb") == [((1, 1), "MIG-2")]
+    assert smi_tables.mig_devices(texts.LIST, "GPU-cccc") == []
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_unknown_lines_in_the_list_of_devices():
     with pytest.raises(ParseError, match="Unable to count"):
         smi_tables.mig_devices("Unable to count the devices\n" + texts.LIST, "GPU-aaaa")
     lost = "Unable to determine the device handle for GPU: GPU is lost\n"
-    assert smi_tables.mig_devices(lost + texts.LIST, "GPU-aaaa") == {0: "MIG-0", 1: "MIG-1"}
+    assert [row.uuid for row in smi_tables.mig_devices(lost + texts.LIST, "GPU-aaaa")] == ["MIG-0", "MIG-1"]
 
 
 def test_compute_slices_by_name():

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
@@ -169,10 +171,34 @@ def test_a_module_on_disk_is_a_version_that_is_installed():
     assert facts["kernel_module"]["versions_match"] is None
 
 
-def test_a_transient_error_while_gpus_are_counted_is_retried():
+@pytest.mark.parametrize("call", ["count", "versions", "read"])
+def test_a_transient_error_is_retried(call):
     driver = FakeBackend(FakeGpu())
-    driver.fail[("count", 0)] = codes.UNKNOWN
-    assert [gpu["problem"] for gpu in gather(FakeNode(), lambda: driver)["gpus"]] == [None]
+    driver.fail[(call, 0)] = codes.UNKNOWN
+    facts = gather(FakeNode(), lambda: driver)
+    assert [gpu["problem"] for gpu in facts["gpus"]] == [None]
+    assert (facts["driver"]["version"], facts["driver"]["problem"]) == ("550.163.01", None)
+
+
+def test_unreadable_versions_do_not_hide_the_gpus():
+    driver = Driver(FakeGpu())
+    driver.always["versions"] = codes.UNKNOWN
+    facts = gather(FakeNode(kernel=KernelModule("open", "550.163.01", None)), lambda: driver)
+    assert (facts["driver"]["version"], facts["driver"]["source"], facts["cuda_version"]) == (
+        "550.163.01",
+        "proc",
+        None,
+    )
+    assert "UNKNOWN" in facts["driver"]["problem"]
+    assert [gpu["problem"] for gpu in facts["gpus"]] == [None]
+
+
+def test_versions_that_time_out_end_the_query():
+    """Each GPU would time out too."""
+    driver = Driver(FakeGpu())
+    driver.always["versions"] = codes.TIMEOUT
+    facts = gather(FakeNode(gpus=None), lambda: driver)
+    assert facts["gpus"] is None and "TIMEOUT" in facts["driver"]["problem"]
 
 
 def test_unreadable_values_are_null():
