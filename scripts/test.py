@@ -86,23 +86,20 @@ scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs sh
 
 # The longest first, so that the short ones fill the gaps at the end.
 PARTS: t.Sequence[Part] = (
-    scenario("site", "site.yml from bare machines and back"),
+    scenario("site", "site.yml from bare machines and back, also behind a mirror with a new key"),
     scenario("driver_rpm", "the driver on Enterprise Linux"),
     scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
-    scenario("nvidia_mig", "layouts, GPU clients, boot unit, undo"),
+    scenario("nvidia_mig", "layouts, GPU clients, a kill, boot unit, undo"),
     scenario("nvidia_driver", "the driver, on three distributions, held and changed"),
     scenario("driver_failure", "failures of driver packages"),
     scenario("machine", "the driver on a virtual machine: DKMS, nouveau, initramfs, boot order"),
     scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
-    scenario("airgap", "site.yml without a network but a mirror, and a new key"),
-    scenario("reboot", "layouts through reboots and a kill"),
     Part(
         "cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2
     ),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
-    scenario("default", "nodes of the lab: reboot, GPUs, driver"),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
