@@ -92,7 +92,7 @@ ansible_facts:
               sample: nvml
             problem:
               description:
-                - Why neither NVML nor C(nvidia-smi) could be used. V(null) if one of them worked.
+                - Why neither NVML nor C(nvidia-smi) could be used, or why the versions could not be read. V(null) otherwise.
               type: str
               sample: null
         cuda_version:
