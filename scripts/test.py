@@ -87,20 +87,20 @@ scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs sh
 # The longest first, so that the short ones fill the gaps at the end.
 PARTS: t.Sequence[Part] = (
     scenario("site", "site.yml from bare machines and back, also behind a mirror with a new key"),
-    scenario("driver_rpm", "the driver on Enterprise Linux"),
-    scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
-    scenario("nvidia_mig", "layouts, GPU clients, a kill, boot unit, undo"),
-    scenario("nvidia_driver", "the driver, on three distributions, held and changed"),
-    scenario("driver_failure", "failures of driver packages"),
     scenario("machine", "the driver on a virtual machine: DKMS, nouveau, initramfs, boot order"),
-    scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
+    scenario("nvidia_mig", "layouts, GPU clients, a kill, boot unit, undo"),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
+    scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
+    scenario("nvidia_driver", "the driver, on three distributions, held and changed"),
+    Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
+    scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
+    scenario("driver_rpm", "the driver on Enterprise Linux"),
     Part(
         "cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2
     ),
-    Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
-    Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
+    Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
+    scenario("driver_failure", "failures of driver packages"),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
     Part("pythons", "Unit tests of module-side code on each supported Python", ["scripts/pythons"], r"^Python", 6),

@@ -59,8 +59,7 @@ class NvmlBackend:
 
     def open(self) -> None:
         self._library.load()
-        self._library.call("nvmlInit")
-        self._initialised = True
+        self._initialise()
 
     def close(self) -> None:
         if self._initialised:
@@ -157,10 +156,10 @@ class NvmlBackend:
             try:
                 reset(self._run, uuid)
             finally:
-                self._initialise_again()
+                self._initialise()
 
-    def _initialise_again(self) -> None:
-        """Retry once: without NVML the state after a reset could not be read."""
+    def _initialise(self) -> None:
+        """Retry once: without NVML nothing can be read, such as the state after a reset."""
         try:
             self._library.call("nvmlInit")
         except BackendError:

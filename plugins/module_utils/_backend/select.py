@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._mig import codes, retry
+from .._mig import codes
 from .._mig.backend import BackendError
 from .command import Runner
 from .command import run as run_command
@@ -52,5 +52,5 @@ def _smi(run: Runner) -> Backend:
 
 
 def _opened(backend: Backend) -> Backend:
-    retry.read(backend.open)
+    backend.open()
     return backend

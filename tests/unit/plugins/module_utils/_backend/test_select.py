@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.command import Result, missing
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.select import open_backend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
@@ -63,18 +62,14 @@ def test_without_the_library_nvidia_smi_is_tried(nvml):
     assert open_backend("auto", smi).name == "nvidia_smi"
 
 
-def test_a_transient_error_is_retried(nvml, monkeypatch):
-    answers = [codes.UNKNOWN, None]
-    opened = NvmlBackend.open
+def test_a_transient_error_is_retried(nvml):
+    class Once(dict):
+        def get(self, name, default=None):
+            return self.pop(name, default)
 
-    def flaky(backend):
-        code = answers.pop(0)
-        if code is not None:
-            raise BackendError(code, "nvmlInit")
-        opened(backend)
-
-    monkeypatch.setattr(NvmlBackend, "open", flaky)
+    nvml.errors = Once(nvmlInit=codes.UNKNOWN)
     assert open_backend("nvml", no_smi).name == "nvml"
+    assert nvml.calls.count("nvmlInit") == 2
 
 
 def test_nvidia_smi_is_no_fallback_for_an_unloaded_driver(nvml):
