@@ -28,8 +28,6 @@ KUBECONFIG = CLUSTER / "kubeconfig"
 MEMBERS = CLUSTER / "nodes.json"
 LEAVE = "/opt/gpufleet-lab/bin/leave-cluster"
 CLIENTS = ("kubectl", "helm")
-LIMITS = {"cpu", "memory", "pids"}  # cgroup controllers that containers with limits need
-CAP_SYS_RESOURCE = 24
 READY = 180  # seconds; about twenty on an idle machine
 
 
@@ -60,16 +58,6 @@ def logs(node: nodes.Node, *units: str) -> str:
     chosen = [part for name in units for part in ("--unit", name)]
     text = on(node, "journalctl", "--no-pager", "--output=cat", "--lines=15", *chosen)
     return "The last messages of %s on %s:\n%s" % (", ".join(units), node.name, text)
-
-
-def runc_for(node: nodes.Node) -> str:
-    """The program that starts containers on this node: runc, or its wrapper where containers cannot have limits."""
-    controllers = on(node, "cat", "/sys/fs/cgroup/cgroup.controllers").split()
-    status = on(node, "cat", "/proc/1/status").splitlines()
-    capabilities = next(line.split()[1] for line in status if line.startswith("CapEff:"))
-    if LIMITS <= set(controllers) and int(capabilities, 16) >> CAP_SYS_RESOURCE & 1:
-        return ON_NODE + "/bin/runc"
-    return "/opt/gpufleet-lab/bin/runc-without-limits"
 
 
 def checked(name: str, known: t.Mapping[str, nodes.Node]) -> nodes.Node:
@@ -109,7 +97,7 @@ def up(names: t.Sequence[str]) -> None:
         write_secret(KUBECONFIG, credentials.kubeconfig("kubernetes-admin", ADMINISTRATORS))
 
         def prepare(node: nodes.Node) -> None:
-            files = [*node_files(node, members, runc_for(node)), *credentials.kubelet(node)]
+            files = [*node_files(node, members), *credentials.kubelet(node)]
             if node == members[0]:
                 files += credentials.control_plane()
             install(node, files)

@@ -123,11 +123,11 @@ def network(node: Node) -> str:
     return json.dumps({"cniVersion": "1.0.0", "name": "gpufleet", "plugins": [bridge]}, indent=2) + "\n"
 
 
-def node_files(node: Node, members: t.Sequence[Node], runc: str) -> t.Iterator[File]:
+def node_files(node: Node, members: t.Sequence[Node]) -> t.Iterator[File]:
     """What a node needs besides credentials: containerd, network, kubelet."""
     for program in (*containerd.PROGRAMS, "kubectl", "helm"):
         yield File("/usr/local/bin/" + program, link="%s/bin/%s" % (ON_NODE, program))
-    yield File("/usr/local/sbin/runc", link=runc)
+    yield File("/usr/local/sbin/runc", link="/opt/gpufleet-lab/bin/runc")
     yield File("/opt/cni/bin", link=ON_NODE + "/bin")
     text = (containerd.BUILT / "containerd.service").read_text()
     yield File(UNITS + "containerd.service", text.replace("/usr/bin/", "/usr/local/bin/"))
