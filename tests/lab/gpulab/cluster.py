@@ -101,7 +101,7 @@ def up(names: t.Sequence[str]) -> None:
             if node == members[0]:
                 files += credentials.control_plane()
             install(node, files)
-            start(node, "containerd", "pod-routes")
+            start(node, "containerd", "pods")
             for name in images:
                 on(node, "ctr", "-n", "k8s.io", "images", "import", "%s/images/%s" % (ON_NODE, name))
 

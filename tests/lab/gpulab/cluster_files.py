@@ -139,7 +139,7 @@ def node_files(node: Node, members: t.Sequence[Node]) -> t.Iterator[File]:
     yield File("/etc/kubernetes/pod-routes", "".join(routes))
     yield File("/etc/kubernetes/environment", "ADDRESS=%s\n" % node.address)
     yield File("/var/lib/kubelet/config.yaml", (FILES / "kubelet.yaml").read_text())
-    yield unit("pod-routes")
+    yield unit("pods")
     yield unit("kubelet")
 
 
