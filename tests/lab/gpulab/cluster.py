@@ -60,20 +60,27 @@ def logs(node: nodes.Node, *units: str) -> str:
     return "The last messages of %s on %s:\n%s" % (", ".join(units), node.name, text)
 
 
-def checked(name: str, known: t.Mapping[str, nodes.Node]) -> nodes.Node:
-    """A node that can become part of a cluster."""
-    node = known.get(name)
-    if not node or not node.running:
-        raise LabError("no such node is running: %s. Start it with tests/lab/lab up %s" % (name, name))
-    if node.image == "machine":
-        raise LabError("%s: a virtual machine cannot be part of the cluster" % name)
-    if not succeeds(LABNS, "podman", "exec", name, "test", "-x", ON_NODE + "/bin/kubelet"):
-        raise LabError(
-            "%s was started by an older version of the lab: replace it with tests/lab/lab up %s" % (name, name)
-        )
-    if succeeds(LABNS, "podman", "exec", name, "systemctl", "--quiet", "cat", "containerd.service"):
-        raise LabError("%s has a containerd already: replace the node with tests/lab/lab up %s" % (name, name))
-    return node
+def existing(names: t.Sequence[str]) -> t.List[nodes.Node]:
+    """The nodes of a new cluster."""
+    if not names or len(set(names)) < len(names):
+        raise LabError("name one or more different nodes; the first gets the control plane")
+    known = {node.name: node for node in nodes.running() if node.running}
+    for name in names:
+        if name not in known:
+            raise LabError("no such node is running: %s. Start it with tests/lab/lab up %s" % (name, name))
+        if known[name].image == "machine":
+            raise LabError("%s: a virtual machine cannot be part of the cluster" % name)
+    return [known[name] for name in names]
+
+
+def check_programs(node: nodes.Node) -> None:
+    if not succeeds(LABNS, "podman", "exec", node.name, "test", "-x", ON_NODE + "/bin/kubelet"):
+        problem = "was started by an older version of the lab"
+    elif succeeds(LABNS, "podman", "exec", node.name, "systemctl", "--quiet", "cat", "containerd.service"):
+        problem = "has a containerd already"
+    else:
+        return
+    raise LabError("%s %s: replace it with tests/lab/lab up %s" % (node.name, problem, node.name))
 
 
 # --- The cluster ------------------------------------------------------------------------------------------------------
@@ -82,15 +89,13 @@ def checked(name: str, known: t.Mapping[str, nodes.Node]) -> nodes.Node:
 def up(names: t.Sequence[str]) -> None:
     """Start a cluster on these nodes; it replaces the former one."""
     began = time.monotonic()
-    if not names or len(set(names)) < len(names):
-        raise LabError("name one or more different nodes; the first gets the control plane")
+    members = existing(names)
     kubernetes.prepare()
     images = podimages.prepare()
     shared.prepare()
     with alone("cluster"):
         remove()
-        known = {node.name: node for node in nodes.running()}
-        members = [checked(name, known) for name in names]
+        each(check_programs, members)
         CLUSTER.mkdir(mode=0o700)
         MEMBERS.write_text(json.dumps([node.name for node in members]))
         credentials = Credentials(members[0])
@@ -203,7 +208,7 @@ def wait_for_account() -> None:
     raise LabError("the controller manager created no default service account in %d seconds" % READY)
 
 
-def members() -> t.List[nodes.Node]:
+def current() -> t.List[nodes.Node]:
     """The cluster's nodes that still exist and run."""
     names = json.loads(MEMBERS.read_text()) if MEMBERS.exists() else []
     known = {node.name: node for node in nodes.running() if node.running} if names else {}
@@ -217,7 +222,7 @@ def down() -> None:
 
 
 def remove() -> None:
-    former = members()
+    former = current()
     if former:
         say("removing the cluster from %s" % plural(len(former), "node"))
     each(leave, former)

@@ -23,8 +23,8 @@ PATIENCE = "60s"
 
 def run() -> t.Iterator[str]:
     """Run all checks; yield a line for each that passes."""
-    members = cluster.members()
     conditions = cluster.conditions()
+    members = cluster.current()
     for node in members:
         if conditions.get(node.name, {}).get("status") != "True":
             raise LabError("%s is not Ready: %s" % (node.name, conditions.get(node.name)))
