@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import images, nodes, repositories, rpm, serve
+from . import cluster, cluster_check, images, nodes, repositories, rpm, serve
 from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, alone, call, say
 
 DEBIAN_PACKAGES = {
@@ -173,9 +173,29 @@ def machine(options: argparse.Namespace) -> int:
     return main([*words[options.action], *options.others])
 
 
+def kubernetes(options: argparse.Namespace) -> int:
+    """Run the command for the cluster."""
+    if options.action in cluster.CLIENTS:
+        words, environment = cluster.command(options.action, *options.others)
+        return subprocess.run(words, env=environment, check=False).returncode
+    if options.action == "up":
+        prepare(options)
+        cluster.up(options.others)
+        print(cluster.KUBECONFIG)
+    elif options.others:
+        raise LabError("lab cluster %s takes no arguments" % options.action)
+    elif options.action == "check":
+        for line in cluster_check.run():
+            print(line, flush=True)
+    else:
+        cluster.down()
+    return 0
+
+
 def down(_options: argparse.Namespace) -> None:
     serve.stop()
     nodes.everything_down()
+    cluster.forget()
     call(LABNS, "--destroy")
 
 
@@ -250,6 +270,12 @@ def parser() -> argparse.ArgumentParser:
     virtual = command("vm", machine, "One virtual machine: vm up [options], vm exec [COMMAND...], vm down.")
     virtual.add_argument("action", choices=("up", "exec", "down"))
     virtual.add_argument("others", nargs=argparse.REMAINDER)
+
+    clustered = command(
+        "cluster", kubernetes, "A Kubernetes cluster: cluster up NAME..., check, kubectl ..., helm ..., down."
+    )
+    clustered.add_argument("action", choices=("up", "check", *cluster.CLIENTS, "down"))
+    clustered.add_argument("others", nargs=argparse.REMAINDER)
 
     command("show", show, "List the nodes.")
     command("gateway", gateway, "Print this machine's address in the nodes' network.")

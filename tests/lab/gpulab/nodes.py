@@ -24,6 +24,7 @@ from .places import (
     NETWORK,
     NODES,
     PREFIX,
+    PROGRAMS,
     SHARED,
     SOCKETS,
     SUBNET,
@@ -185,11 +186,12 @@ def start(spec: NodeSpec, reference: str, address: str) -> Node:
     for store in STORES:
         (home / store).mkdir(parents=True)
     COMPILED.mkdir(exist_ok=True)
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
     (home / "nvsim").mkdir()
     (home / "nvsim" / "hardware.json").write_text(hardware(spec))
     volumes = ["%s:/opt/gpufleet-lab:ro" % SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
     volumes += ["%s:/var/lib/%s" % (home / store, store) for store in STORES]
-    volumes.append("%s:/var/cache/gpufleet-lab" % COMPILED)
+    volumes += ["%s:/var/cache/gpufleet-lab" % COMPILED, "%s:/opt/gpufleet-kubernetes:ro" % PROGRAMS]
     if spec.kernel:
         (home / "nvsim" / "kernel").write_text(spec.kernel + "\n")
         (home / "ld.so.preload").write_text("/opt/gpufleet-lab/lib/uname.so\n")

@@ -22,6 +22,7 @@ CACHE = TOP / ".cache"
 LAB = CACHE / "lab"
 NODES = LAB / "nodes"
 SHARED = LAB / "opt"  # every node's /opt/gpufleet-lab
+PROGRAMS = LAB / "kubernetes" / "node"  # every node's /opt/gpufleet-kubernetes
 BUILDING = LAB / "building"
 LABNS = HERE / "labns"
 SSH_KEY = LAB / "keys" / "ssh"

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Container images for pods, as archives in OCI's image layout. Nodes import them, because there is no registry."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+import typing as t
+from pathlib import Path
+
+from . import kubernetes
+from .places import BUILDING, LAB, PROGRAMS, alone, call, say
+
+IMAGES = PROGRAMS / "images"
+PAUSE = "localhost/pause:" + kubernetes.PAUSE_VERSION
+BUSYBOX = "localhost/busybox:1"
+BUSYBOX_PROGRAM = LAB / "kubernetes" / "busybox"  # static, from Debian
+SUITE = "bookworm"
+
+
+class File(t.NamedTuple):
+    """A file in an image: a program or a text, or a link to ``link``; a folder if it is neither."""
+
+    name: str
+    content: t.Optional[bytes] = None
+    link: t.Optional[str] = None
+    mode: int = 0o755
+
+
+def tar(files: t.Iterable[File]) -> bytes:
+    """An archive of root's files, without times: equal contents give equal archives."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for file in files:
+            entry = tarfile.TarInfo(file.name)
+            entry.mode = file.mode
+            entry.type = tarfile.DIRTYPE
+            if file.link is not None:
+                entry.type, entry.linkname = tarfile.SYMTYPE, file.link
+            elif file.content is not None:
+                entry.type, entry.size = tarfile.REGTYPE, len(file.content)
+            archive.addfile(entry, io.BytesIO(file.content or b""))
+    return buffer.getvalue()
+
+
+def image(reference: str, files: t.Iterable[File], command: t.Sequence[str]) -> bytes:
+    """An image with one layer, which containerd imports under this reference."""
+    blobs: t.Dict[str, bytes] = {}
+
+    def blob(media_type: str, content: bytes) -> t.Dict[str, t.Any]:
+        digest = hashlib.sha256(content).hexdigest()
+        blobs["blobs/sha256/" + digest] = content
+        media_type = "application/vnd.oci.image.%s" % media_type
+        return {"mediaType": media_type, "digest": "sha256:" + digest, "size": len(content)}
+
+    def text(what: t.Mapping[str, t.Any]) -> bytes:
+        return json.dumps(what, sort_keys=True).encode()
+
+    layer = blob("layer.v1.tar", tar(files))
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Cmd": list(command), "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/"},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+    }
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": blob("config.v1+json", text(config)),
+        "layers": [layer],
+    }
+    described = blob("manifest.v1+json", text(manifest))
+    described["annotations"] = {"io.containerd.image.name": reference}
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [described]}
+    blobs["index.json"] = text(index)
+    blobs["oci-layout"] = text({"imageLayoutVersion": "1.0.0"})
+    return tar(File(name, content, mode=0o644) for name, content in sorted(blobs.items()))
+
+
+def busybox_program() -> Path:
+    """Debian's static busybox."""
+    if not BUSYBOX_PROGRAM.exists():
+        say("downloading busybox from Debian")
+        BUILDING.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="busybox-", dir=BUILDING) as work:
+            call(
+                *("unshare", "--mount", "--propagation", "private"),
+                *("mmdebstrap", "--quiet", "--mode=root", "--variant=extract", "--include=busybox-static"),
+                *(SUITE, Path(work, "root")),
+                *filter(None, [os.environ.get("GPUFLEET_DEBIAN_MIRROR")]),
+            )
+            new = BUSYBOX_PROGRAM.with_name(".new-busybox")
+            shutil.copy(Path(work, "root", "bin", "busybox"), new)
+            os.replace(new, BUSYBOX_PROGRAM)
+    return BUSYBOX_PROGRAM
+
+
+def busybox_files(program: Path) -> t.Iterator[File]:
+    for name in ("bin", "dev", "etc", "proc", "root", "sys"):
+        yield File(name)
+    yield File("tmp", mode=0o1777)
+    yield File("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", mode=0o644)
+    yield File("etc/group", b"root:x:0:\nnogroup:x:65534:\n", mode=0o644)
+    yield File("bin/busybox", program.read_bytes())
+    for name in call(program, "--list").split():
+        if name != "busybox":
+            yield File("bin/" + name, link="busybox")
+
+
+def prepare() -> t.List[str]:
+    """Build the images that are missing or out of date, and return the names of their archives."""
+    with alone("podimages"):
+        IMAGES.mkdir(parents=True, exist_ok=True)
+        pause, busybox = kubernetes.pause(), busybox_program()
+        built = {
+            "pause.tar": image(PAUSE, [File("pause", pause.read_bytes())], ["/pause"]),
+            "busybox.tar": image(BUSYBOX, busybox_files(busybox), ["sh"]),
+        }
+        for name, content in built.items():
+            path = IMAGES / name
+            if not path.exists() or path.read_bytes() != content:
+                new = path.with_name(".new-" + name)
+                new.write_bytes(content)
+                os.replace(new, path)
+    return sorted(built)
