@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_node, _inventory
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
-# dkms may be installed without a package; else a package source must offer it.
+# dkms may be installed without a package. Otherwise a package source must offer it.
 _FIND_DKMS = "command -v dkms || dnf --quiet list --available dkms"
 
 

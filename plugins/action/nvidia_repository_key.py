@@ -32,7 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
     def _read(self, source: str) -> bytes:
-        """From where the module copy would take it, decrypted if it is encrypted."""
+        """The path that the module copy would use; a file that Ansible Vault encrypted is decrypted."""
         path = self._loader.get_real_file(self._find_needle("files", source))
         try:
             with open(path, "rb") as file:

@@ -18,7 +18,7 @@ from ._refusal import Refusal
 
 
 def of_boards(gpus: object, boards: object) -> list[str]:
-    """Differences between boards and GPUs: those that the driver lists, else those on the PCI bus."""
+    """Differences between the boards and the GPUs that the driver lists, or else those on the PCI bus."""
     if not isinstance(gpus, (list, tuple)) or not all(_is_listed(gpu) for gpu in gpus):
         raise Refusal("the GPUs are %s: give ansible_facts.nvidia.gpus" % short(gpus))
     if not isinstance(boards, (list, tuple)):

@@ -65,7 +65,7 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     )
     assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
-    assert "- gone: it cannot be reached: " in message and "To go on without it, add --limit '!gone'" in message
+    assert "- gone: it cannot be reached: " in message and "To continue without it, add --limit '!gone'" in message
     assert "- good: " not in message
     assert "Provision the nodes" not in run.output
     assert fleet.held("good") == [[]]

@@ -57,7 +57,7 @@ def take(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Glance]:
     # The tables contain GPU indices, which shift if a GPU has fallen off the bus since.
     if smi_tables.listed_gpus(listed) != dict(enumerate(uuids)):
         return {}
-    # A GPU that a table omits may be empty or was missed, so it is queried again.
+    # A GPU that is not in a table may be empty or may have been missed, so it is queried again.
     return {
         index: Glance(logs[uuid], instances.get(index), inside.get(index), listed) for index, uuid in enumerate(uuids)
     }

@@ -60,7 +60,7 @@ _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
 def read(path: str) -> Settings:
     """Read the settings. Raises SettingsError."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # to read a FIFO would be to wait for ever
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a FIFO would block
             raise ValueError("not a regular file")
         with open(path, encoding="utf-8") as handle:
             return parse(json.load(handle))

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The container runtimes that can get the nvidia runtime, and which of them a node gets it for."""
+"""The supported container runtimes, and which of them to configure on a node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RUNTIMES: t.Mapping[str, Runtime] = {
 
 AUTO = "auto"
 
-# These bring a containerd of their own, and find the nvidia runtime by themselves.
+# These ship their own containerd, and detect the nvidia runtime.
 KUBERNETES: t.Mapping[str, t.Sequence[str]] = {
     "RKE2": ["/usr/local/bin/rke2", "/opt/rke2/bin/rke2", "/usr/bin/rke2", "/etc/rancher/rke2"],
     "K3s": ["/usr/local/bin/k3s", "/opt/bin/k3s", "/usr/bin/k3s", "/etc/rancher/k3s"],
@@ -40,9 +40,9 @@ KUBERNETES: t.Mapping[str, t.Sequence[str]] = {
 
 
 class Node(t.NamedTuple):
-    """What the decision depends on."""
+    """The facts that the selection depends on."""
 
-    programs: t.Collection[str]  # those of RUNTIMES that are installed
+    programs: t.Collection[str]  # keys of RUNTIMES: those that are installed
     distribution: str
     os_family: str
     kubernetes: str = ""  # "RKE2", "K3s" or empty

@@ -85,7 +85,7 @@ def _query(
 
 
 def _versions(backend: Backend) -> t.Tuple[Versions, t.Optional[str]]:
-    """The versions, or why they cannot be read, which does not hide the GPUs."""
+    """The versions, or why they cannot be read. The GPUs are reported in either case."""
     try:
         return retry.read(backend.versions), None
     except BackendError as error:

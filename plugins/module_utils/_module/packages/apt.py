@@ -78,7 +78,7 @@ class Apt:
             self._commands.warn("Some package sources cannot be read: " + " ".join(causes.tail(output.stderr)))
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
-        """apt has pins for that."""
+        """apt has no module streams: the pin selects the branch."""
         return False
 
     def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
@@ -86,7 +86,7 @@ class Apt:
         rows = [[field.strip() for field in line.split("|")] for line in output.splitlines()]
         rows = [[*row[:2], row[2].partition(" ")[0].rstrip("/")] for row in rows if len(row) == 3]
         url = _without_login(url).rstrip("/")
-        only_here = own if any(row[2] == url for row in rows) else ()  # apt may show a URL in another spelling
+        only_here = own if any(row[2] == url for row in rows) else ()  # apt may print the URL in another spelling
         found: t.Dict[str, t.List[str]] = {}
         for name, version, source in rows:
             versions = found.setdefault(name, [])

@@ -26,7 +26,7 @@ class Refusal(Exception):
 
 class Package(t.NamedTuple):
     name: str
-    version: str  # as the package manager spells it, with an epoch other than 0
+    version: str  # in the package manager's format, with an epoch other than 0
     held: bool = False
     broken: str = ""  # what is wrong with it
     full_name: str = ""  # of rpm: name, version, release and architecture
@@ -54,7 +54,7 @@ class Desired(t.NamedTuple):
         return bool(self.version or self.branch)
 
     def label(self, version: str) -> str:
-        """What packages of one family have in common: the whole version, or the part before the packaging revision."""
+        """The part of a version that the family shares: all of it, or the part before the packaging revision."""
         bare = version.split(":")[-1]
         return bare if "-" in self.version else bare.rsplit("-", 1)[0]
 
@@ -79,12 +79,12 @@ class Desired(t.NamedTuple):
 
 
 class Status(t.NamedTuple):
-    """What of the desired packages is installed."""
+    """Which of the desired packages are installed."""
 
-    version: t.Optional[str]  # what most of the family's packages have
+    version: t.Optional[str]  # the version of most packages of the family
     missing: t.List[str]
     broken: t.List[str]
-    mixed: t.List[str]  # of another version than the others
+    mixed: t.List[str]  # whose version differs from the others'
     scope: t.List[str]  # installed packages that the role may remove or hold
     to_hold: t.List[Package]
 
@@ -95,7 +95,7 @@ class Status(t.NamedTuple):
 
 class Choice(t.NamedTuple):
     version: t.Optional[str]
-    install: t.List[str]  # as the package manager takes them; empty if there is nothing to do
+    install: t.List[str]  # in the package manager's syntax; empty if there is nothing to do
     downgrade: bool
     optional: t.List[str]  # installed with these if their dependencies can be satisfied
 
@@ -147,7 +147,7 @@ def _common_version(packages: t.Sequence[Package], desired: Desired) -> t.Option
 
 
 def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[str]:
-    """Plain sentences; ``loose`` are the packages that should be held and are not."""
+    """The problems as sentences. ``loose`` are the packages that should be held and are not."""
     found = []
     have = now.version
     if desired.versioned:
@@ -178,7 +178,7 @@ def title(role: str) -> str:
 
 
 def needs_offers(now: Status, desired: Desired) -> bool:
-    """Whether the package sources are needed: not if everything is installed in the version that is to stay."""
+    """Whether the package sources are needed: not if all packages are installed at the version to keep."""
     if desired.upgrade or now.flawed:
         return True
     if not desired.versioned or now.version is None:
@@ -235,7 +235,7 @@ def _version(now: Status, offers: Offers, desired: Desired) -> t.Optional[str]:
     if not desired.upgrade:
         return have
     newest = _newest(offers, desired)
-    return newest if numbers(newest) > numbers(have) else have  # an upgrade never goes back
+    return newest if numbers(newest) > numbers(have) else have  # an upgrade never installs an older version
 
 
 def _newest(offers: Offers, desired: Desired) -> str:

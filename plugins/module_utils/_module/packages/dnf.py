@@ -41,7 +41,7 @@ class Dnf:
         return parse(self._commands.run(["rpm", "--query", "--all", "--queryformat", _FORMAT]).stdout)
 
     def wait(self) -> None:
-        """rpm's database knows no half installed packages."""
+        """rpm has no half-installed packages."""
 
     def recover(self) -> str:
         return ""
@@ -64,7 +64,7 @@ class Dnf:
         return True
 
     def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
-        """A package with its version in its name, as kernel-devel has, is listed under that name too."""
+        """A package that is requested with its version, such as kernel-devel-5.14.0, is listed under that name too."""
         argv = [*_DNF, "--quiet", "repoquery", "--queryformat", "%{name} %{evr} %{arch}\n", *names]
         found: t.Dict[str, t.List[str]] = {}
         for line in self._commands.run(argv).stdout.splitlines():
@@ -77,7 +77,7 @@ class Dnf:
         return found
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
-        """dnf has module streams and exact versions for that."""
+        """dnf has no pins: the module stream and exact versions select the packages."""
         return False
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation:
@@ -88,7 +88,7 @@ class Dnf:
         return Simulation(possible, installing(output.stdout), removed, output.text)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
-        """dnf goes back to an older version that is named exactly."""
+        """dnf downgrades to an older version if it is named exactly."""
         self._commands.run([*_DNF, *_INSTALL, *specifications])
 
     def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:

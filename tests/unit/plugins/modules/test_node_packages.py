@@ -338,7 +338,7 @@ def test_check_mode_without_package_lists(node, driver, added):
 
 def test_check_mode_reports_unavailable_packages(node, driver):
     node.answers.append(("--simulate", 100, "The following packages have unmet dependencies:"))
-    assert "do not fit together" in driver(check=True)["msg"]
+    assert "have conflicting dependencies" in driver(check=True)["msg"]
 
 
 def test_verified_reads_only(node, driver):
@@ -375,7 +375,7 @@ def test_a_running_installation_is_awaited(node, driver):
 def test_waiting_for_the_lock_is_limited(node, driver):
     node.answers.append(("--yes", 100, LOCKED))
     message = driver()["msg"]
-    assert message.startswith("gpu-1: Another package manager is at work on the node: wait for it to end")
+    assert message.startswith("gpu-1: Another package manager is running on the node: wait for it to finish")
     assert "lock-frontend" in message
     assert recorded()["installed"] == []
 

@@ -115,14 +115,14 @@ LIST_0, LIST_1 = (line for line in texts.LIST.splitlines(True) if "3g.40gb" in l
         (
             "mig -lci -i GPU-aaaa",
             "\n".join(texts.COMPUTE_INSTANCES.splitlines()[:-2]),
-            "(1, 0) is not listed everywhere",
+            "(1, 0) is missing from one of the lists",
         ),
-        ("mig -lci -i GPU-aaaa", Result(6, "No compute instances found: Not Found\n", ""), "(1, 0) is not listed"),
-        ("-q -x -i GPU-aaaa", LOG_WITHOUT_DEVICE_1, "(1, 1) is not listed everywhere"),
+        ("mig -lci -i GPU-aaaa", Result(6, "No compute instances found: Not Found\n", ""), "(1, 0) is missing from one of the lists"),
+        ("-q -x -i GPU-aaaa", LOG_WITHOUT_DEVICE_1, "(1, 1) is missing from one of the lists"),
         # nvidia-smi numbers the other MIG devices as if there were no more.
-        ("-L", texts.LIST.replace(LIST_0 + LIST_1, LIST_1.replace("Device  1", "Device  0")), "other MIG devices"),
-        ("-L", texts.LIST.replace(LIST_1, ""), "other MIG devices"),
-        ("-L", texts.LIST.replace("1c.3g", "2c.3g"), "other MIG devices"),
+        ("-L", texts.LIST.replace(LIST_0 + LIST_1, LIST_1.replace("Device  1", "Device  0")), "its MIG devices differ from those in nvidia-smi -q -x"),
+        ("-L", texts.LIST.replace(LIST_1, ""), "its MIG devices differ from those in nvidia-smi -q -x"),
+        ("-L", texts.LIST.replace("1c.3g", "2c.3g"), "its MIG devices differ from those in nvidia-smi -q -x"),
     ],
 )
 def test_a_mig_device_that_is_not_listed_everywhere_is_an_error(driver, script, line, answer, reason):
@@ -390,7 +390,7 @@ def test_creating_that_fails(driver, script):
     )
     assert refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)).code == codes.INSUFFICIENT_RESOURCES
     script.answers["mig -cgi 9:4 -i GPU-aaaa"] = "Something else\n"
-    assert "answer not understood: Something else" in str(refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)))
+    assert "unexpected output: Something else" in str(refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)))
 
 
 def test_compute_profiles_of_an_instance(driver, script):
@@ -458,7 +458,7 @@ def test_a_hanging_command_times_out(monkeypatch, tmp_path):
     given_up = refusal(command.run, ["nvidia-smi"])
     assert given_up.waited
     assert given_up.code == codes.TIMEOUT
-    assert "no answer after 0.05 seconds" in str(given_up)
+    assert "no response after 0.05 seconds" in str(given_up)
     assert "dmesg for NVRM and Xid" in str(given_up)
 
 

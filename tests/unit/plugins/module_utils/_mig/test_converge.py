@@ -185,7 +185,7 @@ def test_a_call_that_timed_out_is_not_retried(a100):
     backend = FakeBackend(a100)
 
     def hang(*_args: object) -> int:
-        raise BackendError(codes.TIMEOUT, "nvidia-smi mig -cgi", "no answer after 300 seconds", waited=True)
+        raise BackendError(codes.TIMEOUT, "nvidia-smi mig -cgi", "no response after 300 seconds", waited=True)
 
     backend.create_gpu_instance = hang
     outcome = run(backend, target(A100, "7g.40gb"))

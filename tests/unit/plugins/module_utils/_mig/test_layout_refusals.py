@@ -183,7 +183,7 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (
         holds([{"profile": "3g.40gb", "start": 4}, {"profile": "1g.10gb", "start": 4}]),
         "item 1 of mig_devices and item 2 of mig_devices both start at 4",
-        "give each instance a start of its own",
+        "give each instance its own start",
     ),
     (line(compute_instances="1c.3g.40gb"), "item 1 of mig_devices", "write a list of names"),
     (line(compute_instances=None), "item 1 of mig_devices", "write a list of names"),

@@ -184,7 +184,7 @@ def test_a_containerd_that_reads_another_file(tmp_path):
     (tmp_path / "17" / "cmdline").write_text("/usr/bin/containerd\0--config\0/srv/other.toml\0")
     health = node.check("containerd")
     assert health.cri_healthy
-    assert "knows no other runtimes than kata, runc. Its service may read another" in health.problems[0]
+    assert "its only runtimes are kata, runc. Its service may read another" in health.problems[0]
 
 
 def test_a_containerd_that_is_older_than_its_configuration(tmp_path):
@@ -203,7 +203,7 @@ def test_docker():
     )
     assert node.check("docker") == ([], True)
     node.answers["docker info"] = '{"runc":{"path":"runc"}}\n'
-    assert "docker runs, but does not know the nvidia runtime" in node.check("docker").problems[0]
+    assert "docker runs, but does not offer the nvidia runtime" in node.check("docker").problems[0]
     del node.answers["docker info"]
     node.calls.clear()
     assert node.check("docker").problems
