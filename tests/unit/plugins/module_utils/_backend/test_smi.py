@@ -117,10 +117,18 @@ LIST_0, LIST_1 = (line for line in texts.LIST.splitlines(True) if "3g.40gb" in l
             "\n".join(texts.COMPUTE_INSTANCES.splitlines()[:-2]),
             "(1, 0) is missing from one of the lists",
         ),
-        ("mig -lci -i GPU-aaaa", Result(6, "No compute instances found: Not Found\n", ""), "(1, 0) is missing from one of the lists"),
+        (
+            "mig -lci -i GPU-aaaa",
+            Result(6, "No compute instances found: Not Found\n", ""),
+            "(1, 0) is missing from one of the lists",
+        ),
         ("-q -x -i GPU-aaaa", LOG_WITHOUT_DEVICE_1, "(1, 1) is missing from one of the lists"),
         # nvidia-smi numbers the other MIG devices as if there were no more.
-        ("-L", texts.LIST.replace(LIST_0 + LIST_1, LIST_1.replace("Device  1", "Device  0")), "its MIG devices differ from those in nvidia-smi -q -x"),
+        (
+            "-L",
+            texts.LIST.replace(LIST_0 + LIST_1, LIST_1.replace("Device  1", "Device  0")),
+            "its MIG devices differ from those in nvidia-smi -q -x",
+        ),
         ("-L", texts.LIST.replace(LIST_1, ""), "its MIG devices differ from those in nvidia-smi -q -x"),
         ("-L", texts.LIST.replace("1c.3g", "2c.3g"), "its MIG devices differ from those in nvidia-smi -q -x"),
     ],
