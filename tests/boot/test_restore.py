@@ -88,7 +88,7 @@ def fixture_workload() -> t.Iterator[str]:
 
 def need(backend: str) -> None:
     if backend == "nvidia_smi" and not list((TOP / ".cache" / "nvidia-smi").glob("*/nvidia-smi")):
-        pytest.skip("nvidia-smi is not here: run scripts/fetch-nvidia-smi")
+        pytest.skip("nvidia-smi is missing: run scripts/fetch-nvidia-smi")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

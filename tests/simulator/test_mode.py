@@ -293,7 +293,7 @@ def test_invalid_attachments(simulate: Simulate, sleeper: Sleeper) -> None:
     ):
         with pytest.raises(NodeError, match=message):
             session.node.attach(*arguments)
-    with pytest.raises(NodeError, match="not that much memory"):
+    with pytest.raises(NodeError, match="not enough memory"):
         session.node.attach(pid, 0, kind="client", memory_mib=90000)
     with pytest.raises(NodeError, match="not attached"):
         session.node.detach(pid)

@@ -108,9 +108,9 @@ def test_create_is_reproducible_and_seeded(nvsim: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--board", "A101"], "no board or product A101; there are: A100-40GB,"),
+        (["--board", "A101"], "unknown board or product A101: use one of A100-40GB,"),
         (["--board", "Thor-iGPU-GB10B"], "cannot be simulated: its placements are not known"),
-        (["--board", "A30:many"], "--board wants NAME or NAME:COUNT, not A30:many"),
+        (["--board", "A30:many"], "--board must be NAME or NAME:COUNT, not A30:many"),
         (["--board", "A30:65"], "a node has at most 64 GPUs, not 65"),
         (["--driver", "newest"], "a driver version looks like 550.163.01, not newest"),
         (["--bus-id", "seven"], "a PCI bus id looks like 00000000:47:00.0, not seven"),
@@ -172,10 +172,10 @@ def test_attach_detach(nvsim: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["fault", "nvmlNope"], "no function of NVML"),
+        (["fault", "nvmlNope"], "is not an NVML function"),
         (["fault", "nvmlInit_v2", "--nth", "0"], "counted from 1"),
         (["fault", "--write", "-1"], "counted from 1"),
-        (["latency", "nvmlNope"], "no function of NVML"),
+        (["latency", "nvmlNope"], "is not an NVML function"),
         (["latency", "--write", "--ms", "nan"], "a delay is between"),
         (["latency", "--write", "--ms", "-5"], "a delay is between"),
     ],
@@ -196,7 +196,7 @@ def test_fault_latency_trace(nvsim: Shell) -> None:
         "write call 3: kill-after 999, seen 0",
     ]
     assert nvsim("latency") == "nvmlDeviceGetName 1.5 ms\n"
-    assert "no return code maybe" in nvsim("fault", "nvmlInit", "--code", "maybe", expect=1)
+    assert "unknown return code maybe" in nvsim("fault", "nvmlInit", "--code", "maybe", expect=1)
     assert "not several" in nvsim("fault", "nvmlInit", "--write", "1", expect=1)
     nvsim("fault", "--clear")
     nvsim("latency", "--clear")

@@ -287,7 +287,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    # All further arguments belong to Molecule, also those that look like options of this program.
+    # All further arguments are for Molecule, even if they look like options of this program.
     own, others = (arguments[:1], arguments[1:]) if arguments[:1] == ["molecule"] else (arguments, [])
     options = parser().parse_args(own, argparse.Namespace(arguments=others))
     try:

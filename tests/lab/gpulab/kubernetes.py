@@ -83,7 +83,7 @@ def go_mod(source: Source, upstream: str) -> str:
     """A go.mod to build a module's programs. ``upstream`` is that module's own go.mod.
 
     Kubernetes requires its own parts at version 0.0.0 and replaces them by folders; outside its source tree they are
-    modules, and 0.36.3 belongs to 1.36.3.
+    modules, with version 0.36.3 for Kubernetes 1.36.3.
     """
     lines = ["module gpufleet.invalid/lab", *re.findall(r"^go(?:debug)? .*", upstream, re.MULTILINE)]
     version = "v0." + source.version.partition(".")[2]

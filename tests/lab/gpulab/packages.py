@@ -69,7 +69,7 @@ dkms install -m nvidia -v {driver} --force || :
 """
 DKMS_REMOVE = "dkms remove -m nvidia -v {driver} --all || :\nrm -f /usr/lib/gpufleet-lab/module\n"
 
-# A real module for virtual machines: the scripts are those that dh_dkms generates.
+# A real module for virtual machines, with the scripts that dh_dkms generates.
 KBUILD_INSTALL = "/usr/lib/dkms/common.postinst nvidia {u} /usr/share/nvidia '' \"$2\"\n"
 KBUILD_REMOVE = "dkms remove -m nvidia -v {u} --all || true\n"
 KBUILD_CONF = """\

@@ -78,7 +78,7 @@ def fingerprint(*parts: t.Union[str, Path]) -> str:
 def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
     """Command lines, by process id, of processes that run a module of the lab for a path of this checkout.
 
-    Unlike a pid file, this works also after the checkout was deleted and cloned again.
+    Unlike a pid file, this also works after the checkout was deleted and cloned again.
     """
     found = {}
     # A glob over their folders fails if a process ends meanwhile.

@@ -61,7 +61,7 @@ enum {
     SIM_MAX_LATENCIES = 64
 };
 
-/* Architecture numbers as nvmlDeviceGetArchitecture gives them. */
+/* Architecture numbers as nvmlDeviceGetArchitecture returns them. */
 enum { SIM_VOLTA = 5, SIM_TURING = 6, SIM_AMPERE = 7, SIM_ADA = 8, SIM_HOPPER = 9, SIM_BLACKWELL = 10 };
 
 /* How a mode change that needs a reset becomes active (struct sim_node.activation). */
@@ -196,7 +196,7 @@ struct sim_node {
     uint64_t changes;
     char driver_version[32];
     char nvml_version[32];
-    uint32_t cuda_version; /* as NVML gives it: 12040 */
+    uint32_t cuda_version; /* as NVML returns it: 12040 */
     uint32_t activation;
     uint32_t quirks;
     uint32_t tracing;

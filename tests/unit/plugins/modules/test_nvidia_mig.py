@@ -490,7 +490,7 @@ def test_a_lost_gpu_outside_the_layout_is_a_warning(node, devices):
     result = driver.run(on(MIXED, devices=devices))
     assert not result.get("failed") and [gpu["index"] for gpu in result["gpus"]] == [0, 2]
     assert [len(gpu.instances) for gpu in gpus] == [3, 0, 3]
-    assert warnings(result) == ["GPU 1 cannot be read, and is not in the layout: read: GPU_IS_LOST (told to fail)"]
+    assert warnings(result) == ["GPU 1 cannot be read, and is not in the layout: read: GPU_IS_LOST (injected failure)"]
 
 
 @pytest.mark.parametrize(
@@ -509,7 +509,7 @@ def test_a_lost_gpu_outside_the_layout_is_a_warning(node, devices):
 def test_a_lost_gpu_that_the_layout_may_cover_is_named_before_any_write(node, entry, verb, check):
     driver, _gpus = losing(node, 1)
     message = refused(driver, off(devices=[0]), dict(on(MIXED), **entry), check=check)
-    assert message.startswith("GPU 1 cannot be read: read: GPU_IS_LOST (told to fail). Its UUID, PCI bus id and ")
+    assert message.startswith("GPU 1 cannot be read: read: GPU_IS_LOST (injected failure). Its UUID, PCI bus id and ")
     assert " entry 2 (devices: " in message and ") %s it, so no GPU of this node was changed. " % verb in message
     assert message.endswith("name only other GPUs there (devices: [0, 2]), or remove the entry")
     assert "entry 1" not in message
@@ -558,7 +558,7 @@ def test_an_unresponsive_gpu_is_not_queried_twice(node):
 def test_if_no_gpu_can_be_read_the_error_names_the_driver(node):
     driver = node(FakeGpu(), FakeGpu(index=1))
     driver.always["read"] = codes.NO_PERMISSION
-    assert refused(driver, off()) == "read: NO_PERMISSION (told to fail)"
+    assert refused(driver, off()) == "read: NO_PERMISSION (injected failure)"
 
 
 # --- GPUs in use

@@ -326,11 +326,11 @@ class FakeBackend:
             self._counts[name] += 1
             self.calls.append((name, index))
             if code is not None and not self.late:
-                raise BackendError(code, name, "told to fail")
+                raise BackendError(code, name, "injected failure")
             try:
                 answer = effect()
             except Refused as refused:
                 raise BackendError(refused.code, name) from None
             if code is not None:
-                raise BackendError(code, name, "told to fail after its effect")
+                raise BackendError(code, name, "injected failure after its effect")
             return answer

@@ -153,7 +153,7 @@ def test_after_any_failed_call_the_gpu_matches_the_plan_or_its_previous_state(co
                 [name_of[name]] if write and not late else []
             )
         elif "could not be read back" not in outcome.error:
-            assert "told to fail" in outcome.error
+            assert "injected failure" in outcome.error
             assert layout(gpu) == before, outcome.error
             assert not outcome.changed and outcome.retries == ()
             assert "previous state was restored" in outcome.error or "Nothing was changed" in outcome.error
@@ -198,7 +198,7 @@ def test_the_number_of_retries_is_limited(a100):
     outcome = run(driver, target(A100, "7g.40gb"))
     assert driver.writes == ["create_gpu_instance"] * (1 + len(retry.PAUSES))
     assert outcome.restored is True and len(outcome.retries) == len(retry.PAUSES)
-    assert "told to fail" in outcome.retries[0].error
+    assert "injected failure" in outcome.retries[0].error
 
 
 def test_a_permanent_failure_is_reported_with_the_missing_instances(a100):
