@@ -16,7 +16,7 @@ description:
     are only installed, at any version, and are neither pinned nor held.
   - With apt, pins the version in C(/etc/apt/preferences.d/gpufleet-ROLE) before it installs. With O(hold),
     this is the exact version, otherwise the O(branch), and without a O(branch) there is no such file. With dnf, enables
-    O(stream); C(includepkgs) in the file of the repository is up to the role.
+    O(stream); the role itself sets C(includepkgs) in the repository's file.
   - Holds with C(dpkg --set-selections), or with lines in the file of dnf's plugin C(versionlock), which is installed if it is
     missing.
   - Foreign holds and locks are kept. If they block the version, the module fails and names them.
@@ -24,7 +24,7 @@ description:
     moment.
   - Refreshes the package lists only if something has to be installed or O(repository.added). If the role's own source cannot be
     read, or is not signed with the given key, the module fails, and removes O(repository.file) if it was added in this run.
-    Another source that cannot be read is a warning, as long as apt itself goes on.
+    Another source that cannot be read is a warning, unless apt itself fails.
   - Records the packages before it installs them and again afterwards, so that an interrupted run can be undone. Concurrent
     runs wait for each other.
 extends_documentation_fragment:
@@ -33,7 +33,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Does not refresh the package lists. If they do not exist yet, RV(version) may be V(null), and RV(msg) says so.
+      - Does not refresh the package lists. If they do not exist yet, RV(version) may be V(null), and RV(msg) explains
+        why.
   diff_mode:
     support: full
   idempotent:
@@ -49,14 +50,14 @@ options:
     required: true
   host:
     description:
-      - How messages name the node. Its own name by default.
+      - The name of the node in messages. By default its own name.
     type: str
     default: ""
   state:
     description:
       - V(present) installs O(packages).
-      - V(absent) removes the packages that the record says the role installed, except those that other packages need,
-        releases what the role held, and removes its pin. The entry in the record stays for the role to remove.
+      - V(absent) removes the packages that the role installed according to its record, except those that other packages
+        need, releases its holds, and removes its pin. The entry in the record stays for the role to remove.
       - V(verified) only reads, and returns RV(problems).
     type: str
     choices: [present, absent, verified]
@@ -99,16 +100,17 @@ options:
     default: true
   family:
     description:
-      - Patterns of package names that belong together, also those that are installed as dependencies. Those of them that have the
-        common version are pinned and held, and those that came with O(packages) are removed with them.
-      - A name is judged by the last pattern that matches it. A pattern with an exclamation mark excludes.
+      - Patterns of package names that belong together, including those that are installed as dependencies. Members that
+        have the common version are pinned and held, and members that were installed with O(packages) are removed with
+        them.
+      - The last pattern that matches a name applies. A pattern with an exclamation mark excludes.
       - O(packages) by default.
     type: list
     elements: str
     default: []
   independent:
     description:
-      - Members of the family that have versions of their own.
+      - Members of the family that have their own versions.
     type: list
     elements: str
     default: []
@@ -137,8 +139,8 @@ options:
     default: false
   headers:
     description:
-      - The one of O(packages) that has the running kernel's headers. If no package source offers it, the error says that the
-        kernel has to be upgraded.
+      - The one of O(packages) that has the running kernel's headers. If no package source offers it, the error requests
+        a kernel upgrade.
     type: str
     default: ""
   dkms:
@@ -149,12 +151,12 @@ options:
     default: false
   minimum_version:
     description:
-      - The lowest version that is not refused.
+      - The lowest version to install.
     type: str
     default: ""
   minimum_for:
     description:
-      - What needs O(minimum_version), for the error.
+      - The reason for O(minimum_version), for the error.
     type: str
     default: ""
   repository:
@@ -174,7 +176,8 @@ options:
         type: path
       added:
         description:
-          - Whether that file was written in this run. In check mode this means that the package manager does not know the source.
+          - Whether that file was written in this run. In check mode this means that the package manager has not read
+            the source.
         type: bool
         default: false
   lock_timeout:
@@ -227,12 +230,12 @@ pending:
   returned: success
   type: bool
 installed:
-  description: The packages that the record says the role installed.
+  description: The packages that the role installed, according to its record.
   returned: success
   type: list
   elements: str
 held:
-  description: What the record says the role holds. With apt, packages. With dnf, lines of its plugin C(versionlock).
+  description: The role's holds, according to its record. With apt, packages. With dnf, lines of its plugin C(versionlock).
   returned: success
   type: list
   elements: str
@@ -248,7 +251,7 @@ kept:
   type: list
   elements: str
 msg:
-  description: What would be installed, and what cannot be known yet.
+  description: What would be installed, and what is not known yet.
   returned: in check mode, if packages would be installed
   type: str
 diff:

@@ -67,7 +67,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     nvlink5 = fabric and any(model in _NVLINK5 for model in models)
     if nvlink5 and not source.get("nvlink5"):
         raise Refusal(
-            "%s needs nvlsm beside the fabric manager, and %s has no such package; set nvidia_driver_source to "
+            "%s needs nvlsm in addition to the fabric manager, and %s has no such package; set nvidia_driver_source to "
             "cuda_repository" % (", ".join(sorted(set(models) & set(_NVLINK5))), table["title"])
         )
     imex = _multi_node(models, notices)
@@ -93,7 +93,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     return {
         "manager": table["manager"],
         "family": _FAMILY,
-        # Packages of the driver that have versions of their own.
+        # Packages of the driver that have their own versions.
         "independent": table["independent"],
         "source": source_name,
         "branch": branch["installs"],

@@ -140,7 +140,7 @@ def judge(layer: Layer, found: Import) -> t.Optional[str]:
     if not within(found.name, layer.others):
         return "neither the collection's nor the standard library's"
     if layer.path.startswith("module") and found.at_top and not within(found.name, ["ansible.module_utils"]):
-        return "may be missing on a node: import it where it is used, and say what is missing"
+        return "may be missing on a node: import it where it is used, and report what is missing"
     return None
 
 

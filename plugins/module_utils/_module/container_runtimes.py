@@ -100,6 +100,6 @@ def _missing(requested: t.Sequence[str], node: Node) -> t.List[str]:
     return [
         "%s %s not installed, but nvidia_container_toolkit_runtimes is [%s]. Install what is missing first, or set "
         "nvidia_container_toolkit_runtimes to what the node has: auto detects it, and [] is for a node of RKE2 or K3s, "
-        "which bring a containerd of their own and find the nvidia runtime by themselves."
+        "which ship their own containerd and detect the nvidia runtime."
         % (" and ".join(lacking), "is" if len(lacking) == 1 else "are", ", ".join(requested))
     ]

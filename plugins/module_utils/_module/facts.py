@@ -117,7 +117,7 @@ def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]
 
 
 def _read(backend: Backend, index: int) -> Data:
-    """One GPU. If it cannot be read, for example without root privileges, what is known without its instances."""
+    """One GPU, without its instances if it cannot be read, for example for lack of root privileges."""
     try:
         gpu = retry.read(lambda: backend.read(index))
         return _known(gpu, describe.instances(gpu))

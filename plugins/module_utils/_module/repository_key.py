@@ -88,7 +88,7 @@ class Expected(t.NamedTuple):
             return
         if not self.fingerprints:
             raise Refused(
-                "its fingerprint is %s, and nothing says which is expected. Compare it with the one that the repository's "
+                "its fingerprint is %s, and no expected fingerprint is set. Compare it with the one that the repository's "
                 "owner publishes, and set %s_key_fingerprint" % (" and ".join(fingerprints), self.variables)
             )
         if not set(fingerprints) <= set(self.fingerprints):

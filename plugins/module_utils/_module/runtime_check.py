@@ -74,7 +74,7 @@ def check(name: str, runtime: Runtime, run: Run) -> Health:
         return Health([])
     return Health(
         [
-            "%s runs, but does not offer the nvidia runtime. It may have been started with another configuration than %s: "
+            "%s runs, but does not offer the nvidia runtime. It may have been started with a configuration other than %s: "
             "see systemctl cat %s." % (name, runtime.config, name)
         ]
     )
@@ -107,7 +107,7 @@ _NO_CRI = (
     "containerd out of nvidia_container_toolkit_runtimes. ctr plugins ls reports: %s."
 )
 _NO_RUNTIME = (
-    "containerd runs, but its only runtimes are %s. Its service may read another configuration than %s: see "
+    "containerd runs, but its only runtimes are %s. Its service may read a configuration other than %s: see "
     "systemctl cat containerd."
 )
 

@@ -7,7 +7,7 @@
 cuda/rhel9/x86_64/              the driver
 toolkit/stable/rpm/x86_64/      the container toolkit
 docker/9/x86_64/stable/         containerd.io
-unsigned/..., otherkey/...      variants of the first two: unsigned; signed with another key than the published one
+unsigned/..., otherkey/...      variants of the first two: unsigned; signed with a key other than the published one
 
 They are built in a container that has rpm's tools.
 """

@@ -4,7 +4,7 @@
 
 """Virtual machines: nodes with their own kernel, for what containers cannot show: modules, initramfs, boot order.
 
-QEMU with user networking needs no interface and no firewall rule. It uses KVM where that works, else a software CPU.
+QEMU with user networking needs no interface and no firewall rule. It uses KVM if that works, else a software CPU.
 Inside, the network looks like that of the other nodes; connections to the gateway end at this host's loopback, where
 the web server listens too.
 

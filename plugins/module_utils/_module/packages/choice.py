@@ -164,7 +164,7 @@ def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[st
     for what, names in (
         ("%s: not installed", now.missing),
         ("%s: left half installed by the package manager", now.broken),
-        ("%%s: of another version than %s %s" % (title(desired.role), have), now.mixed),
+        ("%%s: version differs from %s %s" % (title(desired.role), have), now.mixed),
         ("not held, so a system upgrade changes the version: %s", loose),
     ):
         if names:

@@ -432,7 +432,7 @@ def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
     names = now.missing or list(desired.packages)
     asked = "version " + desired.version if desired.version else "branch " + desired.branch if desired.branch else ""
     source = " from " + node.repository.url if node.repository.url else ""
-    text = "Would install %s%s%s, and what they need" % (", ".join(names), " of " + asked if asked else "", source)
+    text = "Would install %s%s%s, and their dependencies" % (", ".join(names), " of " + asked if asked else "", source)
     if not desired.version:
         text += ". The exact version is not known before the node has read its package sources"
     return _result(

@@ -30,7 +30,7 @@ NVIDIA_CTK = """#!%(python)s
 import json, os, sys
 options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[3:])
 if os.path.exists(%(fail)r):
-    sys.exit("nvidia-ctk does not like it")
+    sys.exit("nvidia-ctk: invalid configuration")
 config = options["config"]
 text = open(config).read() if os.path.exists(config) else ""
 if options["runtime"] == "docker":
@@ -238,7 +238,9 @@ def test_a_rejected_configuration_is_unchanged(node, cause):
     before = node.files()
     result = node.run()
     assert result["failed"] and not result["changed"]
-    assert ("invalid configuration" if cause.startswith("broken") else "does not like it") in result["msg"]
+    assert ("invalid configuration" if cause.startswith("broken") else "nvidia-ctk: invalid configuration") in result[
+        "msg"
+    ]
     assert node.files() == before
 
 

@@ -155,7 +155,7 @@ def test_spellings_of_a_fingerprint(install, dest, spelling):
         (
             ["key.asc"],
             {"fingerprints": [""]},
-            "its fingerprint is %s, and nothing says which is expected. Compare it with the one that the repository's owner "
+            "its fingerprint is %s, and no expected fingerprint is set. Compare it with the one that the repository's owner "
             "publishes, and set nvidia_driver_repository_key_fingerprint" % KEY,
         ),
         (["key.asc"], {"checksum": "md5:" + "0" * 32}, "nvidia_driver_repository_key_checksum is md5:"),

@@ -234,7 +234,7 @@ def test_a_directory_of_another_user_is_refused(directory, monkeypatch, create):
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize("exists", [True, False])
 def test_without_root_the_default_is_refused(directory, create, exists):
-    """Check mode too: it cannot see whether another run holds the lock, and a real run would fail."""
+    """Check mode too: it cannot detect whether another run holds the lock, and a real run would fail."""
     for parent in list(directory.parents)[:-1]:
         parent.chmod(parent.stat().st_mode | 0o555)
     if exists:

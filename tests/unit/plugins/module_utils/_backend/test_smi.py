@@ -268,7 +268,7 @@ NO_HANDLE = "Unable to determine the device handle for gpu : %s\n"
     ],
 )
 def test_gpus_that_cannot_be_accessed_are_listed_with_the_reason(query, reason, code):
-    """An empty list would say that the node has no GPU."""
+    """An empty list would mean that the node has no GPU."""
     script = Script()
     script.answers[QUERY] = query
     script.answers["-L"] = Result(query.rc, NO_HANDLE % reason * 2, "")

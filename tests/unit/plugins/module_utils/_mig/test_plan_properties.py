@@ -317,7 +317,7 @@ def test_an_infeasible_layout_is_refused_and_the_nearest_fits(model: str, data: 
     _reason, _found, nearest = str(caught.value).partition("nearest that fits: ")
     part, _found, more = nearest.partition(", with room for ")
     offered = ids(on, part)
-    assert not offered - request, "a part of what was asked for"
+    assert not offered - request, "a part of the request"
     assert tuple(sorted((offered + ids(on, more)).elements())) in LAYOUTS[model], "it fits"
     inside = [layout for layout in LAYOUTS[model] if not Counter(layout) - request]
     assert sum(offered.values()) == max(map(len, inside)), "no larger part fits"

@@ -144,7 +144,7 @@ def test_a_node_that_matches_has_no_problems() -> None:
         (
             installed(NEW) + dpkg(("hi ", "nvidia-kernel-dkms", OLD)),
             desired("nvidia-smi", "libnvidia-ml1", "nvidia-kernel-dkms"),
-            "nvidia-kernel-dkms 535.261.03-1: of another version than driver 535.309.01",
+            "nvidia-kernel-dkms 535.261.03-1: version differs from driver 535.309.01",
         ),
     ],
 )

@@ -184,7 +184,7 @@ def test_a_containerd_that_reads_another_file(tmp_path):
     (tmp_path / "17" / "cmdline").write_text("/usr/bin/containerd\0--config\0/srv/other.toml\0")
     health = node.check("containerd")
     assert health.cri_healthy
-    assert "its only runtimes are kata, runc. Its service may read another" in health.problems[0]
+    assert "its only runtimes are kata, runc. Its service may read a configuration other than" in health.problems[0]
 
 
 def test_a_containerd_that_is_older_than_its_configuration(tmp_path):
