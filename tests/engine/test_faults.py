@@ -4,10 +4,9 @@
 
 """Every NVML call of a run fails, with every code that nvml.h allows for it.
 
-After one transient failure, the GPU matches the layout. After any other failure, it matches
-the layout or its earlier state. If a function keeps failing, so that the rollback is
-incomplete, the error names exactly what differs. Writes also fail after they took effect.
-A second run without faults reaches the target.
+After one transient failure, the GPU matches the layout. After any other failure, it matches the layout or its earlier
+state. If a function keeps failing and the rollback is therefore incomplete, the error names exactly what differs.
+Writes also fail after they took effect. A second run without faults reaches the target.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Runtime(t.NamedTuple):
     config: str
     drop_in: str  # the file that nvidia-ctk adds; empty if it changes the configuration itself
     # Where nvidia-ctk reads the settings of the default runtime. For containerd that is `containerd config dump`: up to
-    # 2.0, an imported file replaces all settings of the CRI plugin, so that the drop-in has to be complete.
+    # 2.0, an imported file replaces all settings of the CRI plugin, so the drop-in must be complete.
     source: str
 
 

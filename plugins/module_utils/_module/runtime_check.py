@@ -36,7 +36,7 @@ class Service(t.NamedTuple):
     started: float  # seconds since the epoch; 0 if it does not run
 
     def is_older_than(self, path: str) -> bool:
-        """Whether it was started before the file was written, so that it cannot have read it."""
+        """Whether it was started before the file was written, and therefore cannot have read it."""
         return self.active and os.path.exists(path) and os.stat(path).st_mtime > self.started
 
 

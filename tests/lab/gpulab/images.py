@@ -95,7 +95,7 @@ def settings(wanted: str) -> t.Iterator[str]:
 
 
 def bootstrap(name: str, image: Image, wanted: str) -> None:
-    """Build an image from Debian's packages. The package lists stay, because apt takes an empty folder for current."""
+    """Build an image from Debian's packages. The package lists are kept, because apt considers an empty directory up to date."""
     work = Path(tempfile.mkdtemp(prefix="image-", dir=BUILDING))
     try:
         archive = work / "root.tar"

@@ -237,7 +237,7 @@ def fill(package: Package, root: Path) -> Scripts:
             stop += DKMS_REMOVE.format(**words)
         elif part == "kernel-devel":
             kernel = "%s.x86_64" % package.version
-            # DKMS recognises a kernel's build folder by this file.
+            # DKMS recognises a kernel's build directory by this file.
             write("usr/src/kernels/%s/include/config/kernel.release" % kernel, kernel + "\n")
             link("usr/lib/modules/%s/build" % kernel, "/usr/src/kernels/" + kernel)
         elif part in ("kbuild-open", "kbuild-proprietary"):
@@ -290,7 +290,7 @@ def fill(package: Package, root: Path) -> Scripts:
 
 
 def debian_scripts(package: Package, scripts: Scripts) -> t.Dict[str, str]:
-    """The files of a package's control folder, except ``control``."""
+    """The files of a package's control directory, except ``control``."""
     found = {}
     if scripts.installed:
         found["postinst"] = '#!/bin/sh\nset -e\n[ "$1" = configure ] || exit 0\n' + scripts.installed

@@ -81,7 +81,7 @@ def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
     Unlike a pid file, this also works after the checkout was deleted and cloned again.
     """
     found = {}
-    # A glob over their folders fails if a process ends meanwhile.
+    # A glob over their directories fails if a process ends meanwhile.
     for number in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             words = Path("/proc", number, "cmdline").read_bytes().decode().split("\0")[:-1]

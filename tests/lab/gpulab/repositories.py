@@ -80,7 +80,7 @@ def prepare() -> None:
         publish_keys(new)
         (new / "rpm").symlink_to("../rpm")
         (new / ".stamp").write_text(wanted)
-        # The server opens files by name, so a renamed folder is served at once.
+        # The server opens files by name, so a renamed directory is served immediately.
         old = LAB / "www.old"
         shutil.rmtree(old, ignore_errors=True)
         if ROOT.exists():
@@ -124,7 +124,7 @@ def relatives(path: str) -> t.List[str]:
 
 
 def index(folder: Path) -> None:
-    """Index a flat repository: packages and index in one folder."""
+    """Index a flat repository: packages and index in one directory."""
     listed = call("apt-ftparchive", "packages", ".", cwd=folder)
     (folder / "Packages").write_text(listed)
     call("gzip", "-9kf", "Packages", cwd=folder)

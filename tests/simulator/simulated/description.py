@@ -27,7 +27,7 @@ Data = t.Dict[str, t.Any]
 
 def load(path: pathlib.Path) -> Data:
     with open(path, encoding="utf-8") as stream:
-        # libyaml is ten times as fast, where PyYAML was built with it
+        # libyaml is ten times as fast, if PyYAML was built with it
         return t.cast(Data, yaml.load(stream, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 

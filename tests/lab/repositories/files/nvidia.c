@@ -5,7 +5,7 @@
 /*
  * The lab's kernel module `nvidia`, for machines with their own kernel. It does not drive any device. It is built by
  * DKMS, has the aliases of NVIDIA's GPUs, fails to load if nouveau is loaded, and provides the files and device numbers
- * by which a driver is detected. The three empty folders are filled by the simulator.
+ * by which a driver is detected. The simulator fills the three empty directories.
  */
 
 #include <linux/fs.h>
