@@ -102,7 +102,7 @@ def test_facts_of_a_driver(run, nvidia_smi, without_pynvml, source):
     run("nvidia_driver_facts", "driver", *node, backend=source, environment=environment)
 
 
-def test_facts_of_a_node_with_no_way_to_its_driver(run, tmp_path, without_pynvml):
+def test_facts_of_a_node_without_pynvml_and_nvidia_smi(run, tmp_path, without_pynvml):
     run("nvidia_driver_facts", "nothing", environment=dict(without_pynvml, PATH=str(tmp_path)))
 
 

@@ -221,14 +221,14 @@ def smi(nvsim: Shell, *arguments: str, expect: int = 0, user: bool = False) -> t
     return nvsim("run", *["--user"] * user, "--", "nvidia-smi", *arguments, expect=expect).splitlines()
 
 
-def test_front_passes_on(nvsim: Shell, echo_smi: Path) -> None:
+def test_the_wrapper_calls_the_real_program(nvsim: Shell, echo_smi: Path) -> None:
     nvsim("create")
     assert smi(nvsim, "-q", "-i", "0") == ["real: -q -i 0"]
     assert smi(nvsim) == ["real: "]
     assert smi(nvsim, "mig", "-lgi", "-r") == ["real: mig -lgi -r"]
 
 
-def test_front_without_a_real_one(nvsim: Shell) -> None:
+def test_the_wrapper_without_a_real_program(nvsim: Shell) -> None:
     nvsim("create")
     nvsim.environment["NVSIM_SMI"] = ""
     nvsim.environment["PATH"] = "/bin"
@@ -236,7 +236,7 @@ def test_front_without_a_real_one(nvsim: Shell) -> None:
         assert "run scripts/fetch-nvidia-smi" in smi(nvsim, "-L", expect=127)[0]
 
 
-def test_front_resets(nvsim: Shell, echo_smi: Path) -> None:
+def test_the_wrapper_resets_gpus(nvsim: Shell, echo_smi: Path) -> None:
     nvsim("create", "--gpus", "3", "--activation", "reset")
     turn_on = "[nv.nvmlDeviceSetMigMode(nv.nvmlDeviceGetHandleByIndex(i), 1) for i in range(3)]"
     nvsim.python(turn_on)
@@ -263,7 +263,7 @@ def test_front_resets(nvsim: Shell, echo_smi: Path) -> None:
     assert smi(nvsim, "-r", "--fast", expect=2)[0].startswith('Option "--fast" is not recognized')
 
 
-def test_front_reset_is_not_supported_in_passthrough(nvsim: Shell, echo_smi: Path) -> None:
+def test_the_wrapper_cannot_reset_gpus_in_passthrough(nvsim: Shell, echo_smi: Path) -> None:
     nvsim("create", "--activation", "reboot")
     assert smi(nvsim, "-r", expect=3)[-1] == "  GPU 00000000:07:00.0: Not Supported"
     nvsim("reboot")

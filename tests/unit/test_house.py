@@ -145,7 +145,7 @@ def judge(layer: Layer, found: Import) -> t.Optional[str]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_every_plugin_file_imports_only_what_its_layer_may(path: Path) -> None:
+def test_every_plugin_file_imports_only_what_its_layer_allows(path: Path) -> None:
     layer = next((layer for layer in LAYERS if path.is_relative_to(layer.path)), None)
     assert layer, "plugins/%s belongs to no layer of the design" % path
     wrong = ["%d: %s: %s" % (found.line, found.name, why) for found in imports(path) if (why := judge(layer, found))]
@@ -222,7 +222,7 @@ def test_role_defaults_are_the_documented_ones(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_role_variables_carry_the_role_s_name(role: str) -> None:
+def test_role_variables_start_with_the_roles_name(role: str) -> None:
     names = {*role_yaml(role, "defaults/main.yml"), *documented(role)}
     assert names
     assert [name for name in names if not name.startswith(role + "_")] == []

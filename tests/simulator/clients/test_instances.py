@@ -45,7 +45,7 @@ def rows(table: str) -> list[list[str]]:
     return [line.strip("| \n").split() for line in body.splitlines() if line.startswith("|")]
 
 
-def test_instances_listed_are_the_ones_that_exist(node: Node, smi: Smi) -> None:
+def test_all_existing_instances_are_listed(node: Node, smi: Smi) -> None:
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4,14:0", "-C")
     smi.ok(node, "mig", "-i", "1", "-cgi", "1g.5gb+me:6")
     listed = rows(smi.ok(node, "mig", "-lgi"))
@@ -77,7 +77,7 @@ def test_possible_placements(node: Node, smi: Smi) -> None:
     )
 
 
-def test_free_counts_shrink_as_instances_are_made(node: Node, smi: Smi) -> None:
+def test_free_counts_decrease_as_instances_are_created(node: Node, smi: Smi) -> None:
     def free() -> dict[str, str]:
         return dict(re.findall(r"MIG (\S+) +\d+ +(\d/\d) ", smi.ok(node, "mig", "-i", "0", "-lgip")))
 

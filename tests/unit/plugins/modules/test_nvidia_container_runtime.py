@@ -151,7 +151,7 @@ def test_the_nvidia_runtime_is_added_once(node):
     assert node.files() == files
 
 
-def test_the_administrator_s_configuration_is_restored(node):
+def test_the_administrators_configuration_is_restored(node):
     node.own(node.config, OWNERS)
     before = node.files()
     node.run()
@@ -162,7 +162,7 @@ def test_the_administrator_s_configuration_is_restored(node):
     assert not node.run(state="absent")["changed"]
 
 
-def test_without_a_previous_configuration_none_is_left(node):
+def test_without_a_previous_configuration_the_file_is_removed(node):
     result = node.run()
     assert result["changed"]
     assert node.config.stat().st_mode & 0o777 == 0o600
@@ -170,7 +170,7 @@ def test_without_a_previous_configuration_none_is_left(node):
     assert node.files() == {}
 
 
-def test_check_mode_leaves_no_folder(node):
+def test_check_mode_leaves_no_directory(node):
     assert node.run(check=True)["changed"]
     assert not node.folder.exists()
 
@@ -185,7 +185,7 @@ def test_a_later_change_of_the_administrator_is_kept_and_applied(node):
     assert not node.run()["changed"]
 
 
-def test_undo_removes_only_the_role_s_part_of_a_modified_configuration(node):
+def test_undo_removes_only_the_roles_part_of_a_modified_configuration(node):
     node.own(node.config, OWNERS)
     node.run()
     node.config.write_text(node.config.read_text() + "later = true\n")
@@ -287,7 +287,7 @@ def test_docker_keeps_existing_settings(node):
     assert json.loads(node.daemon.read_text()) == dict(DAEMON, later=True)
 
 
-def test_a_second_run_that_is_cut_off_before_it_writes_does_not_lose_the_owners_settings(node, monkeypatch):
+def test_an_interrupted_second_run_does_not_lose_the_owners_settings(node, monkeypatch):
     node.own(node.daemon, json.dumps(DAEMON), 0o600)
     node.run("docker")
     with monkeypatch.context() as patch:

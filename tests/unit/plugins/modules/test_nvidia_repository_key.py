@@ -234,7 +234,7 @@ def test_other_sources(install, dest, source):
     "statuses, requests, installed",
     [([500, 503], 3, True), ([503, 503, 503], 3, False), ([404], 1, False)],
 )
-def test_a_server_s_error_is_retried(install, site, statuses, requests, installed):
+def test_a_server_error_is_retried(install, site, statuses, requests, installed):
     site.statuses = list(statuses)
     result = install()
     assert result["changed"] == installed

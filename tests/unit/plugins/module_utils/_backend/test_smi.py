@@ -321,7 +321,7 @@ def test_error_texts_of_nvidia_smi_are_not_versions(driver, script, path, name):
     assert driver.versions().driver == "550.163.01"
 
 
-def test_no_gpu_instances_beside_mig_devices_is_an_error(driver, script):
+def test_mig_devices_without_gpu_instances_are_an_error(driver, script):
     script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No GPU instances found: Not Found", "")
     assert "no GPU instance, but MIG devices" in str(refusal(driver.read, 0))
 

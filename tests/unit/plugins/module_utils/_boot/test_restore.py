@@ -164,14 +164,14 @@ def down(code=codes.DRIVER_NOT_LOADED):
     return BackendError(code, "nvmlInit")
 
 
-def test_a_late_driver_is_awaited(boot):
+def test_waits_for_a_late_driver(boot):
     gpu = FakeGpu()
     status, said = boot(FakeBackend(gpu), opening=[down(), down()], driver_wait=60)
     assert (status, held(gpu)) == (0, HELD)
     assert said.count("Waiting up to 60 seconds for the NVIDIA driver: nvmlInit: DRIVER_NOT_LOADED") == 1
 
 
-def test_without_a_driver_the_node_is_left_as_it_is(boot):
+def test_without_a_driver_the_node_is_unchanged(boot):
     status, said = boot(FakeBackend(), opening=[down()] * 100000)
     assert status == 3
     assert "The NVIDIA driver is not up, so the GPUs are left unchanged: nvmlInit: DRIVER_NOT_LOADED" in said
@@ -267,7 +267,7 @@ def test_a_missing_gpu_is_named_and_the_others_are_restored(boot, devices, recor
         )
 
 
-def test_an_index_is_that_of_the_role_s_run(boot):
+def test_an_index_refers_to_the_gpu_that_had_it_when_the_role_ran(boot):
     """Without the record, the GPUs after the missing one would get their neighbours' layouts."""
     gpus = left(3)
     layout = [*LAYOUT, dict(OTHER, devices=[3, 5]), {"devices": 7, "mig_enabled": False}]

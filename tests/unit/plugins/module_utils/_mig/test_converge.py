@@ -121,7 +121,7 @@ def test_several_one_slice_instances_get_a_kind_that_fits_together():
     assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [16, 16]
 
 
-def test_compute_instances_without_known_places_are_left_to_the_driver(a100):
+def test_compute_instances_without_known_placements_are_left_to_the_driver(a100):
     a100.tells_ci_places = False
     run(FakeBackend(a100), target(A100, ("4g.20gb", (2, 1, 1))))
     assert layout(a100) == [("4g.20gb", 0, (1, 1, 2))]
@@ -436,7 +436,7 @@ def test_a_refused_reset_destroys_no_instance():
     assert set(driver.writes) == {"reset"}
 
 
-def test_pending_is_ended_by_a_reset_if_that_is_allowed():
+def test_an_allowed_reset_activates_a_pending_mode():
     gpu = off(activation=codes.RESET_REQUIRED)
     outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
     assert outcome.error is None and not outcome.reset_required

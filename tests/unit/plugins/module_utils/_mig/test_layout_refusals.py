@@ -291,7 +291,7 @@ def test_an_entry_for_another_board(held: t.Any, remedy: str) -> None:
     assert remedy in message
 
 
-def test_long_values_do_not_drown_the_message() -> None:
+def test_long_values_are_truncated_in_the_message() -> None:
     with pytest.raises(LayoutError) as refused:
         layout.parse([devices(list(range(500)) + [0])])
     assert len(str(refused.value)) < 150
@@ -358,7 +358,7 @@ def test_a_layout_for_other_boards_only_is_refused_with_the_present_ids() -> Non
     assert "Tesla T4), 0x1EB810DE" in str(refused.value)
 
 
-def test_unknown_profiles_are_not_reported_as_a_typing_error() -> None:
+def test_unknown_profiles_are_not_reported_as_a_misspelling() -> None:
     request = layout.parse([GOOD]).resolve(node())[0]
     with pytest.raises(LayoutError, match="the driver lists no profiles .* turn MIG mode on first"):
         request.target(A100._replace(profiles=()))

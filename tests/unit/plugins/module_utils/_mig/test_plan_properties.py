@@ -205,7 +205,7 @@ def test_order_of_entries_and_of_instances_does_not_matter(case: t.Tuple[Gpu, Ta
 
 @given(cases())
 @settings(max_examples=300, deadline=None)
-def test_busy_is_refused_only_where_no_placement_keeps_it(case: t.Tuple[Gpu, Target]) -> None:
+def test_busy_is_refused_only_if_no_placement_keeps_it(case: t.Tuple[Gpu, Target]) -> None:
     """Checked for GPU instances with whole compute instances, because keeping them depends only on placements."""
     state, target = case
     target = Target(True, tuple(wanted._replace(compute_instances=WHOLE) for wanted in target.instances))

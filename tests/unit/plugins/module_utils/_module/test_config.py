@@ -130,7 +130,7 @@ def test_a_yaml_value_that_cannot_be_constructed_is_refused_with_its_place(tmp_p
         ('{"a": [-Infinity]}', "-Infinity as a value"),
     ],
 )
-def test_a_document_that_cannot_be_read_is_refused_with_the_place_and_briefly(tmp_path, content, words):
+def test_an_invalid_document_is_refused_with_the_place_in_a_short_message(tmp_path, content, words):
     message = refusal(tmp_path / "config", content)
     with pytest.raises(LayoutError, match=words):
         raise LayoutError(message)

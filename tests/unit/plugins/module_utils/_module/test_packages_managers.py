@@ -198,7 +198,7 @@ def test_causes(text: str, words: str) -> None:
     assert words in causes.cause("Reading package lists...\n" + text, "nvidia_driver").text
 
 
-def test_causes_name_the_role_s_variables() -> None:
+def test_causes_name_the_roles_variables() -> None:
     text = causes.cause("is not signed", "nvidia_container_toolkit").text
     assert "nvidia_container_toolkit_repository_key" in text
 

@@ -169,7 +169,7 @@ def test_a_containerd_without_cri_reports_the_cause():
     assert health.problems[0].endswith("ctr plugins ls reports: no default runtime.")
 
 
-def test_without_an_answer_of_ctr_nothing_is_known_of_cri():
+def test_if_ctr_fails_the_state_of_cri_is_unknown():
     node = containerd()
     del node.answers["ctr --address /run/containerd/containerd.sock plugins ls"]
     health = node.check("containerd")
