@@ -117,7 +117,7 @@ PARTS: t.Sequence[Part] = (
 SHORT: t.Sequence[Part] = (
     Part(
         "integration-main",
-        "Modules and role, the main path",
+        "Modules and roles on the simulator, main cases",
         ["tests/integration/run", "tests/integration/test_playbook.py"],
         PYTEST_CLOSING,
     ),

@@ -114,7 +114,7 @@ def variables_of(role: str) -> set[str]:
 
 
 def _plain(value: t.Any) -> t.Any:
-    """The value without Ansible's own types, which messages would name."""
+    """The value with plain Python types, because messages may contain the names of types."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, dict):
