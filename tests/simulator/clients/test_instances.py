@@ -134,7 +134,7 @@ def test_default_compute_instances_for_all_gpu_instances(node: Node, smi: Smi) -
     [
         ("9:4", INSUFFICIENT_RESOURCES, "Insufficient Resources"),  # taken
         ("0", INSUFFICIENT_RESOURCES, "Insufficient Resources"),  # no room for the whole GPU
-        ("9:1", INVALID, "Invalid Argument"),  # no place of that profile
+        ("9:1", INVALID, "Invalid Argument"),  # not a placement of that profile
         ("77", INVALID, "Invalid Argument"),
         ("1g.99gb", INVALID, "Invalid Argument"),
     ],
