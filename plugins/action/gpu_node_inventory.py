@@ -20,7 +20,7 @@ _ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
         )
         selected = _registry.selected(registry, enabled, tags)
-        # The tag always validates the variables of all roles, and does not run the roles' own checks.
+        # The tag "always" validates the variables of all roles, without the roles' own checks.
         validated = enabled if "always" in tags.run else selected
         found = _inventory.NOTHING
         if validated or not enabled:

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refu
 _FIND_DKMS = "command -v dkms || dnf --quiet list --available dkms"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS: frozenset[str] = frozenset()
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:

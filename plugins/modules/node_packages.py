@@ -89,7 +89,7 @@ options:
     default: ""
   upgrade:
     description:
-      - Whether to replace an installed version by the newest of O(branch).
+      - Whether to replace an installed version with the newest of O(branch).
     type: bool
     default: false
   hold:

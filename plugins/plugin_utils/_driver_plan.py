@@ -144,7 +144,7 @@ def numbers(version: str) -> t.Tuple[int, ...]:
 
 
 def _source_name(table: Data, settings: Data) -> str:
-    """The source, or the one that auto stands for. A mirror is one of the CUDA repository."""
+    """The source. With a mirror, auto is the CUDA repository."""
     if settings["source"] != "auto":
         return str(settings["source"])
     return "cuda_repository" if settings["repository_url"] else str(table["default_source"])

@@ -123,7 +123,7 @@ def problems(
         if outcome.restored and not same:
             yield "reported as restored, but the state differs: %s" % (now.instances,)
     if [essence(gpu) for gpu in after] == [essence(gpu) for gpu in before]:
-        return  # the undisturbed run from there is known to reach the target
+        return  # a run without faults from this state is known to reach the target
     for outcome in run(drivers(case), transition.wanted, transition.reset):
         if outcome.error is not None or outcome.reset_required or outcome.reboot_required:
             yield "the second run failed: %s %s" % (outcome.error, outcome.notice)
@@ -164,7 +164,7 @@ def forked(work: t.Callable[[int], t.List[str]], parts: int) -> t.List[t.List[st
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=child, args=(part, theirs))
         process.start()
-        theirs.close()  # so that a child that dies silently is an EOFError here
+        theirs.close()  # otherwise the death of a child would not cause EOFError here
         running.append((process, ours))
     results = [pipe.recv() for _process, pipe in running]
     for process, _pipe in running:

@@ -67,7 +67,7 @@ class Layer(t.NamedTuple):
     standard: t.Optional[t.Sequence[str]] = None  # of the standard library; None: all of it
 
 
-# Modules without I/O. Threads are allowed: they order calls but make none.
+# Modules without I/O. Threads are allowed, because they do no I/O themselves.
 PURE = ("__future__", "collections", "concurrent.futures", "difflib", "fnmatch", "functools", "itertools", "json", "re")
 PURE = (*PURE, "threading", "typing")
 

@@ -102,7 +102,7 @@ def _value(element: ElementTree.Element, path: str) -> t.Optional[str]:
 
 
 def _fact(element: ElementTree.Element, path: str) -> t.Optional[str]:
-    """A text for facts alone; None also if nvidia-smi printed an NVML error in its place."""
+    """A text that is only used in facts; None also if nvidia-smi printed an NVML error in its place."""
     text = _value(element, path)
     return None if text is None or ERROR.match(text) else text
 
@@ -140,7 +140,7 @@ def _mode(gpu: ElementTree.Element, path: str) -> t.Optional[bool]:
 
 
 def _architecture(gpu: ElementTree.Element) -> t.Optional[str]:
-    # "Ada Lovelace" is NVML's Ada.
+    # NVML calls "Ada Lovelace" only Ada.
     name = (_fact(gpu, "product_architecture") or "unknown").split()[0].lower()
     return name if name in architecture.NAMES.values() else None
 

@@ -40,7 +40,7 @@ class Settings(t.NamedTuple):
     time_limit: float = 300
     access_group: str = ""  # empty: access is not changed
     access_capabilities: t.Tuple[str, ...] = ()
-    gpus: t.Mapping[int, str] = {}  # UUIDs by index of the GPUs of the layout, when the role ran
+    gpus: t.Mapping[int, str] = {}  # UUIDs of the layout's GPUs, by their index when the role ran
 
 
 _KINDS: t.Dict[str, t.Tuple[type, ...]] = {

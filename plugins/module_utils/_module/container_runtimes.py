@@ -50,7 +50,7 @@ class Node(t.NamedTuple):
 
 
 class Choice(t.NamedTuple):
-    """The runtimes to configure, whether to install containerd first, and why that is impossible."""
+    """The runtimes to configure, whether to install containerd first, and the problems that prevent it."""
 
     runtimes: t.List[str]
     install_containerd: bool = False

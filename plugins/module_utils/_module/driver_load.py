@@ -123,7 +123,7 @@ def run(module: AnsibleModule) -> None:
 
 
 def outdated_options(parameters: str, options: t.Mapping[str, t.Any]) -> t.List[str]:
-    """The options with which the loaded module does not run. Those that the module does not list are skipped."""
+    """The options that differ in the loaded module. Options that the module does not list are skipped."""
     current = dict(line.split(": ", 1) for line in parameters.splitlines() if ": " in line)
     names = {option: option.split("_", 1)[-1] for option in options}  # listed without NVreg_
     return [

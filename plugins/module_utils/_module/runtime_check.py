@@ -81,7 +81,7 @@ def check(name: str, runtime: Runtime, run: Run) -> Health:
 
 
 def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
-    """Its CRI plugin must be healthy. A configuration that containerd accepts can still leave it without one."""
+    """The CRI plugin must be healthy. containerd may accept a configuration with which the plugin does not work."""
     _rc, dump, _err = run(["containerd", *_config_option(state.pid), "config", "dump"])
     ctr = ["ctr", "--address", address(dump), "plugins", "ls"]
     plugins = _answer(ctr, run)
@@ -182,7 +182,7 @@ def cri_disabled(dump: str) -> bool:
 
 
 def cri_is_healthy(plugins: str) -> bool:
-    """From `ctr plugins ls`: since containerd 2.0, the CRI plugin has parts, which all have to be healthy."""
+    """From `ctr plugins ls`: since containerd 2.0, the CRI plugin has several parts, which must all be healthy."""
     states = [line.split() for line in plugins.splitlines()]
     cri = [state[-1] for state in states if state[:2] == ["io.containerd.grpc.v1", "cri"]]
     parts = [state[-1] for state in states if state[:1] == ["io.containerd.cri.v1"]]

@@ -170,7 +170,7 @@ def read(path: str) -> t.List[str]:
 
 
 def write(path: str, units: t.Sequence[str]) -> None:
-    """Replace the record in one step."""
+    """Replace the record atomically."""
     descriptor, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path))
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as handle:

@@ -127,7 +127,7 @@ def remove(options: argparse.Namespace) -> None:
 
 
 def molecule(options: argparse.Namespace) -> None:
-    """Prepare what the scenarios need, and replace this process by Molecule, in the namespace where podman works."""
+    """Prepare what the scenarios need, and replace this process with Molecule, in the namespace where podman works."""
     prepare(options)
     scenarios = chosen(options.arguments)
     home = LAB / "molecule" / ("+".join(scenarios) if len(scenarios) < 4 else "several")

@@ -149,7 +149,7 @@ def prepare() -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Replace the target by a hard link, which also works in a directory that nodes mount."""
+    """Replace the target with a hard link, which also works in a directory that nodes mount."""
     if target.exists() and target.samefile(source):
         return
     new = target.with_name(".new-" + target.name)

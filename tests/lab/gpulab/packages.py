@@ -112,7 +112,7 @@ def definitions() -> Data:
 
 
 def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild: bool = False) -> t.List[Package]:
-    """The driver's packages of a repository of the definitions, in all versions; none that the snapshot lacks.
+    """The driver's packages of a repository in the definitions, in all versions, except those that the snapshot lacks.
 
     ``broken``: the kernel module does not build, and its package fails; ``dkms``: only the real DKMS fails.
     ``kbuild``: a real kernel module, which DKMS builds on the node.
@@ -150,7 +150,7 @@ def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild
 
 
 def drivers(what: Data) -> t.List[str]:
-    """The driver versions of a repository: those of the definitions that the real repository has, or `beyond` it."""
+    """The driver versions of a repository: those in the definitions that the real repository has, and those in `beyond`."""
     wanted = what.get("drivers", definitions()["drivers"])
     if what["source"] == "archive":
         return list(wanted)  # a real archive has one version of each name; an upgrade needs two

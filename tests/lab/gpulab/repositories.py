@@ -8,7 +8,7 @@ cuda/DISTRIBUTION/x86_64/       the driver, like the vendor's CUDA repositories
 toolkit/stable/deb/amd64/       the container toolkit
 ubuntu/jammy/, ubuntu/noble/    the driver as in Ubuntu's archive, for the look-alikes
 unsigned/..., otherkey/..., rotated/..., broken/..., dkms/...
-                                variants of these: unsigned; signed with another key than the published one; after a
+                                variants of these: unsigned; signed with a key other than the published one; after a
                                 change of keys; with kernel modules that do not build; with real kernel modules, which
                                 DKMS builds on virtual machines
 rpm/...                         the repositories of rpm.py, on request

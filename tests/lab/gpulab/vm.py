@@ -200,7 +200,7 @@ def last_output(name: str) -> str:
 
 
 def copy_from_disk(home: Path, name: str) -> Path:
-    """Copy the kernel or the initramfs to which the link in the disk's root points, as Debian has it."""
+    """Copy the kernel or the initramfs that the link in the root directory of the disk points to."""
     shown = call("debugfs", "-R", "stat /" + name, home / "disk.img")
     link = re.search(r'Fast link dest: "(.*)"', shown)
     if not link:
@@ -224,7 +224,7 @@ def kvm_works(kernel: Path) -> bool:
 
 
 def boot(home: Path, port: str, options: t.Sequence[str]) -> None:
-    """Boot, and again after every reboot, until it is killed."""
+    """Boot the machine, and boot it again after every reboot, until this process is killed."""
     processor: t.Sequence[str] = ()
     while True:
         kernel, initramfs = copy_from_disk(home, "vmlinuz"), copy_from_disk(home, "initrd.img")

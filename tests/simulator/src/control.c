@@ -177,7 +177,7 @@ nvmlReturn_t nvsim_reset(const char *path, uint32_t index)
     return sim_leave(&call, sim_commit(&call));
 }
 
-/* Remove all processes and instances. The mode stays on boards that keep it over a reboot. */
+/* Remove all processes and instances. Boards that keep the mode across a reboot keep it here too. */
 nvmlReturn_t nvsim_reboot(const char *path)
 {
     int lock;

@@ -142,7 +142,7 @@ struct sim_gpu {
     /* MIG: capabilities of the board ... */
     uint32_t mig_capable;
     uint32_t resetless;     /* a mode change needs no reset */
-    uint32_t mode_persists; /* over a reboot */
+    uint32_t mode_persists; /* across a reboot */
     uint32_t memory_units, compute_slices, max_gpu_instances;
     struct sim_profile profiles[NVML_GPU_INSTANCE_PROFILE_COUNT];
     uint32_t recorded_count;
@@ -257,7 +257,7 @@ void sim_unlock(struct sim_call *call);           /* without sim_commit, changes
 struct sim_node *sim_load(const char *path); /* malloc'ed and checked; NULL: errno */
 int sim_lock_path(const char *path);         /* descriptor that holds the lock; -1: errno */
 void sim_unlock_path(int lock);
-int sim_store(const char *path, struct sim_node *node, bool die); /* 0, or -1 and errno; die: before it counts */
+int sim_store(const char *path, struct sim_node *node, bool die); /* 0, or -1 and errno; die: before it takes effect */
 uint32_t sim_layout(void);
 size_t sim_node_size(uint32_t gpus);
 

@@ -50,7 +50,7 @@ class Desired(t.NamedTuple):
 
     @property
     def versioned(self) -> bool:
-        """Whether the packages have one version that this collection decides on."""
+        """Whether this collection selects a common version for the packages."""
         return bool(self.version or self.branch)
 
     def label(self, version: str) -> str:
@@ -173,7 +173,7 @@ def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[st
 
 
 def title(role: str) -> str:
-    """nvidia_driver: the NVIDIA driver's packages are called driver."""
+    """The name of a role's packages in messages: "driver" for nvidia_driver."""
     return role.split("_", 1)[-1].replace("_", " ")
 
 
@@ -239,7 +239,7 @@ def _version(now: Status, offers: Offers, desired: Desired) -> t.Optional[str]:
 
 
 def _newest(offers: Offers, desired: Desired) -> str:
-    """The newest version of the branch that all packages are offered in."""
+    """The newest version of the branch in which all packages are offered."""
     common: t.Optional[t.Set[str]] = None
     listed = []
     for name in filter(desired.shares_version, desired.packages):

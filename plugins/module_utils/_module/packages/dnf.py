@@ -22,7 +22,7 @@ LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = ("/etc/dnf/plugins/versionlock.conf", "python3-dnf-plugin-versionlock")
 
 _FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
-# What the role has locked, it may change; foreign locks are checked before.
+# The role may change the packages that it has locked; foreign locks are checked before.
 _DNF = ("dnf", "--assumeyes", "--disableplugin=versionlock", "--setopt=exit_on_lock=True")
 _INSTALL = ("--setopt=install_weak_deps=False", "install")
 _REMOVE = ("remove", "--noautoremove")
@@ -149,7 +149,7 @@ def parse(text: str) -> t.List[Package]:
     found = []
     for line in text.splitlines():
         fields = line.split("\t")
-        if len(fields) == 3:  # rpm --whatprovides also prints what nothing provides
+        if len(fields) == 3:  # rpm --whatprovides also prints names that nothing provides
             name, version, architecture = fields
             full_name = "%s-%s.%s" % (name, version.split(":")[-1], architecture)
             found.append(Package(name, version, full_name=full_name))

@@ -234,7 +234,7 @@ def present(node: Node) -> Data:
 
 
 def _finished(node: Node, packages: t.List[Package]) -> t.List[Package]:
-    """Finish half installed packages, unless another package manager is installing them now."""
+    """Configure half-installed packages, unless another package manager is installing them."""
     if not node.status(packages).broken:
         return packages
     node.manager.wait()

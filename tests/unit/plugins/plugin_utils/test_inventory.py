@@ -51,7 +51,7 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
 
 
 class _Tagged(str):
-    """A string type of Ansible's own."""
+    """One of Ansible's own string types."""
 
 
 def test_types_have_the_names_of_the_current_ansible() -> None:

@@ -58,7 +58,7 @@ _CI_STARTS = {
     7: {1: (0, 1, 2, 3, 4, 5, 6), 2: (0, 2, 4), 3: (0, 4), 4: (0,), 7: (0,)},
 }
 _CI_IDS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4}
-_REV1 = 7  # one slice with more multiprocessors, once a GPU instance
+_REV1 = 7  # one slice with more multiprocessors, once per GPU instance
 
 
 def profile(board, name, slices=None):

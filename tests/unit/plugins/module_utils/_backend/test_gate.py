@@ -40,7 +40,7 @@ def test_closing_waits_for_running_calls_and_blocks_new_ones():
 
     def closer():
         with gate.closed():
-            late.start()  # comes while the gate is closed
+            late.start()  # called while the gate is closed
             order.append("closer")
 
     def latecomer():

@@ -123,7 +123,7 @@ LIST_0, LIST_1 = (line for line in texts.LIST.splitlines(True) if "3g.40gb" in l
             "(1, 0) is missing from one of the lists",
         ),
         ("-q -x -i GPU-aaaa", LOG_WITHOUT_DEVICE_1, "(1, 1) is missing from one of the lists"),
-        # nvidia-smi numbers the other MIG devices as if there were no more.
+        # nvidia-smi renumbers the remaining MIG devices.
         (
             "-L",
             texts.LIST.replace(LIST_0 + LIST_1, LIST_1.replace("Device  1", "Device  0")),
@@ -231,7 +231,7 @@ LOST = "Unable to determine the device handle for GPU: GPU is lost.  Reboot the 
 )
 @pytest.mark.parametrize("listed", [LOST, "GPU 1: GPU is lost (UUID: GPU is lost)\n", ""])
 def test_a_lost_gpu_does_not_affect_the_others(failure, listed):
-    """A query of all GPUs fails then, but nvidia-smi lists and reads the others."""
+    """A query of all GPUs then fails, but nvidia-smi lists and reads the others."""
     script = Script()
     script.answers[QUERY] = failure
     script.answers["-L"] = Result(15, texts.LIST.partition("GPU 1:")[0] + listed + "GPU 2: X (UUID: GPU-cccc)\n", "")
@@ -282,7 +282,7 @@ def test_gpus_that_cannot_be_accessed_are_listed_with_the_reason(query, reason, 
 
 
 def test_gpus_that_nvidia_smi_leaves_out_are_listed_with_the_reason():
-    """It skips GPUs that may not be accessed, and succeeds."""
+    """It skips GPUs that this user may not access, and exits with status 0."""
     script = Script()
     script.answers[QUERY] = "0, GPU-aaaa, 8.0, 2\n"
     script.answers["-L"] = Result(4, texts.LIST.partition("GPU 1:")[0] + NO_HANDLE % "Insufficient Permissions", "")

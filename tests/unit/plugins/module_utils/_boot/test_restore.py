@@ -239,7 +239,7 @@ UUIDS = ["GPU-00000000-0000-0000-0000-%012d" % number for number in range(8)]
 
 
 def left(*missing):
-    """The GPUs of a node of eight with some missing: the others have new indices."""
+    """The GPUs of an eight-GPU node, some of which are missing: the others have new indices."""
     gpus = [FakeGpu(index=index) for index in range(8)]
     rest = [gpu for gpu in gpus if gpu.index not in missing]
     for index, gpu in enumerate(rest):

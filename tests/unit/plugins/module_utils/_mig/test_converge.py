@@ -465,7 +465,7 @@ def test_a_hidden_client_that_blocks_a_reset_is_inferred():
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_hidden_client_is_reported_whether_or_not_a_reset_is_allowed(reset):
-    """The client would block a reset too, so the error must not suggest to allow one."""
+    """The client would block a reset too, so the error must not suggest allowing one."""
     gpu = off()
     gpu.hidden_client = True
     driver = FakeBackend(gpu)
@@ -502,7 +502,7 @@ def test_a_failed_reset_is_an_error_and_the_mode_is_restored():
 
 
 def test_switching_off_under_a_client_destroys_nothing():
-    """On Ampere the mode would only be pending, and the instances would be destroyed without need."""
+    """On Ampere the mode would only be pending, and the instances would be destroyed needlessly."""
     gpu = mixed(FakeGpu())
     gpu.use(pid=7, name="monitor")
     driver = FakeBackend(gpu)

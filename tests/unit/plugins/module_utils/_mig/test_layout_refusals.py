@@ -298,7 +298,7 @@ def test_long_values_are_truncated_in_the_message() -> None:
 
 
 def nested() -> t.Any:
-    """A value that is small in memory and infinite in text."""
+    """A value that is small in memory, but whose text is infinite."""
     value: t.Any = ["x"]
     for _level in range(30):
         value = [value] * 10

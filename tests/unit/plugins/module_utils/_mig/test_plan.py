@@ -90,7 +90,7 @@ def test_new_instances_leave_the_largest_profiles_possible():
 
 
 def test_layouts_that_fail_with_nvidia_smi_fit_with_placements():
-    """``-cgi 19,19,14,9`` fails on hardware because of the driver's placements; with explicit ones it cannot."""
+    """``-cgi 19,19,14,9`` fails on hardware because of the driver's placements; with explicit ones it does not."""
     result = plan(gpu(A100), want(A100, "1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"))
     assert len(carry_out(result).instances) == 4
 

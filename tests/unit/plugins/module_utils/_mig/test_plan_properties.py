@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Properties of every plan: it reaches the layout in a legal order and disturbs nothing without need."""
+"""Properties of every plan: it reaches the layout in a legal order and disturbs nothing needlessly."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NO_MODULE = KernelModule("none", None, None)
 
 
 class FakeNode:
-    """The node around the driver; empty by default."""
+    """The data of a node that do not come from the driver; empty by default."""
 
     def __init__(self, gpus=(), kernel=NO_MODULE, packages=()):
         self.gpus = lambda: None if gpus is None else tuple(gpus)
@@ -266,7 +266,7 @@ BUS = [PciGpu("00000000:%02X:00.0" % (7 + number), 0x20B010DE, "A100", "GPU-%d" 
 
 
 def with_lost(count, *lost):
-    """A driver that lists so many GPUs and can read all but the lost ones; its bus ids are those of ``BUS``."""
+    """A driver that lists this many GPUs and can read all but the lost ones; its bus ids are those of ``BUS``."""
     driver = Driver(*(FakeGpu(index=number) for number in range(count)))
     real = driver.read
 
