@@ -205,7 +205,7 @@ def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limi
 
 
 def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
-    """All GPUs that the driver counts, read in parallel, so that one that hangs does not block the others."""
+    """Read all GPUs in parallel, so that one that hangs does not block the others."""
     number = retry.read(backend.count)
     backend.prefetch()
     done: t.Dict[int, t.Union[Gpu, LostGpu]] = {}

@@ -261,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
     end.add_argument("name", nargs="+")
 
     served = command("serve", repo, "Build the package repositories and serve them until `down`.")
-    served.add_argument("--rpm", action="store_true", help="also those for dnf")
+    served.add_argument("--rpm", action="store_true", help="include those for dnf")
 
     command("down", down, "Remove nodes, network, rules and server; files in .cache stay.")
 

@@ -150,7 +150,7 @@ def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild
 
 
 def drivers(what: Data) -> t.List[str]:
-    """The driver versions of a repository: those in the definitions that the real repository has, and those in `beyond`."""
+    """The driver versions of a repository: those in the definitions that are real, and those in `beyond`."""
     wanted = what.get("drivers", definitions()["drivers"])
     if what["source"] == "archive":
         return list(wanted)  # a real archive has one version of each name; an upgrade needs two

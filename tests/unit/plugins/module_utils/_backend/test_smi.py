@@ -297,7 +297,7 @@ def test_gpus_that_nvidia_smi_leaves_out_are_listed_with_the_reason():
 
 @pytest.mark.parametrize("text", ["Unknown Error", "GPU is lost", "GPU is lost.  Reboot the system"])
 def test_error_texts_of_nvidia_smi_are_not_values(driver, script, text):
-    """In particular, no architecture that changes MIG mode without a reset."""
+    """In particular, they must not be mistaken for an architecture that needs no reset."""
     log = texts.LOG.replace(">Ampere<", ">%s<" % text)
     log = re.sub("<serial>.*?</serial>", "<serial>%s</serial>" % text, log)
     script.answers["-q -x -i GPU-aaaa"] = log
