@@ -59,7 +59,7 @@ MEMORY = "1536"  # MiB
 KVM = ("-accel", "kvm", "-cpu", "host", "-smp", "2")
 # Emulating the features of a newer CPU takes more time than they save.
 SOFTWARE_CPU = ("-accel", "tcg,tb-size=1024", "-cpu", "Nehalem", "-smp", "1")
-PROBE = 15  # seconds; with KVM, a kernel without a root file system panics within these
+PROBE = 15  # seconds within which a kernel without a root file system panics, if KVM works
 # With every program at the same addresses, the software CPU can reuse translated code: four times as fast.
 KERNEL_OPTIONS = (
     "root=/dev/vda rw console=ttyS0 net.ifnames=0 norandmaps nokaslr mitigations=off audit=0 cryptomgr.notests quiet"
