@@ -38,8 +38,8 @@ for kernel in "$root"/lib/modules/*; do
     chroot "$root" depmod "${kernel##*/}"
 done
 
-# A small initramfs, weakly compressed. nouveau is in it, as on machines with an early display. The hook copies it,
-# because initramfs-tools would search for its firmware, file by file, for minutes.
+# A small initramfs with fast compression. It contains nouveau, as on machines with an early display. A hook copies
+# nouveau, because initramfs-tools would search for its firmware, file by file, for minutes.
 mkdir -p "$root/etc/initramfs-tools/conf.d"
 cat >"$root/etc/initramfs-tools/conf.d/gpufleet-lab" <<'CONF'
 MODULES=list
