@@ -57,7 +57,7 @@ def fixture_role(tmp_path):
     return role
 
 
-def test_twelve_steps(make_node, role):
+def test_create_change_and_remove(make_node, role):
     """Create, change and remove instances. Run each step in check mode, for real, and both again without a change."""
     node = make_node("--board", "A100-80GB:1", "--board", "H100-80GB:1")
     before = [[], []]

@@ -4,7 +4,7 @@
 
 """The integration targets: the modules through AnsiballZ, with pynvml or the real nvidia-smi, on simulated nodes.
 
-The tasks of the targets have the assertions. This file creates the nodes.
+The assertions are in the tasks of the targets. This file creates the nodes.
 """
 
 from __future__ import annotations

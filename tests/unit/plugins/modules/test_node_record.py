@@ -42,7 +42,7 @@ def cycle(**values):
     return [result["changed"] for result in results], results[1]["record"]
 
 
-def test_twelve_steps(path):
+def test_create_change_and_remove(path):
     """Create, change, remove, each in check mode, for real, and both again."""
     assert cycle(set={"version": "580"}, add={"held": ["b", "a"]}) == (
         [True, True, False, False],

@@ -130,7 +130,7 @@ def calls(machine):
     return path.read_text().splitlines() if path.exists() else []
 
 
-def test_check_real_check_real(machine):
+def test_check_mode_and_real_runs_alternately(machine):
     (machine / "offers").write_text(NEW)
     results = [load(check=check) for check in (True, False, True, False)]
     assert [result["changed"] for result in results] == [True, True, False, False]
