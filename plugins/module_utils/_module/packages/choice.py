@@ -62,7 +62,7 @@ class Desired(t.NamedTuple):
         return label.split(".")[0] == self.branch
 
     def is_family(self, name: str) -> bool:
-        """Patterns as in the option: the last that matches decides, and an exclamation mark excludes."""
+        """Patterns as in the option: the last that matches applies, and an exclamation mark excludes."""
         found = False
         for pattern in self.family or self.packages:
             if fnmatch.fnmatchcase(name, pattern.lstrip("!")):
