@@ -48,7 +48,7 @@ def say(text: str) -> None:
 
 
 def call(*command: t.Union[str, Path], **options: t.Any) -> str:
-    """Run a program and return its output; raise its error output if it fails."""
+    """Run a program and return its output; raise an error with its error output if it fails."""
     options.setdefault("stdin", subprocess.DEVNULL)
     done = subprocess.run([str(part) for part in command], text=True, capture_output=True, check=False, **options)
     if done.returncode:
