@@ -226,7 +226,7 @@ def test_a_gpu_that_hangs_while_read_does_not_affect_the_others(make_node):
 def test_a_gpu_that_hangs_while_converged_does_not_affect_the_others(make_node):
     node = make_node("--board", "A100-80GB:2")
     assert node.boot(layout=[{"devices": 1, "mig_enabled": True, "mig_devices": {}}])[0] == 0
-    node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has its mode
+    node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has MIG mode enabled
     status, said = node.boot(backend="nvml", layout=LAYOUT[:1], time_limit=10)
     assert (status, node.held()) == (1, [[], HELD[0]])
     assert re.search(r"^GPU 0 \(GPU-.* does not respond, and may be partially configured$", said, re.MULTILINE)
