@@ -254,7 +254,7 @@ class Refused(Exception):
 
 
 class FakeBackend:
-    """``fail`` maps (call, how often it was called before) to a code; ``late`` makes those fail after their effect."""
+    """``fail`` maps (call, how often it was called before) to a code; ``late`` makes those fail after they took effect."""
 
     name = "fake"
 
