@@ -20,7 +20,7 @@ PACKAGES = (
 ).split()
 COMPONENTS = "main,contrib,non-free,non-free-firmware"
 RECIPES = HERE / "images"
-DEBIAN_RECIPES = tuple(RECIPES / name for name in ("debian.sh", "compiled_modules.py", "gpufleet-lab.service"))
+DEBIAN_RECIPES = tuple(RECIPES / name for name in ("debian.sh", "bytecode/sitecustomize.py", "gpufleet-lab.service"))
 LABEL = "gpufleet.lab"
 
 
