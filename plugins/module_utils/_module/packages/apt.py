@@ -15,7 +15,7 @@ import tempfile
 import time
 import typing as t
 
-from ..files import write
+from .. import files
 from . import causes
 from .choice import Package
 from .manager import CommandError, Commands, Repository, Simulation
@@ -45,6 +45,7 @@ class Apt:
         self._role = role
         self._check_mode = check_mode
         self._pin: t.Optional[bytes] = None  # that is not written, for simulations; empty if it is not removed
+        self._former_pin: t.Optional[bytes] = None
 
     @property
     def pin_file(self) -> str:
@@ -95,17 +96,24 @@ class Apt:
         return found
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
-        path = self.pin_file
         text = preference(self._role, patterns, version).encode() if version else None
-        before = _content(path)
+        before = files.read(self.pin_file)
         self._pin = None
-        if before != text and (preview or self._check_mode):
-            self._pin = text or b""
-        elif before != text and text is not None:
-            write(path, text, 0o644)
-        elif before != text:
-            os.remove(path)
+        if preview or self._check_mode:
+            self._pin = (text or b"") if before != text else None
+        else:
+            self._former_pin = before
+            self._write_pin(text)
         return before != text
+
+    def restore_pin(self) -> None:
+        self._write_pin(self._former_pin)
+
+    def _write_pin(self, text: t.Optional[bytes]) -> None:
+        if text is None:
+            files.remove(self.pin_file)
+        elif text != files.read(self.pin_file):
+            files.write(self.pin_file, text, 0o644)
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation:
         argv = [*_GET, "--simulate", "--allow-downgrades", "--allow-change-held-packages", *_INSTALL, "install"]
@@ -116,7 +124,7 @@ class Apt:
                 parts = os.path.join(folder, "preferences.d")
                 if os.path.isdir(PREFERENCES):
                     shutil.copytree(PREFERENCES, parts)
-                write(os.path.join(parts, os.path.basename(self.pin_file)), self._pin, 0o644)
+                files.write(os.path.join(parts, os.path.basename(self.pin_file)), self._pin, 0o644)
                 os.chmod(folder, 0o755)
                 output = self._commands.attempt(
                     [*argv, "--option", "Dir::Etc::PreferencesParts=" + parts, *specifications]
@@ -177,11 +185,3 @@ def preference(role: str, patterns: t.Sequence[str], version: str) -> str:
 
 def _without_login(url: str) -> str:
     return re.sub(r"//[^/]*@", "//", url)
-
-
-def _content(path: str) -> t.Optional[bytes]:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read()
-    except FileNotFoundError:
-        return None

@@ -80,6 +80,9 @@ class Dnf:
         """dnf has module streams and exact versions for that."""
         return False
 
+    def restore_pin(self) -> None:
+        """There is none."""
+
     def simulate(self, specifications: t.Sequence[str]) -> Simulation:
         argv = [*_DNF, "--assumeno", *_INSTALL, *specifications]
         output = self._commands.attempt(argv)

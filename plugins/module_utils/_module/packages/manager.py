@@ -128,6 +128,9 @@ class Manager(t.Protocol):
         A preview, and check mode, change nothing but the simulations after it.
         """
 
+    def restore_pin(self) -> None:
+        """As before the last change."""
+
     def simulate(self, specifications: t.Sequence[str]) -> Simulation: ...
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None: ...

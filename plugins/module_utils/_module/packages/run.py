@@ -355,16 +355,23 @@ def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulati
         node.manager.hold([], own)
         node.manager.install(chosen.install, chosen.downgrade)
     except CommandError:
-        _record_remains(node)
+        there = node.manager.packages()
+        _record_remains(node, there)
+        if _versions(there) == _versions(packages):
+            node.manager.restore_pin()
         raise
     finally:
-        there = {each.name for each in node.manager.packages()} if own else set()
-        node.manager.hold([name for name in own if name in there], [])
+        names = {each.name for each in node.manager.packages()} if own else set()
+        node.manager.hold([name for name in own if name in names], [])
 
 
-def _record_remains(node: Node) -> None:
+def _versions(packages: t.Sequence[Package]) -> t.Set[Package]:
+    return {each._replace(held=False) for each in packages}
+
+
+def _record_remains(node: Node, packages: t.Sequence[Package]) -> None:
     """What came before the installation failed."""
-    there = {name for each in node.manager.packages() for name in (each.name, each.full_name)}
+    there = {name for each in packages for name in (each.name, each.full_name)}
     installed = [name for name in node.record.get("installed", []) if name in there]
     node.update_record({"installed": installed}, {})
 

@@ -424,6 +424,37 @@ def test_own_holds_survive_a_failed_upgrade(node, driver):
     assert node.state == {CUDA: ["hi ", OLD], LIBRARY: ["hi ", OLD]}
 
 
+@pytest.mark.parametrize("lost", ["--yes", "^sh "], ids=["install", "release"])
+def test_an_upgrade_that_installs_nothing_restores_the_pin(node, driver, lost):
+    driver(version="580.105.08")
+    before = pinned(node)
+    node.answers.append((lost, 100, LOCKED))
+    assert "Another package manager" in driver(upgrade=True)["msg"]
+    assert pinned(node) == before
+    assert node.state == {CUDA: ["hi ", OLD], LIBRARY: ["hi ", OLD]}
+
+
+def test_an_installation_that_installs_nothing_leaves_no_pin(node, driver):
+    node.answers.append(("--yes", 100, LOCKED))
+    driver()
+    assert pinned(node) is None
+
+
+def test_a_partial_upgrade_keeps_the_pin_of_its_version(node, driver):
+    driver(version="580.105.08")
+    real = node.get
+
+    def cut_off(specifications, simulate):
+        if simulate:
+            return real(specifications, simulate)
+        node.install(LIBRARY, NEW)
+        return 100, "", "E: No space left on device"
+
+    node.get = cut_off
+    driver(upgrade=True)
+    assert "580.126.20-*" in pinned(node)
+
+
 UNSIGNED = "E: The repository '%s ./ Release' is not signed." % URL
 
 
