@@ -56,7 +56,8 @@ options:
     description:
       - V(present) installs O(packages).
       - V(absent) removes the packages that the record says the role installed, except those that other packages need,
-        releases what the role held, and removes its pin. The entry in the record stays for the role to remove.
+        releases what the role held, and removes its pin. The entry in the record stays for the role to remove. If somebody
+        else holds one of the packages with apt, the module fails and changes nothing.
       - V(verified) only reads, and returns RV(problems).
     type: str
     choices: [present, absent, verified]

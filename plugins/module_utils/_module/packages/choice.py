@@ -309,6 +309,15 @@ def refuse_holds(
         )
 
 
+def refuse_to_remove(foreign: t.Sequence[str], desired: Desired) -> None:
+    """Packages that the role installed and somebody else holds."""
+    if foreign:
+        raise Refusal(
+            "somebody else holds %s, which %s installed and would remove. Release them (apt-mark unhold), and run this again"
+            % (", ".join(foreign), desired.role)
+        )
+
+
 def refuse_locks(locks: t.Sequence[str], names: t.Collection[str], version: str, desired: Desired) -> None:
     """Locks of dnf's plugin versionlock that are not the role's: NAME-[EPOCH:]VERSION-RELEASE.ARCHITECTURE.
 

@@ -185,7 +185,10 @@ def absent(node: Node) -> Data:
         raise CommandError("The package manager lists no package at all: its database may be damaged.")
     there = {name for each in before for name in (each.name, each.full_name)}
     recorded = [name for name in node.record.get("installed", []) if name in there]
-    held = sorted(set(node.own_holds) & set(node.manager.holds()))
+    holds = set(node.manager.holds())
+    held = sorted(holds & set(node.own_holds))
+    if node.manager.releases:
+        choice.refuse_to_remove(sorted(holds.intersection(recorded).difference(held)), node.desired)
     if not node.check:
         node.manager.hold([], held)
     names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []

@@ -594,6 +594,18 @@ def test_a_node_that_lists_no_package_keeps_its_record(node, driver, check):
     assert pinned(node)
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_packages_that_somebody_else_holds_are_not_removed(node, driver, check):
+    driver(hold=False)
+    node.state[CUDA][0] = "hi "
+    before = json.dumps([node.state, recorded(), pinned(node)])
+    message = driver(check, state="absent")["msg"]
+    assert message.startswith("gpu-1: somebody else holds nvidia-driver-cuda, which nvidia_driver installed")
+    assert json.dumps([node.state, recorded(), pinned(node)]) == before
+    node.state[CUDA][0] = "ii "
+    assert driver(check, state="absent")["changed"]
+
+
 def test_nothing_is_removed_without_a_record(node, driver):
     node.install(CUDA, NEW, "hi ")
     assert driver(state="absent")["changed"] is False
