@@ -98,6 +98,9 @@ class Simulation(t.NamedTuple):
     new: t.List[str]  # names of packages that would be installed and are not now
     removed: t.List[str]  # names of packages that would be removed
     output: str
+    changed: t.Sequence[
+        t.Tuple[str, str]
+    ] = ()  # of dnf: names and VERSION-RELEASE.ARCHITECTURE that would be installed
 
 
 class Manager(t.Protocol):

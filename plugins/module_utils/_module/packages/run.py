@@ -215,7 +215,7 @@ def present(node: Node) -> Data:
         return _unknown(node, before, now)
     chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
     if chosen.install:
-        _refuse_foreign(node, packages, now, chosen)
+        _refuse_foreign_holds(node, packages, now, chosen)
     if node.check:
         return _preview(node, before, now, chosen)
     simulation = None
@@ -299,14 +299,9 @@ def _names(output: str, repository: Repository) -> bool:
     return any(name in output for name in names if name)
 
 
-def _refuse_foreign(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:
-    if not chosen.version:
-        return
-    if node.manager.releases:
+def _refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:
+    if chosen.version and node.manager.releases:
         choice.refuse_holds(packages, now, chosen.version, node.own_holds, node.desired)
-    else:
-        foreign = [line for line in node.manager.holds() if line not in node.own_holds]
-        choice.refuse_locks(foreign, {*node.desired.packages, *now.scope}, chosen.version, node.desired)
 
 
 def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
@@ -326,27 +321,30 @@ def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
     if chosen.optional:
         more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
         simulation = node.manager.simulate(more.install)
-        if simulation.possible and not _foreign_removals(node, simulation):
-            return more, simulation
+        with contextlib.suppress(Refusal):
+            if simulation.possible:
+                _refuse_foreign_changes(node, more, simulation)
+                return more, simulation
     simulation = node.manager.simulate(chosen.install)
-    _refuse_removals(node, chosen, simulation)
+    _refuse_foreign_changes(node, chosen, simulation)
     return chosen, simulation
 
 
-def _foreign_removals(node: Node, simulation: Simulation) -> t.List[str]:
-    """Packages of others that would be removed: neither of the family nor recorded. apt may append :ARCHITECTURE."""
+def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
+    """Packages of others that would be removed: neither of the family nor recorded. And foreign locks of dnf."""
+    if not simulation.possible:
+        return
     own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
-    bare = {name: name.split(":")[0] for name in simulation.removed}
-    return sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
-
-
-def _refuse_removals(node: Node, chosen: Choice, simulation: Simulation) -> None:
-    foreign = _foreign_removals(node, simulation)
-    if foreign and simulation.possible:
+    bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE
+    foreign = sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
+    if foreign:
         raise Refusal(
             "installing %s would remove %s, which this role does not manage: remove it yourself, or choose another branch "
             "or version" % (", ".join(chosen.install), ", ".join(foreign))
         )
+    if simulation.changed:
+        locks = [line for line in node.manager.holds() if line not in node.own_holds]
+        choice.refuse_locks(locks, simulation.changed, chosen.version, node.desired)
 
 
 def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> None:
@@ -461,7 +459,7 @@ def _preview(node: Node, before: t.Sequence[Package], now: Status, chosen: Choic
     simulation = node.manager.simulate(chosen.install)
     if not simulation.possible:
         raise CommandError(simulation.output)
-    _refuse_removals(node, chosen, simulation)
+    _refuse_foreign_changes(node, chosen, simulation)
     also = [name for name in simulation.new if not any(spec.startswith(name) for spec in chosen.install)]
     text = "Would install %s" % ", ".join([*chosen.install, *also])
     if simulation.removed:

@@ -253,6 +253,38 @@ def test_lines_of_versionlock_are_a_change(node):
         assert [result["changed"] for result in results] == [True, True, False, False]
 
 
+class Rpm(Debian):
+    """Answers the commands of rpm and dnf. The driver is upgraded together with the headers."""
+
+    table = "Upgrading:\n %s x86_64 3:580.126.20-1 cuda 1 k\n kernel-devel x86_64 5.14.0-503.el9 base 1 k\n" % CUDA
+
+    def __call__(self, argv, data=None, **_more):
+        self.calls.append(" ".join(argv))
+        if argv[0] == "rpm":
+            return 0, "%s\t3:580.105.08-1\tx86_64\nkernel-devel\t0:5.14.0-427.el9\tx86_64\n" % CUDA, ""
+        if "repoquery" in argv:
+            words = {"name": CUDA, "evr": "3:580.126.20-1", "arch": "x86_64", "repoid": "cuda"}
+            form = argv[argv.index("--queryformat") + 1]
+            return 0, re.sub(r"%{(\w+)}", lambda match: words[match.group(1)], form), ""
+        return 0, self.table, ""
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    "lock, table, words",
+    [
+        ("kernel-devel-0:5.14.0-427.el9.*", "", "somebody else locks kernel-devel-0:5.14.0-427.el9.*, which blocks"),
+        ("", "     replacing  game.x86_64 1-1\n", "would remove game, which this role does not manage"),
+    ],
+)
+def test_dnf_changes_no_packages_of_others(node, lock, table, words, check):
+    node.__class__ = Rpm
+    node.table += table
+    (node.folder / "versionlock.list").write_text(lock + "\n")
+    assert words in run(node_packages.main, check, manager="dnf", **{**DRIVER, "upgrade": True})["msg"]
+    assert not node.called("--assumeyes (?!.*--assumeno).* install ")
+
+
 def test_optional_packages_only_if_they_fit(node, driver):
     node.answers.append(("--simulate.*" + TOOL, 100, "E: unmet dependencies"))
     driver(optional_packages=[TOOL])

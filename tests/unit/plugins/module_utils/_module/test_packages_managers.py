@@ -55,6 +55,7 @@ Upgrading:
 Installing dependencies:
  kmod-nvidia-open-dkms-with-a-long-name
                          noarch  3:580.126.20-1.el9   gpufleet            6.5 k
+     replacing  kmod-game.x86_64 1:2.0-1.el9
  libnvidia-ml            x86_64  3:580.126.20-1.el9   gpufleet            6.5 k
 
 Transaction Summary
@@ -68,6 +69,13 @@ def test_new_packages_of_a_transaction() -> None:
     found = manager(install=(1, TRANSACTION)).simulate(["nvidia-driver-cuda"])
     assert found.possible
     assert found.new == ["nvidia-driver-cuda", "kmod-nvidia-open-dkms-with-a-long-name", "libnvidia-ml"]
+    assert found.removed == ["kmod-game"]
+    assert found.changed == [
+        ("nvidia-driver-cuda", "580.126.20-1.el9.x86_64"),
+        ("dkms", "3.3.0-1.el9.noarch"),
+        ("kmod-nvidia-open-dkms-with-a-long-name", "580.126.20-1.el9.noarch"),
+        ("libnvidia-ml", "580.126.20-1.el9.x86_64"),
+    ]
     assert not manager(install=(1, "Error: Unable to find a match: x")).simulate(["x"]).possible
     assert manager(install=(0, "Nothing to do.")).simulate(["x"]).possible
 
