@@ -24,7 +24,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "cdi_devices": {"type": "bool", "default": True},
     }
 }
-MEMORY = "/var/lib/gpufleet/nvidia_container_toolkit"
+MEMORY = "/var/lib/gpufleet-nvidia-container-toolkit"
 
 
 def run(module: AnsibleModule) -> None:

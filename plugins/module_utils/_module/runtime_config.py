@@ -13,6 +13,7 @@ is kept in a directory that only root can read, because it may hold passwords.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -108,14 +109,10 @@ class Memory:
         return os.path.join(self.directory, "after")
 
     def forget(self) -> None:
-        """Remove it, and the directories above it that are empty then."""
+        """Remove it, and the directory above it if that is empty then."""
         shutil.rmtree(self.directory, ignore_errors=True)
-        parent = os.path.dirname(self.directory)
-        try:
-            os.rmdir(parent)
-            os.rmdir(os.path.dirname(parent))
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(self.directory))
 
 
 class Change(t.NamedTuple):

@@ -67,7 +67,7 @@ class Node:
         self.config = self.folder / "config.toml"
         self.drop_in = self.folder / "conf.d" / "99-nvidia.toml"
         self.daemon = work / "etc" / "docker" / "daemon.json"
-        self.memory = work / "var" / "gpufleet" / "toolkit"
+        self.memory = work / "var" / "gpufleet-toolkit"
 
     def program(self, name, text):
         path = self.work / "bin" / name
@@ -142,8 +142,8 @@ def test_the_nvidia_runtime_is_added_once(node):
     files = node.files()
     assert files["etc/containerd/config.toml"][0] == 0o640
     assert files["etc/containerd/conf.d/99-nvidia.toml"][0] == 0o600
-    assert files["var/gpufleet/toolkit/containerd/before"] == (0o600, OWNERS)
-    assert files["var/gpufleet/toolkit/containerd/after"][0] == 0o600
+    assert files["var/gpufleet-toolkit/containerd/before"] == (0o600, OWNERS)
+    assert files["var/gpufleet-toolkit/containerd/after"][0] == 0o600
     assert node.memory.joinpath("containerd").stat().st_mode & 0o777 == 0o700
 
     again = node.run()
@@ -158,7 +158,7 @@ def test_the_administrator_s_configuration_is_restored(node):
     assert node.run(state="absent", check=True)["actions"] == ["Write %s" % node.config, "Remove %s" % node.drop_in]
     assert node.run(state="absent")["changed"]
     assert node.files() == before
-    assert not (node.work / "var").joinpath("gpufleet").exists()
+    assert not node.memory.exists()
     assert not node.run(state="absent")["changed"]
 
 
