@@ -15,7 +15,9 @@ TASKS = Path(__file__).resolve().parents[3] / "roles" / "nvidia_container_toolki
 
 
 def test_no_directory_stays_below_var_lib():
-    found = {path for file in TASKS.glob("*.yml") for path in re.findall(r"/var/lib/gpufleet[^\s\"]*", file.read_text())}
+    found = {
+        path for file in TASKS.glob("*.yml") for path in re.findall(r"/var/lib/gpufleet[^\s\"]*", file.read_text())
+    }
     assert found == {container_runtime.MEMORY}
     assert Path(container_runtime.MEMORY).parent == Path("/var/lib")
     assert "- %s\n" % container_runtime.MEMORY in (TASKS / "undo.yml").read_text()

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from .choice import Package
 from .manager import CommandError, Commands, Repository, Simulation
 
 PREFERENCES = "/etc/apt/preferences.d"
+SOURCES = "/etc/apt/sources.list"
 RETRIES = 2
 PAUSE = 3.0  # seconds between them
 
@@ -64,6 +66,12 @@ class Apt:
         if causes.cause(output.stderr, self._role).kind == "lock":
             raise CommandError(output.text)
         return output.text if output.status else ""
+
+    def conflicting_sources(self, repository: Repository) -> t.List[str]:
+        """apt reads no source at all if it finds two keys for one repository."""
+        paths = [SOURCES, *sorted(glob.glob(SOURCES + ".d/*.list") + glob.glob(SOURCES + ".d/*.sources"))]
+        texts = {path: (files.read(path) or b"").decode(errors="replace") for path in paths if path != repository.file}
+        return [path for path, text in texts.items() if has_other_key(text, repository.url, repository.key)]
 
     def refresh(self, repository: Repository) -> None:
         for attempt in range(RETRIES + 1):
@@ -181,6 +189,23 @@ def preference(role: str, patterns: t.Sequence[str], version: str) -> str:
         " ".join(patterns),
         version,
     )
+
+
+def has_other_key(text: str, url: str, key: str) -> bool:
+    """Whether a file of sources, of one line or several each, has the flat repository with another key.
+
+    Sources without a key are left to apt: it accepts them or not, depending on the order of the files.
+    """
+    address = re.escape(_without_login(url).partition("//")[2].rstrip("/"))
+    address = r"//(?:[^/@\s]*@)?%s/?" % re.sub("amd64|arm64", r"(?:\g<0>|\\$\\(ARCH\\))", address)
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for source in re.split(r"\n\s*\n|\n(?=deb)", "\n".join(lines)):
+        one_line = re.search(address + r"\s+/(?:\s|$)", source)
+        stanza = re.search(address + r"(?:\s|$)", source) and re.search(r"(?im)^suites:\s*/\s*$", source)
+        enabled = not re.search(r"(?im)^enabled:\s*(?:no|false|off|0|without|disable)\b", source)
+        if (one_line or stanza) and enabled and re.search("(?i)signed-by", source) and key not in source:
+            return True
+    return False
 
 
 def _without_login(url: str) -> str:

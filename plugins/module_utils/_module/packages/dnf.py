@@ -46,6 +46,10 @@ class Dnf:
     def recover(self) -> str:
         return ""
 
+    def conflicting_sources(self, repository: Repository) -> t.List[str]:
+        """Each repository of dnf has keys of its own."""
+        return []
+
     def refresh(self, repository: Repository) -> None:
         self._commands.run([*_DNF, "--quiet", "--refresh", "makecache"])
 

@@ -91,6 +91,7 @@ class Repository(t.NamedTuple):
     url: str = ""
     file: str = ""
     added: bool = False  # in this run
+    key: str = ""  # its path on the node
 
 
 class Simulation(t.NamedTuple):
@@ -115,6 +116,9 @@ class Manager(t.Protocol):
 
     def recover(self) -> str:
         """Finish what was interrupted. The output if that fails."""
+
+    def conflicting_sources(self, repository: Repository) -> t.List[str]:
+        """Files with package sources that the package manager would refuse together with the repository."""
 
     def refresh(self, repository: Repository) -> None:
         """Read the package sources."""

@@ -27,7 +27,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "role": {"type": "str", "required": True},
         "host": {"type": "str", "default": ""},
-        "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
+        "state": {"type": "str", "choices": ["present", "absent", "verified", "preflight"], "default": "present"},
         "manager": {"type": "str", "choices": ["auto", "apt", "dnf"], "default": "auto"},
         "packages": {"type": "list", "elements": "str", "default": []},
         "version": {"type": "str", "default": ""},
@@ -51,6 +51,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
                 "url": {"type": "str", "default": ""},
                 "file": {"type": "path"},
                 "added": {"type": "bool", "default": False},
+                "key": {"type": "path"},
             },
         },
         "lock_timeout": {"type": "int", "default": 600},
@@ -83,7 +84,9 @@ class Node:
         self.host: str = given["host"] or os.uname().nodename
         self.desired = Desired(**{name: given[name] for name in Desired._fields})
         repository = given["repository"]
-        self.repository = Repository(repository["url"], repository["file"] or "", repository["added"])
+        self.repository = Repository(
+            repository["url"], repository["file"] or "", repository["added"], repository["key"] or ""
+        )
         self.record: Data = {}
         self.recorded: t.Set[str] = set()  # packages, before this run
 
@@ -123,15 +126,15 @@ class Node:
 
 def run(module: AnsibleModule) -> None:
     node = Node(module)
-    state = module.params["state"]
+    state = STATES[module.params["state"]]
     try:
         with contextlib.ExitStack() as stack:
-            if not (module.check_mode or state == "verified"):
-                stack.enter_context(_locked(module.params["lock_timeout"], node.host))
-            if state != "verified":
+            if state in (present, absent):
+                if not module.check_mode:
+                    stack.enter_context(_locked(module.params["lock_timeout"], node.host))
                 node.record = record.read(node.desired.role)
                 node.recorded = set(node.record.get("installed", []))
-            result = {"present": present, "absent": absent, "verified": verified}[state](node)
+            result = state(node)
     except Refusal as error:
         module.fail_json(msg="%s: %s" % (node.host, error), changed=False)
     except (Failure, record.RecordError) as error:
@@ -162,6 +165,16 @@ def _locked(timeout: float, host: str) -> t.Iterator[None]:
 
 
 # --- States -----------------------------------------------------------------------------------------------------------
+
+
+def preflight(node: Node) -> Data:
+    sentence = (
+        "%s has the repository %s with another key than this role (%s), and apt reads no package source then. Remove the "
+        "file, or the package that it belongs to (dpkg --search)"
+    )
+    own = node.repository
+    problems = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources(own)]
+    return {"changed": False, "problems": problems}
 
 
 def verified(node: Node) -> Data:
@@ -232,6 +245,13 @@ def present(node: Node) -> Data:
     built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
     return _result(node, before, node.manager.packages(), pinned or locked or built, version=now.version)
 
+
+STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
+    "present": present,
+    "absent": absent,
+    "verified": verified,
+    "preflight": preflight,
+}
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
 

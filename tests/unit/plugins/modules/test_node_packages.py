@@ -120,6 +120,7 @@ def fixture_node(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "LOCK", str(tmp_path / "run" / "record.lock"))
     monkeypatch.setattr(packages, "LOCK", str(tmp_path / "run" / "packages.lock"))
     monkeypatch.setattr(apt, "PREFERENCES", str(tmp_path / "preferences.d"))
+    monkeypatch.setattr(apt, "SOURCES", str(tmp_path / "sources.list"))
     monkeypatch.setattr(apt, "PAUSE", 0.0)
     monkeypatch.setattr(manager, "PAUSE", 0.0)
     monkeypatch.setattr(dkms, "STATE", str(tmp_path / "dkms"))
@@ -131,7 +132,7 @@ def fixture_node(tmp_path, monkeypatch):
 
 @pytest.fixture(name="driver")
 def fixture_driver(node):
-    return lambda check=False, **more: run(node_packages.main, check, manager="apt", **{**DRIVER, **more})
+    return lambda check=False, **more: run(node_packages.main, check, **{"manager": "apt", **DRIVER, **more})
 
 
 def recorded(role="nvidia_driver"):
@@ -381,6 +382,23 @@ def test_verified_reads_only(node, driver):
     node.calls.clear()
     assert driver(state="verified")["problems"] == []
     assert {line.split()[0] for line in node.calls} == {"dpkg-query"}
+
+
+@pytest.mark.parametrize("manager, found", [("apt", True), ("dnf", False)])
+def test_preflight_lists_sources_with_another_key(node, driver, manager, found):
+    folder = node.folder / "sources.list.d"
+    folder.mkdir()
+    own, other = folder / "gpufleet.sources", folder / "cuda.list"
+    own.write_text("deb [signed-by=/old.asc] %s /\n" % URL)
+    repository = {"url": URL, "file": str(own), "key": "/own.asc"}
+    result = driver(state="preflight", manager=manager, repository=repository)
+    assert (result["changed"], result["problems"]) == (False, [])
+    other.write_text("deb [signed-by=/other.gpg] %s /\n" % URL)
+    problems = driver(state="preflight", manager=manager, repository=repository)["problems"]
+    assert [text.startswith("%s has the repository %s with another key" % (other, URL)) for text in problems] == (
+        [True] * found
+    )
+    assert node.calls == []
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------

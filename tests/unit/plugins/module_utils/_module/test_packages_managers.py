@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes, dkms, dnf
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt, causes, dkms, dnf
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.choice import Package
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import CommandError, Output
 
@@ -39,6 +39,41 @@ class Commands:
 
 def manager(**answers: t.Tuple[int, str]) -> dnf.Dnf:
     return dnf.Dnf(Commands(**answers), False)  # type: ignore[arg-type]
+
+
+# --- apt ---------------------------------------------------------------------------------------------------------------
+
+CUDA = "https://repo.example/cuda/repos/debian12/x86_64/"
+TOOLKIT = "https://repo.example/stable/deb/amd64"
+KEY = "/usr/share/keyrings/gpufleet.asc"
+STANZA = "Types: deb\nURIs: %s\nSuites: /\nSigned-By: /other.gpg\n"
+
+
+@pytest.mark.parametrize(
+    "text, url, conflict",
+    [
+        ("deb [signed-by=/other.gpg] %s /" % CUDA, CUDA, True),
+        ("deb [arch=amd64 signed-by=/other.gpg] %s /" % CUDA.rstrip("/"), CUDA, True),
+        ("deb [signed-by=/other.gpg] https://repo.example/stable/deb/$(ARCH) /", TOOLKIT, True),
+        ("# Mine\ndeb http://a.example stable main\n deb [signed-by=/other.gpg] %s / # CUDA" % CUDA, CUDA, True),
+        ("deb [signed-by=/other.gpg] %s /" % CUDA.replace("https", "http"), CUDA, True),
+        ("deb [signed-by=/other.gpg] %s /" % CUDA.replace("//", "//me:secret@"), CUDA, True),
+        (STANZA % CUDA, CUDA, True),
+        ("Types: deb\nURIs: http://a.example\nSuites: a\n\n" + STANZA % CUDA, CUDA, True),
+        (STANZA % CUDA + "Enabled: yes\n", CUDA, True),
+        ("", CUDA, False),
+        ("#deb [signed-by=/other.gpg] %s /" % CUDA, CUDA, False),
+        ("deb [signed-by=%s] %s /" % (KEY, CUDA), CUDA, False),
+        ("deb %s /" % CUDA, CUDA, False),
+        ("deb [signed-by=/other.gpg] %s ./" % CUDA, CUDA, False),
+        ("deb [signed-by=/other.gpg] %s-other /" % TOOLKIT, TOOLKIT, False),
+        ("deb [signed-by=/other.gpg] https://a.example /\ndeb %s /" % CUDA, CUDA, False),
+        (STANZA % CUDA + "Enabled: no\n", CUDA, False),
+        (STANZA % "http://a.example" + "\n" + (STANZA % CUDA).replace("/other.gpg", KEY), CUDA, False),
+    ],
+)
+def test_sources_with_another_key(text: str, url: str, conflict: bool) -> None:
+    assert apt.has_other_key(text, url, KEY) == conflict
 
 
 # --- dnf --------------------------------------------------------------------------------------------------------------
