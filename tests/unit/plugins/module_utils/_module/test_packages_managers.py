@@ -222,6 +222,7 @@ def test_modules_that_have_to_be_built(listed: str, source: t.Optional[str]) -> 
             "not signed with the key",
         ),
         ("E: Could not get lock /var/lib/dpkg/lock-frontend.", "Another package manager"),
+        ("E: Unable to lock directory /var/lib/apt/lists/", "Another package manager"),
         ("E: The repository 'http://x ./ Release' is not signed.", "not signed"),
         ("GPG error: http://x InRelease: NO_PUBKEY 0123456789ABCDEF", "not signed"),
         ("Bad return status for module build on kernel: 6.12.117 (x86_64)", "could not be built"),
