@@ -22,7 +22,7 @@ LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = ("/etc/dnf/plugins/versionlock.conf", "python3-dnf-plugin-versionlock")
 
 _FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
-# What the role has locked, it may change; foreign locks are checked before.
+# What the role has locked, it may change; a simulation is compared with foreign locks before.
 _DNF = ("dnf", "--assumeyes", "--disableplugin=versionlock", "--setopt=exit_on_lock=True")
 _INSTALL = ("--setopt=install_weak_deps=False", "install")
 _REMOVE = ("remove", "--noautoremove")
