@@ -56,10 +56,13 @@ options:
     description:
       - V(present) installs O(packages).
       - V(absent) removes the packages that the record says the role installed, except those that other packages need,
-        releases what the role held, and removes its pin. The entry in the record stays for the role to remove.
-      - V(verified) only reads, and returns RV(problems).
+        releases what the role held, and removes its pin. The entry in the record stays for the role to remove. If somebody
+        else holds one of the packages with apt, the module fails and changes nothing.
+      - V(verified) only reads, and returns as RV(problems) how the packages differ.
+      - V(preflight) only reads, and returns as RV(problems) the package sources that apt refuses together with O(repository),
+        because they have its URL and another key.
     type: str
-    choices: [present, absent, verified]
+    choices: [present, absent, verified, preflight]
     default: present
   manager:
     description:
@@ -71,7 +74,7 @@ options:
     description:
       - Names of the packages. With dnf, a name may include version, release and architecture, as in
         V(kernel-devel-5.14.0-503.el9.x86_64).
-      - Required unless O(state=absent).
+      - Required if O(state=present) or O(state=verified).
     type: list
     elements: str
     default: []
@@ -177,6 +180,10 @@ options:
           - Whether that file was written in this run. In check mode this means that the package manager does not know the source.
         type: bool
         default: false
+      key:
+        description:
+          - The file on the node with the key that signs it.
+        type: path
   lock_timeout:
     description:
       - Seconds to wait for another package manager.
@@ -219,26 +226,26 @@ RETURN = r"""
 version:
   description:
     - The version that is installed, or would be. V(null) if it is not known, or if neither O(version) nor O(branch) is given.
-  returned: success
+  returned: unless O(state=preflight)
   type: str
   sample: 580.126.20
 pending:
   description: Whether this is check mode and packages would be installed.
-  returned: success
+  returned: unless O(state=preflight)
   type: bool
 installed:
   description: The packages that the record says the role installed.
-  returned: success
+  returned: unless O(state=preflight)
   type: list
   elements: str
 held:
   description: What the record says the role holds. With apt, packages. With dnf, lines of its plugin C(versionlock).
-  returned: success
+  returned: unless O(state=preflight)
   type: list
   elements: str
 problems:
-  description: Plain sentences without the node's name. Empty if the packages match.
-  returned: if O(state=verified)
+  description: Plain sentences without the node's name and without a full stop at the end. Empty if there are none.
+  returned: if O(state=verified) or O(state=preflight)
   type: list
   elements: str
   sample: ["driver 535.309.01 is installed, and branch 580 is requested"]
@@ -253,7 +260,7 @@ msg:
   type: str
 diff:
   description: The packages before and after.
-  returned: success
+  returned: unless O(state=preflight)
   type: dict
 """
 

@@ -100,8 +100,6 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "version": settings["version"] or None,
         "modules": modules,
         "build": build,
-        "host": node.get("host") or "the node",
-        "kernel": node["kernel"],
         # Without these, DKMS builds no modules for the running kernel.
         "headers": words["headers"] if build == "dkms" else None,
         "packages": packages,
@@ -122,7 +120,6 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "repository": _repository(table, node, settings) if source_name == "cuda_repository" else {},
         "minimum_version": minimum,
         "minimum_board": minimum_board,
-        "gpus": [gpu.title for gpu in found],
         "notices": notices,
     }
 

@@ -27,7 +27,7 @@ _CAUSES = (
     (
         "lock",
         r"Could not get lock|Unable to acquire the dpkg frontend lock|frontend lock was locked|waiting for lock"
-        r"|Failed to obtain the transaction lock|already locked by|Failed to lock|[Ll]ockfile is held",
+        r"|Unable to lock directory|Failed to obtain the transaction lock|already locked by|Failed to lock|[Ll]ockfile is held",
         "Another package manager is at work on the node: wait for it to end, and run this again.",
     ),
     (

@@ -22,7 +22,7 @@ LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = ("/etc/dnf/plugins/versionlock.conf", "python3-dnf-plugin-versionlock")
 
 _FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
-# What the role has locked, it may change; foreign locks are checked before.
+# What the role has locked, it may change; a simulation is compared with foreign locks before.
 _DNF = ("dnf", "--assumeyes", "--disableplugin=versionlock", "--setopt=exit_on_lock=True")
 _INSTALL = ("--setopt=install_weak_deps=False", "install")
 _REMOVE = ("remove", "--noautoremove")
@@ -45,6 +45,10 @@ class Dnf:
 
     def recover(self) -> str:
         return ""
+
+    def conflicting_sources(self, repository: Repository) -> t.List[str]:
+        """Each repository of dnf has keys of its own."""
+        return []
 
     def refresh(self, repository: Repository) -> None:
         self._commands.run([*_DNF, "--quiet", "--refresh", "makecache"])
@@ -80,12 +84,14 @@ class Dnf:
         """dnf has module streams and exact versions for that."""
         return False
 
+    def restore_pin(self) -> None:
+        """There is none."""
+
     def simulate(self, specifications: t.Sequence[str]) -> Simulation:
         argv = [*_DNF, "--assumeno", *_INSTALL, *specifications]
         output = self._commands.attempt(argv)
         possible = output.status == 0 or "Operation aborted" in output.text
-        removed: t.List[str] = []  # none without --allowerasing
-        return Simulation(possible, installing(output.stdout), removed, output.text)
+        return transaction(output.stdout)._replace(possible=possible, output=output.text)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
         """dnf goes back to an older version that is named exactly."""
@@ -156,13 +162,22 @@ def parse(text: str) -> t.List[Package]:
     return found
 
 
-def installing(text: str) -> t.List[str]:
-    """Names of new packages in the table that dnf prints."""
-    names: t.List[str] = []
-    inside = False
+def transaction(text: str) -> Simulation:
+    """The table that dnf prints. A long name, architecture or version is followed by a new line."""
+    rows: t.List[t.List[str]] = []
+    removed = []
+    action = ""
     for line in text.splitlines():
+        words = line.split()
         if not line.startswith(" "):
-            inside = line.startswith("Installing")
-        elif inside and re.match(r" \S", line):
-            names.append(line.split()[0])
-    return names
+            action = line.split(" ")[0].rstrip(":")
+        elif words[:1] == ["replacing"]:  # the package above obsoletes it
+            removed.append(words[1].rpartition(".")[0])
+        elif line.startswith("  ") and rows:
+            rows[-1] += words
+        else:
+            rows.append([action, *words])
+    rows = [row for row in rows if row[0] in ("Installing", "Upgrading", "Downgrading", "Removing")]
+    removed += [row[1] for row in rows if row[0] == "Removing"]
+    changed = [(row[1], "%s.%s" % (row[3].split(":")[-1], row[2])) for row in rows if row[0] != "Removing"]
+    return Simulation(True, [row[1] for row in rows if row[0] == "Installing"], removed, text, changed)

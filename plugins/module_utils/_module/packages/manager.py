@@ -91,6 +91,7 @@ class Repository(t.NamedTuple):
     url: str = ""
     file: str = ""
     added: bool = False  # in this run
+    key: str = ""  # its path on the node
 
 
 class Simulation(t.NamedTuple):
@@ -98,6 +99,9 @@ class Simulation(t.NamedTuple):
     new: t.List[str]  # names of packages that would be installed and are not now
     removed: t.List[str]  # names of packages that would be removed
     output: str
+    changed: t.Sequence[
+        t.Tuple[str, str]
+    ] = ()  # of dnf: names and VERSION-RELEASE.ARCHITECTURE that would be installed
 
 
 class Manager(t.Protocol):
@@ -113,6 +117,9 @@ class Manager(t.Protocol):
     def recover(self) -> str:
         """Finish what was interrupted. The output if that fails."""
 
+    def conflicting_sources(self, repository: Repository) -> t.List[str]:
+        """Files with package sources that the package manager would refuse together with the repository."""
+
     def refresh(self, repository: Repository) -> None:
         """Read the package sources."""
 
@@ -127,6 +134,9 @@ class Manager(t.Protocol):
 
         A preview, and check mode, change nothing but the simulations after it.
         """
+
+    def restore_pin(self) -> None:
+        """As before the last change."""
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation: ...
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes, dkms, dnf
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt, causes, dkms, dnf
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.choice import Package
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import CommandError, Output
 
@@ -41,6 +41,41 @@ def manager(**answers: t.Tuple[int, str]) -> dnf.Dnf:
     return dnf.Dnf(Commands(**answers), False)  # type: ignore[arg-type]
 
 
+# --- apt ---------------------------------------------------------------------------------------------------------------
+
+CUDA = "https://repo.example/cuda/repos/debian12/x86_64/"
+TOOLKIT = "https://repo.example/stable/deb/amd64"
+KEY = "/usr/share/keyrings/gpufleet.asc"
+STANZA = "Types: deb\nURIs: %s\nSuites: /\nSigned-By: /other.gpg\n"
+
+
+@pytest.mark.parametrize(
+    "text, url, conflict",
+    [
+        ("deb [signed-by=/other.gpg] %s /" % CUDA, CUDA, True),
+        ("deb [arch=amd64 signed-by=/other.gpg] %s /" % CUDA.rstrip("/"), CUDA, True),
+        ("deb [signed-by=/other.gpg] https://repo.example/stable/deb/$(ARCH) /", TOOLKIT, True),
+        ("# Mine\ndeb http://a.example stable main\n deb [signed-by=/other.gpg] %s / # CUDA" % CUDA, CUDA, True),
+        ("deb [signed-by=/other.gpg] %s /" % CUDA.replace("https", "http"), CUDA, True),
+        ("deb [signed-by=/other.gpg] %s /" % CUDA.replace("//", "//me:secret@"), CUDA, True),
+        (STANZA % CUDA, CUDA, True),
+        ("Types: deb\nURIs: http://a.example\nSuites: a\n\n" + STANZA % CUDA, CUDA, True),
+        (STANZA % CUDA + "Enabled: yes\n", CUDA, True),
+        ("", CUDA, False),
+        ("#deb [signed-by=/other.gpg] %s /" % CUDA, CUDA, False),
+        ("deb [signed-by=%s] %s /" % (KEY, CUDA), CUDA, False),
+        ("deb %s /" % CUDA, CUDA, False),
+        ("deb [signed-by=/other.gpg] %s ./" % CUDA, CUDA, False),
+        ("deb [signed-by=/other.gpg] %s-other /" % TOOLKIT, TOOLKIT, False),
+        ("deb [signed-by=/other.gpg] https://a.example /\ndeb %s /" % CUDA, CUDA, False),
+        (STANZA % CUDA + "Enabled: no\n", CUDA, False),
+        (STANZA % "http://a.example" + "\n" + (STANZA % CUDA).replace("/other.gpg", KEY), CUDA, False),
+    ],
+)
+def test_sources_with_another_key(text: str, url: str, conflict: bool) -> None:
+    assert apt.has_other_key(text, url, KEY) == conflict
+
+
 # --- dnf --------------------------------------------------------------------------------------------------------------
 
 TRANSACTION = """\
@@ -55,6 +90,7 @@ Upgrading:
 Installing dependencies:
  kmod-nvidia-open-dkms-with-a-long-name
                          noarch  3:580.126.20-1.el9   gpufleet            6.5 k
+     replacing  kmod-game.x86_64 1:2.0-1.el9
  libnvidia-ml            x86_64  3:580.126.20-1.el9   gpufleet            6.5 k
 
 Transaction Summary
@@ -68,6 +104,13 @@ def test_new_packages_of_a_transaction() -> None:
     found = manager(install=(1, TRANSACTION)).simulate(["nvidia-driver-cuda"])
     assert found.possible
     assert found.new == ["nvidia-driver-cuda", "kmod-nvidia-open-dkms-with-a-long-name", "libnvidia-ml"]
+    assert found.removed == ["kmod-game"]
+    assert found.changed == [
+        ("nvidia-driver-cuda", "580.126.20-1.el9.x86_64"),
+        ("dkms", "3.3.0-1.el9.noarch"),
+        ("kmod-nvidia-open-dkms-with-a-long-name", "580.126.20-1.el9.noarch"),
+        ("libnvidia-ml", "580.126.20-1.el9.x86_64"),
+    ]
     assert not manager(install=(1, "Error: Unable to find a match: x")).simulate(["x"]).possible
     assert manager(install=(0, "Nothing to do.")).simulate(["x"]).possible
 
@@ -179,6 +222,7 @@ def test_modules_that_have_to_be_built(listed: str, source: t.Optional[str]) -> 
             "not signed with the key",
         ),
         ("E: Could not get lock /var/lib/dpkg/lock-frontend.", "Another package manager"),
+        ("E: Unable to lock directory /var/lib/apt/lists/", "Another package manager"),
         ("E: The repository 'http://x ./ Release' is not signed.", "not signed"),
         ("GPG error: http://x InRelease: NO_PUBKEY 0123456789ABCDEF", "not signed"),
         ("Bad return status for module build on kernel: 6.12.117 (x86_64)", "could not be built"),
