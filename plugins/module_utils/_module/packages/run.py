@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import typing as t
 
 from .. import exclusive, record
@@ -74,16 +73,18 @@ class Node:
         self.check: bool = module.check_mode
         self.warn = module.warn
         self.commands = Commands(module, given["lock_timeout"])
+        repository = given["repository"]
+        self.repository = Repository(repository["url"], repository["file"] or "", repository["added"])
         name = given["manager"]
         if name == "auto":
             name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
         self.manager: Manager = (
-            Apt(self.commands, given["role"], self.check) if name == "apt" else Dnf(self.commands, self.check)
+            Apt(self.commands, given["role"], self.check, self.repository)
+            if name == "apt"
+            else Dnf(self.commands, self.check, self.repository)
         )
         self.host: str = given["host"] or os.uname().nodename
         self.desired = Desired(**{name: given[name] for name in Desired._fields})
-        repository = given["repository"]
-        self.repository = Repository(repository["url"], repository["file"] or "", repository["added"])
         self.record: Data = {}
         self.recorded: t.Set[str] = set()  # packages, before this run
 
@@ -259,7 +260,7 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
         return None if needed else {}
     names = [*node.desired.packages, *node.desired.optional_packages]
     # Distributions have packages with the same names, which do not fit the others of a repository of the role's own.
-    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)), node.repository.url)
+    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)))
     return None if node.check and not any(offers.values()) else offers
 
 
@@ -271,7 +272,7 @@ def _enable_stream(node: Node) -> bool:
 
 def _refresh(node: Node) -> None:
     try:
-        node.manager.refresh(node.repository)
+        node.manager.refresh()
     except CommandError as error:
         raise _withdrawn(node, str(error)) from error
 
@@ -290,9 +291,7 @@ def _withdrawn(node: Node, output: str) -> Failure:
 
 def _names(output: str, repository: Repository) -> bool:
     """Whether the role's own source is the broken one. Of a bad signature, dnf names only the section of the file."""
-    with open(repository.file, encoding="utf-8", errors="replace") as handle:
-        sections = re.findall(r"(?m)^\[(.+)\]", handle.read())
-    names = [repository.url.rstrip("/"), repository.file, *("'%s'" % section for section in sections)]
+    names = [repository.url.rstrip("/"), repository.file, *("'%s'" % each for each in repository.sections())]
     return any(name in output for name in names if name)
 
 
