@@ -465,9 +465,17 @@ def _repository(table: Data, node: Data, settings: Data) -> Data:
         "keyring": apt_keyring if table["manager"] == "apt" else "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia-driver",
         # Empty if unknown.
         "fingerprint": settings["repository_key_fingerprint"] or own["fingerprint"],
+        "signed": _signed(settings),
         # Checksum of the key file without the Version lines of its armour.
         "checksum_without_version": own.get("checksum_without_version", ""),
     }
+
+
+def _signed(settings: Data) -> str:
+    """What the key signs in an rpm repository. NVIDIA signs packages and metadata; mirrors often make new metadata."""
+    if settings["repository_signed"] != "auto":
+        return str(settings["repository_signed"])
+    return "packages" if settings["repository_url"] else "both"
 
 
 def _models(node: Data, boards: t.Sequence[Data]) -> t.List[str]:

@@ -308,6 +308,19 @@ def test_a_mirror(system: str, file: str, keyring: str) -> None:
     assert repository["keyring"] == keyring
 
 
+@pytest.mark.parametrize(
+    "settings, signed",
+    [
+        ({}, "both"),
+        ({"repository_url": "http://mirror.example"}, "packages"),
+        ({"repository_url": "http://mirror.example", "repository_signed": "both"}, "both"),
+        ({"repository_signed": "packages"}, "packages"),
+    ],
+)
+def test_the_metadata_of_a_mirror_may_be_unsigned(settings: Data, signed: str) -> None:
+    assert plan("el_9", **settings)["repository"]["signed"] == signed
+
+
 def test_a_binary_key_of_a_mirror() -> None:
     repository = plan("debian_12", repository_url="http://mirror.example", repository_key="files/mirror.gpg")[
         "repository"

@@ -138,6 +138,12 @@ def test_branches_of_the_cuda_repository_exist(system: str) -> None:
             _driver_plan.plan(table(system), node(system), role_settings(source="cuda_repository", branch=branch))
 
 
+@pytest.mark.parametrize("system", [each for each in SYSTEMS if each.startswith("el")])
+def test_what_the_vendor_signs_is_verified(system: str) -> None:
+    repository = _driver_plan.plan(table(system), node(system), role_settings())["repository"]
+    assert {"both": ["packages", "metadata"]}[repository["signed"]] == SNAPSHOT["cuda"]["systems"][system]["signed"]
+
+
 @pytest.mark.parametrize("system", [each for each in SYSTEMS if "distribution" in table(each)["sources"]])
 def test_branches_of_the_archive_match_the_table(system: str) -> None:
     packages = SNAPSHOT["archives"][system]["packages"]
