@@ -29,6 +29,14 @@ _SOURCES = {
     "apt": "/etc/apt/sources.list.d/gpufleet-nvidia-driver.sources",
     "dnf": "/etc/yum.repos.d/gpufleet-nvidia-driver.repo",
 }
+# Sources whose packages are not known for a node's architecture, and what a user can do who knows them.
+_UNKNOWN_SOURCES = {
+    "cuda_repository": (
+        "in NVIDIA's CUDA repository",
+        "set nvidia_driver_repository_url to a mirror that has one",
+    ),
+    "distribution": ("of its own", "list its packages in nvidia_driver_packages"),
+}
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 # Series and flavour: 6.8.0-149-generic, 6.8.0-1067-nvidia-lowlatency, 6.11.0-1016-nvidia-64k
 _UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-([a-z][a-z0-9-]*)$")
@@ -53,6 +61,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     prefix.
     """
     notices: t.List[str] = []
+    table = _for_architecture(table, node["architecture"], settings)
     source_name = _source_name(table, settings)
     source = _source(table, source_name)
     boards = [_boards.data(name) for name in settings["boards"]]
@@ -143,22 +152,38 @@ def numbers(version: str) -> t.Tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+def _for_architecture(table: Data, architecture: str, settings: Data) -> Data:
+    """The table for nodes of an architecture: without the sources whose packages are not known for it.
+
+    A mirror may have packages for any architecture, and packages in the settings need no table.
+    """
+    chosen = {"cuda_repository": settings["repository_url"], "distribution": settings["packages"]}
+    sources = {
+        name: {**source, **source.get(architecture, {})}
+        for name, source in table["sources"].items()
+        if architecture in source["architectures"] or chosen[name]
+    }
+    title = table["title"] if architecture == "x86_64" else "%s on %s" % (table["title"], architecture)
+    return {**table, "title": title, "sources": sources, "unknown": sorted({*table["sources"]} - {*sources})}
+
+
 def _source_name(table: Data, settings: Data) -> str:
     """The source, or the one that auto stands for. A mirror is one of the CUDA repository."""
     if settings["source"] != "auto":
         return str(settings["source"])
-    return "cuda_repository" if settings["repository_url"] else str(table["default_source"])
+    if settings["repository_url"]:
+        return "cuda_repository"
+    default = str(table["default_source"])
+    return default if default in table["sources"] else next(iter(table["sources"]), default)
 
 
 def _source(table: Data, name: str) -> Data:
     source: t.Optional[Data] = table["sources"].get(name)
     if source is None:
-        raise Refusal(
-            "%s has no NVIDIA driver of its own; set nvidia_driver_source to cuda_repository" % table["title"]
-            if name == "distribution"
-            else "NVIDIA's CUDA repository has no current driver for %s; set nvidia_driver_source to distribution"
-            % table["title"]
-        )
+        what, remedy = _UNKNOWN_SOURCES[name]
+        remedies = ["set nvidia_driver_source to " + other for other in table["sources"]]
+        remedies += [remedy] if name in table["unknown"] else []
+        raise Refusal("%s has no known driver %s; %s" % (table["title"], what, ", or ".join(remedies)))
     return source
 
 
@@ -444,13 +469,9 @@ def _ubuntu_series(table: Data, node: Data) -> str:
 
 def _repository(table: Data, node: Data, settings: Data) -> Data:
     """NVIDIA's repository or its mirror, with the key and the files for them on the node."""
-    directory = table["architectures"].get(node["architecture"])
-    if directory is None:
-        raise Refusal(
-            "NVIDIA's repository has no packages for %s on %s, only for %s; set nvidia_driver_source to distribution"
-            % (node["architecture"], table["title"], ", ".join(sorted(table["architectures"])))
-        )
     own = table["repository"]
+    architecture = node["architecture"]
+    directory = table["sources"]["cuda_repository"]["architectures"].get(architecture, architecture)
     url = settings["repository_url"] or "https://developer.download.nvidia.com/compute/cuda/repos/%s/%s" % (
         own["name"],
         directory,

@@ -150,11 +150,11 @@ def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild
 
 
 def drivers(what: Data) -> t.List[str]:
-    """The driver versions of a repository: those of the definitions that the real repository has, or `beyond` it."""
+    """The driver versions of a repository: those of the definitions that the real repository has."""
     wanted = what.get("drivers", definitions()["drivers"])
     if what["source"] == "archive":
         return list(wanted)  # a real archive has one version of each name; an upgrade needs two
-    return [each for each in wanted if each in what.get("beyond", ()) or snapshot.cuda_has(what["system"], each)]
+    return [each for each in wanted if snapshot.cuda_has(what["system"], each)]
 
 
 def has_module(package: Package) -> bool:

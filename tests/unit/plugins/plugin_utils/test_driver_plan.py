@@ -368,11 +368,76 @@ def test_branches_of_the_vendor_s_repository() -> None:
     assert "no branch 580, but 590, 595" in refusal("debian_13", branch="580")
     assert "set nvidia_driver_source to distribution" not in refusal("debian_13", branch="580")
     assert "nvidia_driver_source to distribution" in refusal("ubuntu_26.04", branch="580", source="cuda_repository")
-    (notice,) = plan("debian_12", branch="595")["notices"]
-    assert "Branch 595 is not among the known branches" in notice
+    (notice,) = plan("debian_12", branch="575")["notices"]
+    assert "Branch 575 is not among the known branches" in notice
     mirror = {"repository_url": "http://mirror.example", "branch": "580"}
     assert plan("debian_13", **mirror)["notices"] == []
-    assert "no current driver for Ubuntu 20.04" in refusal("ubuntu_20.04", source="cuda_repository")
+    assert refusal("ubuntu_20.04", source="cuda_repository") == (
+        "Ubuntu 20.04 has no known driver in NVIDIA's CUDA repository; set nvidia_driver_source to distribution"
+    )
+
+
+# --- Architectures ----------------------------------------------------------------------------------------------------
+
+ARM: Data = {"architecture": "aarch64"}
+
+
+@pytest.mark.parametrize(
+    "system, settings, source, branch",
+    [
+        ("debian_12", {}, "cuda_repository", "595"),
+        ("debian_12", {"source": "distribution"}, "distribution", "535"),
+        ("ubuntu_22.04", {}, "cuda_repository", "580"),
+        ("ubuntu_24.04", {}, "cuda_repository", "580"),
+        ("ubuntu_24.04", {"source": "distribution", "packages": ["mine"]}, "distribution", "580"),
+        ("ubuntu_26.04", {}, "distribution", "580"),
+        ("el_9", {}, "cuda_repository", "580"),
+    ],
+)
+def test_sources_and_branches_of_other_architectures(system: str, settings: Data, source: str, branch: str) -> None:
+    found = plan(system, around=ARM, **settings)
+    assert (found["source"], found["branch"], found["notices"]) == (source, branch, [])
+
+
+def test_packages_that_are_not_known_for_an_architecture_are_refused() -> None:
+    assert refusal("ubuntu_24.04", around=ARM, source="distribution") == (
+        "Ubuntu 24.04 on aarch64 has no known driver of its own; set nvidia_driver_source to cuda_repository, or list its "
+        "packages in nvidia_driver_packages"
+    )
+    assert refusal("ubuntu_20.04", around=ARM).endswith(
+        "Ubuntu 20.04 on aarch64 has no known driver of its own; list its packages in nvidia_driver_packages"
+    )
+    assert "no branch 615, but 580, 595" in refusal("ubuntu_26.04", around=ARM, branch="615")
+    assert "Debian 12 on aarch64 has no branch 580, but 590" in refusal("debian_12", around=ARM, branch="580")
+    (notice,) = plan("ubuntu_24.04", around=ARM, branch="615")["notices"]
+    assert "Branch 615 is not among the known branches" in notice
+    message = refusal("el_9", around={"architecture": "ppc64le"})
+    assert message.endswith("; set nvidia_driver_repository_url to a mirror that has one")
+    mirror = plan("el_9", around={"architecture": "ppc64le"}, repository_url="http://mirror.example/cuda")
+    assert mirror["repository"]["url"] == "http://mirror.example/cuda/"
+
+
+@pytest.mark.parametrize(
+    "kernel, packages",
+    [
+        ("7.0.0-43-generic", ["linux-image-generic-7.0", "linux-modules-nvidia-580-server-open-generic-7.0"]),
+        ("7.0.0-1005-nvidia", ["linux-headers-7.0.0-1005-nvidia", "nvidia-headless-580-server-open"]),
+        ("7.0.0-43-generic-64k", ["linux-headers-7.0.0-43-generic-64k", "nvidia-headless-580-server-open"]),
+    ],
+)
+def test_signed_modules_of_another_architecture(kernel: str, packages: t.List[str]) -> None:
+    assert plan("ubuntu_26.04", around={**ARM, "kernel": kernel})["packages"][:2] == packages
+
+
+def test_headers_of_later_kernels_are_installed_only_if_they_are_known() -> None:
+    kernel = "6.8.0-1031-nvidia-64k"
+    found = plan("ubuntu_24.04", around={**ARM, "kernel": kernel})["packages"]
+    assert [name for name in found if name.startswith("linux-")] == ["linux-headers-" + kernel]
+
+
+def test_precompiled_modules_are_known_for_x86_64_only() -> None:
+    settings = {"kernel_modules": "proprietary", "module_build": "prebuilt"}
+    assert "no prebuilt proprietary modules" in refusal("el_9", around=ARM, **settings)
 
 
 # --- Branches ---------------------------------------------------------------------------------------------------------
@@ -407,7 +472,7 @@ def test_an_ordinary_branch_has_no_notice() -> None:
         ("ubuntu_26.04", {"source": "distribution", "branch": "610"}, ["no server series", "nvidia_driver_server"]),
         ("ubuntu_24.04", {"branch": "550", "version": "550.90.07"}, ["is not of branch 580", "to cuda_repository"]),
         ("ubuntu_20.04", {"source": "distribution", "branch": "550", "server": False}, ["only the server series"]),
-        ("el_9", {"source": "distribution"}, ["no NVIDIA driver of its own", "cuda_repository"]),
+        ("el_9", {"source": "distribution"}, ["no known driver of its own; set nvidia_driver_source to cuda_repository"]),
         ("debian_12", {"branch": "470"}, ["'470'", "from 515 on"]),
         ("debian_12", {"branch": "latest"}, ["'latest'"]),
         ("debian_12", {"version": "580.126.20-1"}, ["'580.126.20-1'", "without the package's revision"]),
