@@ -86,6 +86,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
             % (node["kernel"], table["title"])
         )
     names = _named(settings, "packages") or [
+        *(source.get("prebuilt", {}).get("packages", ()) if build == "prebuilt" else ()),
         *source["packages"][settings["flavour"]][build],
         *(source["persistenced"] if settings["persistenced"] else ()),
     ]
@@ -336,10 +337,18 @@ def _build(
         build = "prebuilt" if can and requested != "dkms" else "dkms"
     else:
         own: Data = source.get("prebuilt", {})
-        can = modules in own.get("modules", ()) and node["architecture"] in own.get(
-            "architectures", [node["architecture"]]
+        can = (
+            modules in own.get("modules", ())
+            and node["architecture"] in own["architectures"]
+            and (words["kernel"] or not any("{kernel}" in name for name in own["packages"]))
         )
         build = "prebuilt" if can and requested == "prebuilt" else "dkms"
+        by_version = not settings["packages"] and any("{version}" in name for name in own.get("packages", ()))
+        if build == "prebuilt" and by_version and not words["version"]:
+            raise Refusal(
+                "precompiled modules of %s have the driver's version in their names; set nvidia_driver_version"
+                % table["title"]
+            )
         if build == "prebuilt" and own.get("repository"):
             notices.append(
                 "The signed modules are in the repository %s, which must be enabled on the node." % own["repository"]
@@ -415,6 +424,7 @@ def _words(table: Data, node: Data, branch: Data, modules: str, settings: Data) 
     number = branch["installs"]
     is_open = modules == OPEN
     series = _ubuntu_series(table, node)
+    el_kernel = _EL_KERNEL.match(node["kernel"])
     return {
         "branch": number,
         "suffix": "-" + number if int(number) < _UNSUFFIXED else "",
@@ -423,7 +433,9 @@ def _words(table: Data, node: Data, branch: Data, modules: str, settings: Data) 
         "open": "-open" if is_open else "",
         "meta": "nvidia-open" if is_open else "cuda-drivers",
         "kmod": "open" if is_open else "latest",
-        "prebuilt": table["sources"].get("cuda_repository", {}).get("prebuilt", {}).get("package", ""),
+        "version": settings["version"],
+        # As in names of precompiled modules; empty if there are none for the flavour: 5.14.0-611.24.1
+        "kernel": el_kernel.group(1).split(".el")[0] if el_kernel and not el_kernel.group(2) else "",
         "headers": _headers(table, node),
         "later_headers": _later_headers(table, node, series),
         "series": series,

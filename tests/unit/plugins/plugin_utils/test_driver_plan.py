@@ -122,8 +122,10 @@ PACKAGES = [
     ("el_9", {"branch": "535", "flavour": "desktop"},
      ["kernel-devel-5.14.0-503.el9.x86_64", "kmod-nvidia-latest-dkms", "nvidia-modprobe", "nvidia-driver",
       "nvidia-driver-cuda", "nvidia-persistenced"]),
-    ("el_9", {"kernel_modules": "proprietary", "module_build": "prebuilt"},
-     ["dnf-plugin-nvidia", "nvidia-modprobe", "nvidia-driver-cuda", "nvidia-persistenced"]),
+    ("el_9", {"kernel_modules": "proprietary", "module_build": "prebuilt", "version": "580.126.20"},
+     ["kmod-nvidia-580.126.20-5.14.0-503", "dnf-plugin-nvidia", "nvidia-modprobe", "nvidia-driver-cuda",
+      "nvidia-persistenced"]),
+    ("el_9", {"kernel_modules": "none"}, ["nvidia-driver-cuda-libs", "libnvidia-ml", "nvidia-persistenced"]),
     ("el_10", {"module_build": "prebuilt"},
      ["kmod-nvidia", "nvidia-modprobe", "nvidia-driver-cuda", "nvidia-persistenced"]),
 ]  # fmt: skip
@@ -264,7 +266,8 @@ def test_module_streams(system: str, modules: str, stream: t.Optional[str]) -> N
     found = plan(system, kernel_modules=modules)
     assert found["module_stream"] == stream
     assert found["module_stream_optional"] == (system == "el_10")  # its repository does not always have streams
-    assert plan("el_9", kernel_modules="proprietary", module_build="prebuilt")["module_stream"] == "nvidia-driver:580"
+    found = plan("el_9", kernel_modules="proprietary", module_build="prebuilt", version="580.126.20")
+    assert found["module_stream"] == "nvidia-driver:580"
 
 
 @pytest.mark.parametrize(
@@ -435,9 +438,14 @@ def test_headers_of_later_kernels_are_installed_only_if_they_are_known() -> None
     assert [name for name in found if name.startswith("linux-")] == ["linux-headers-" + kernel]
 
 
-def test_precompiled_modules_are_known_for_x86_64_only() -> None:
-    settings = {"kernel_modules": "proprietary", "module_build": "prebuilt"}
-    assert "no prebuilt proprietary modules" in refusal("el_9", around=ARM, **settings)
+def test_precompiled_modules_are_those_of_a_kernel_and_a_driver_version() -> None:
+    settings = {"kernel_modules": "proprietary", "module_build": "prebuilt", "version": "580.126.20"}
+    found = plan("el_9", around={"kernel": "5.14.0-611.24.1.el9_7.x86_64"}, **settings)
+    assert found["packages"][0] == "kmod-nvidia-580.126.20-5.14.0-611.24.1"
+    assert "dnf-plugin-nvidia" in found["independent"]  # its version is not the driver's
+    assert "set nvidia_driver_version" in refusal("el_9", **{**settings, "version": ""})
+    for around in (ARM, {"kernel": "5.14.0-611.el9.x86_64+rt"}, {"kernel": "6.18.44-own"}):
+        assert "no prebuilt proprietary modules" in refusal("el_9", around=around, **settings)
 
 
 # --- Branches ---------------------------------------------------------------------------------------------------------
