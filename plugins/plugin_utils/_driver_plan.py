@@ -336,22 +336,21 @@ def _build(
             )
         build = "prebuilt" if can and requested != "dkms" else "dkms"
     else:
-        own: Data = source.get("prebuilt", {})
-        can = (
-            modules in own.get("modules", ())
-            and node["architecture"] in own["architectures"]
-            and (words["kernel"] or not any("{kernel}" in name for name in own["packages"]))
-        )
-        build = "prebuilt" if can and requested == "prebuilt" else "dkms"
-        by_version = not settings["packages"] and any("{version}" in name for name in own.get("packages", ()))
-        if build == "prebuilt" and by_version and not words["version"]:
+        can = requested == "prebuilt" and _has_prebuilt(source, node, modules, words)
+        build = "prebuilt" if can else "dkms"
+        if (
+            can
+            and not (words["version"] or settings["packages"])
+            and "{version}" in str(source["prebuilt"]["packages"])
+        ):
             raise Refusal(
                 "precompiled modules of %s have the driver's version in their names; set nvidia_driver_version"
                 % table["title"]
             )
-        if build == "prebuilt" and own.get("repository"):
+        if can and source["prebuilt"].get("repository"):
             notices.append(
-                "The signed modules are in the repository %s, which must be enabled on the node." % own["repository"]
+                "The signed modules are in the repository %s, which must be enabled on the node."
+                % source["prebuilt"]["repository"]
             )
     if requested == "prebuilt" and build != "prebuilt":
         raise Refusal(
@@ -364,6 +363,16 @@ def _build(
             "somebody must confirm at the console (mokutil --import)."
         )
     return build
+
+
+def _has_prebuilt(source: Data, node: Data, modules: str, words: t.Mapping[str, str]) -> bool:
+    """Whether there are modules beside those that DKMS builds, on other systems than Ubuntu."""
+    own: Data = source.get("prebuilt", {"modules": ()})
+    return bool(
+        modules in own["modules"]
+        and node["architecture"] in own["architectures"]
+        and (words["kernel"] or "{kernel}" not in str(own["packages"]))
+    )
 
 
 def _fabric_manager(
