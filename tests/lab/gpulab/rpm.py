@@ -224,7 +224,7 @@ def streams(wanted: t.Sequence[packages.Package]) -> str:
                 "data": {
                     "name": "nvidia-driver",
                     "stream": name,
-                    "version": 20260101,
+                    "version": 20260000 + max(int(each.driver.split(".")[1]) for each in mine),
                     "context": "0123abcd",
                     "arch": "x86_64",
                     "summary": "NVIDIA driver of branch %s" % branch,
