@@ -14,9 +14,10 @@ description:
   - Selects the version. O(version) if it is given. Otherwise an installed version of O(branch) is kept, unless O(upgrade=true).
     Otherwise the newest version of O(branch) in which all packages are available. Without O(version) and O(branch) the packages
     are only installed, at any version, and are neither pinned nor held.
+  - If O(repository) has packages of the family, versions that other package sources offer do not count.
   - With apt, pins the version in C(/etc/apt/preferences.d/gpufleet-ROLE) before it installs. With O(hold),
     this is the exact version, otherwise the O(branch), and without a O(branch) there is no such file. With dnf, enables
-    O(stream); C(includepkgs) in the file of the repository is up to the role.
+    O(stream), and prefers O(repository) in the transaction, also for dependencies.
   - Holds with C(dpkg --set-selections), or with lines in the file of dnf's plugin C(versionlock), which is installed if it is
     missing.
   - Foreign holds and locks are kept. If they block the version, the module fails and names them.

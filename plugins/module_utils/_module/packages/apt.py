@@ -42,10 +42,11 @@ class Apt:
     releases = True
     checks_builds = False
 
-    def __init__(self, commands: Commands, role: str, check_mode: bool) -> None:
+    def __init__(self, commands: Commands, role: str, check_mode: bool, repository: Repository) -> None:
         self._commands = commands
         self._role = role
         self._check_mode = check_mode
+        self._repository = repository
         self._pin: t.Optional[bytes] = None  # that is not written, for simulations; empty if it is not removed
         self._former_pin: t.Optional[bytes] = None
 
@@ -67,20 +68,21 @@ class Apt:
             raise CommandError(output.text)
         return output.text if output.status else ""
 
-    def conflicting_sources(self, repository: Repository) -> t.List[str]:
+    def conflicting_sources(self) -> t.List[str]:
         """apt reads no source at all if it finds two keys for one repository."""
+        own = self._repository
         paths = [SOURCES, *sorted(glob.glob(SOURCES + ".d/*.list") + glob.glob(SOURCES + ".d/*.sources"))]
-        texts = {path: (files.read(path) or b"").decode(errors="replace") for path in paths if path != repository.file}
-        return [path for path, text in texts.items() if has_other_key(text, repository.url, repository.key)]
+        texts = {path: (files.read(path) or b"").decode(errors="replace") for path in paths if path != own.file}
+        return [path for path, text in texts.items() if has_other_key(text, own.url, own.key)]
 
-    def refresh(self, repository: Repository) -> None:
+    def refresh(self) -> None:
         for attempt in range(RETRIES + 1):
             output = self._commands.attempt([*_GET, "update"])
             readable = output.status == 0 and not _UNREADABLE.search(output.stderr)
             if readable or causes.cause(output.stderr, self._role).kind == "signature" or attempt == RETRIES:
                 break
             time.sleep(PAUSE)
-        own = repository.url.rstrip("/")
+        own = self._repository.url.rstrip("/")
         if output.status or (own and not readable and own in output.stderr):
             raise CommandError(output.stderr)
         if not readable:
@@ -90,11 +92,11 @@ class Apt:
         """apt has pins for that."""
         return False
 
-    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
         output = self._commands.attempt(["apt-cache", "madison", *names]).stdout
         rows = [[field.strip() for field in line.split("|")] for line in output.splitlines()]
         rows = [[*row[:2], row[2].partition(" ")[0].rstrip("/")] for row in rows if len(row) == 3]
-        url = _without_login(url).rstrip("/")
+        url = _without_login(self._repository.url).rstrip("/")
         only_here = own if any(row[2] == url for row in rows) else ()  # apt may show a URL in another spelling
         found: t.Dict[str, t.List[str]] = {}
         for name, version, source in rows:

@@ -33,9 +33,10 @@ class Dnf:
     releases = False
     checks_builds = True
 
-    def __init__(self, commands: Commands, check_mode: bool) -> None:
+    def __init__(self, commands: Commands, check_mode: bool, repository: Repository) -> None:
         self._commands = commands
         self._check_mode = check_mode
+        self._repository = repository
 
     def packages(self) -> t.List[Package]:
         return parse(self._commands.run(["rpm", "--query", "--all", "--queryformat", _FORMAT]).stdout)
@@ -46,11 +47,11 @@ class Dnf:
     def recover(self) -> str:
         return ""
 
-    def conflicting_sources(self, repository: Repository) -> t.List[str]:
+    def conflicting_sources(self) -> t.List[str]:
         """Each repository of dnf has keys of its own."""
         return []
 
-    def refresh(self, repository: Repository) -> None:
+    def refresh(self) -> None:
         self._commands.run([*_DNF, "--quiet", "--refresh", "makecache"])
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
@@ -67,14 +68,19 @@ class Dnf:
             self._commands.run([*_DNF, "module", "enable", stream])
         return True
 
-    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
-        """A package with its version in its name, as kernel-devel has, is listed under that name too."""
-        argv = [*_DNF, "--quiet", "repoquery", "--queryformat", "%{name} %{evr} %{arch}\n", *names]
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
+        """A package with its version in its name, as kernel-devel has, is listed under that name too.
+
+        Other repositories may add packages of ``own`` that the role's lacks: Red Hat's kernel module kmod-nvidia.
+        """
+        argv = [*_DNF, "--quiet", "repoquery", "--queryformat", "%{name} %{evr} %{arch} %{repoid}\n", *names]
+        rows = [line.split() for line in self._commands.run(argv).stdout.splitlines()]
+        rows = [row for row in rows if len(row) == 4]
+        here = self._repository.sections()
+        only_here = {row[0] for row in rows if row[3] in here and row[0] in own}
         found: t.Dict[str, t.List[str]] = {}
-        for line in self._commands.run(argv).stdout.splitlines():
-            fields = line.split()
-            if len(fields) == 3:
-                name, version, architecture = fields
+        for name, version, architecture, source in rows:
+            if source in here or name not in only_here:
                 for each in (name, "%s-%s.%s" % (name, version.split(":")[-1], architecture)):
                     if version not in found.setdefault(each, []):
                         found[each].append(version)
@@ -88,14 +94,18 @@ class Dnf:
         """There is none."""
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation:
-        argv = [*_DNF, "--assumeno", *_INSTALL, *specifications]
-        output = self._commands.attempt(argv)
+        output = self._commands.attempt([*_DNF, "--assumeno", *self._install, *specifications])
         possible = output.status == 0 or "Operation aborted" in output.text
         return transaction(output.stdout)._replace(possible=possible, output=output.text)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
         """dnf goes back to an older version that is named exactly."""
-        self._commands.run([*_DNF, *_INSTALL, *specifications])
+        self._commands.run([*_DNF, *self._install, *specifications])
+
+    @property
+    def _install(self) -> t.List[str]:
+        """Where others offer the same packages, also as dependencies, the role's own repository is preferred."""
+        return [*("--setopt=%s.priority=1" % each for each in self._repository.sections()), *_INSTALL]
 
     def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
         left = list(names)

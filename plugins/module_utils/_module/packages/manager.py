@@ -93,6 +93,14 @@ class Repository(t.NamedTuple):
     added: bool = False  # in this run
     key: str = ""  # its path on the node
 
+    def sections(self) -> t.List[str]:
+        """What dnf calls the repositories of the file."""
+        try:
+            with open(self.file, encoding="utf-8", errors="replace") as handle:
+                return re.findall(r"(?m)^\[(.+)\]", handle.read())
+        except FileNotFoundError:
+            return []
+
 
 class Simulation(t.NamedTuple):
     possible: bool
@@ -117,17 +125,17 @@ class Manager(t.Protocol):
     def recover(self) -> str:
         """Finish what was interrupted. The output if that fails."""
 
-    def conflicting_sources(self, repository: Repository) -> t.List[str]:
-        """Files with package sources that the package manager would refuse together with the repository."""
+    def conflicting_sources(self) -> t.List[str]:
+        """Files with package sources that the package manager would refuse together with the role's own."""
 
-    def refresh(self, repository: Repository) -> None:
+    def refresh(self) -> None:
         """Read the package sources."""
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
         """Whether another stream of a module has to be enabled, and is now except in check mode."""
 
-    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
-        """Versions by name, best first. Of the ``own`` packages, apt counts only what the repository at ``url`` offers."""
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
+        """Versions by name, best first. Of the ``own`` packages, those of the role's own repository, if it has any."""
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
         """Make a version preferred, or none if it is empty. Whether that is a change.

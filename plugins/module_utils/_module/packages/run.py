@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import typing as t
 
 from .. import exclusive, record
@@ -75,18 +74,20 @@ class Node:
         self.check: bool = module.check_mode
         self.warn = module.warn
         self.commands = Commands(module, given["lock_timeout"])
-        name = given["manager"]
-        if name == "auto":
-            name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
-        self.manager: Manager = (
-            Apt(self.commands, given["role"], self.check) if name == "apt" else Dnf(self.commands, self.check)
-        )
-        self.host: str = given["host"] or os.uname().nodename
-        self.desired = Desired(**{name: given[name] for name in Desired._fields})
         repository = given["repository"]
         self.repository = Repository(
             repository["url"], repository["file"] or "", repository["added"], repository["key"] or ""
         )
+        name = given["manager"]
+        if name == "auto":
+            name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
+        self.manager: Manager = (
+            Apt(self.commands, given["role"], self.check, self.repository)
+            if name == "apt"
+            else Dnf(self.commands, self.check, self.repository)
+        )
+        self.host: str = given["host"] or os.uname().nodename
+        self.desired = Desired(**{name: given[name] for name in Desired._fields})
         self.record: Data = {}
         self.recorded: t.Set[str] = set()  # packages, before this run
 
@@ -173,7 +174,7 @@ def preflight(node: Node) -> Data:
         "file, or the package that it belongs to (dpkg --search)"
     )
     own = node.repository
-    problems = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources(own)]
+    problems = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
     return {"changed": False, "problems": problems}
 
 
@@ -282,7 +283,7 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
         return None if needed else {}
     names = [*node.desired.packages, *node.desired.optional_packages]
     # Distributions have packages with the same names, which do not fit the others of a repository of the role's own.
-    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)), node.repository.url)
+    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)))
     return None if node.check and not any(offers.values()) else offers
 
 
@@ -294,7 +295,7 @@ def _enable_stream(node: Node) -> bool:
 
 def _refresh(node: Node) -> None:
     try:
-        node.manager.refresh(node.repository)
+        node.manager.refresh()
     except CommandError as error:
         raise _withdrawn(node, str(error)) from error
 
@@ -313,9 +314,7 @@ def _withdrawn(node: Node, output: str) -> Failure:
 
 def _names(output: str, repository: Repository) -> bool:
     """Whether the role's own source is the broken one. Of a bad signature, dnf names only the section of the file."""
-    with open(repository.file, encoding="utf-8", errors="replace") as handle:
-        sections = re.findall(r"(?m)^\[(.+)\]", handle.read())
-    names = [repository.url.rstrip("/"), repository.file, *("'%s'" % section for section in sections)]
+    names = [repository.url.rstrip("/"), repository.file, *("'%s'" % each for each in repository.sections())]
     return any(name in output for name in names if name)
 
 

@@ -131,7 +131,16 @@ def test_missing_root_privileges_are_a_problem() -> None:
         ({}, True, 1, 0),
         ({}, False, 1, 1),
         ({"nvidia_driver_kernel_modules": "none"}, False, 0, 0),
-        ({"nvidia_driver_kernel_modules": "proprietary", "nvidia_driver_module_build": "prebuilt"}, False, 0, 0),
+        (
+            {
+                "nvidia_driver_kernel_modules": "proprietary",
+                "nvidia_driver_module_build": "prebuilt",
+                "nvidia_driver_version": "580.126.20",
+            },
+            False,
+            0,
+            0,
+        ),
     ],
 )
 def test_enterprise_linux_needs_dkms(variables: Data, has_dkms: bool, commands: int, problems: int) -> None:

@@ -13,7 +13,11 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt, causes, dkms, dnf
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.choice import Package
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import CommandError, Output
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import (
+    CommandError,
+    Output,
+    Repository,
+)
 
 KERNEL = "5.14.0-503.el9.x86_64"
 
@@ -37,8 +41,12 @@ class Commands:
         return output
 
 
+def with_dnf(commands: Commands, check: bool = False, file: str = "") -> dnf.Dnf:
+    return dnf.Dnf(commands, check, Repository(file=file))  # type: ignore[arg-type]
+
+
 def manager(**answers: t.Tuple[int, str]) -> dnf.Dnf:
-    return dnf.Dnf(Commands(**answers), False)  # type: ignore[arg-type]
+    return with_dnf(Commands(**answers))
 
 
 # --- apt ---------------------------------------------------------------------------------------------------------------
@@ -116,10 +124,40 @@ def test_new_packages_of_a_transaction() -> None:
 
 
 def test_offers_have_full_names_too() -> None:
-    listed = "kernel-devel 5.14.0-503.el9 x86_64\n\nnvidia-driver-cuda 3:580.126.20-1.el9 x86_64\n"
+    listed = "kernel-devel 5.14.0-503.el9 x86_64 os\n\nnvidia-driver-cuda 3:580.126.20-1.el9 x86_64 cuda\n"
     found = manager(repoquery=(0, listed)).offers(["kernel-devel"])
     assert found["kernel-devel-" + KERNEL] == ["5.14.0-503.el9"]
     assert found["nvidia-driver-cuda"] == ["3:580.126.20-1.el9"]
+
+
+def test_versions_of_other_repositories_do_not_count(tmp_path: Path) -> None:
+    listed = (
+        "kernel-devel 5.14.0-503.el9 x86_64 os\n"
+        "nvidia-driver-cuda 3:580.178.04-1.el9 x86_64 other\n"
+        "nvidia-driver-cuda 3:580.126.20-1.el9 x86_64 gpufleet\n"
+        "kmod-nvidia 3:580.126.20-1.el9 x86_64 other\n"
+    )
+    file = tmp_path / "gpufleet.repo"
+    names = ["kernel-devel", "nvidia-driver-cuda", "kmod-nvidia"]
+    commands = Commands(repoquery=(0, listed), install=(0, ""))
+    packages = with_dnf(commands, file=str(file))
+    assert packages.offers(names, own=names[1:])["nvidia-driver-cuda"] == ["3:580.178.04-1.el9", "3:580.126.20-1.el9"]
+    file.write_text("[gpufleet]\nbaseurl = http://mirror.example\n")
+    found = packages.offers(names, own=names[1:])
+    assert found["nvidia-driver-cuda"] == ["3:580.126.20-1.el9"]
+    assert found["kernel-devel"] == ["5.14.0-503.el9"]
+    assert found["kmod-nvidia"] == ["3:580.126.20-1.el9"]  # the role's repository has none
+
+
+def test_packages_come_from_the_role_s_repository_if_it_has_them(tmp_path: Path) -> None:
+    file = tmp_path / "gpufleet.repo"
+    file.write_text("[gpufleet]\nbaseurl = http://mirror.example\n")
+    commands = Commands(install=(0, ""))
+    packages = with_dnf(commands, file=str(file))
+    packages.simulate(["a-1"])
+    packages.install(["a-1"], downgrade=False)
+    assert all("--setopt=gpufleet.priority=1" in call for call in commands.calls)
+    assert len(commands.calls) == 2
 
 
 def test_foreign_locks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +165,7 @@ def test_foreign_locks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(dnf, "LOCKS", str(file))
     monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path / "versionlock.conf"), "plugin"))
     commands = Commands()
-    packages = dnf.Dnf(commands, False)  # type: ignore[arg-type]
+    packages = with_dnf(commands)
     lock = packages.spell_holds([Package("nvidia-driver-cuda", "3:580.126.20-1.el9")])
     assert lock == ["nvidia-driver-cuda-3:580.126.20-1.el9.*"]
     packages.hold(lock, [])
@@ -156,7 +194,7 @@ def test_the_list_of_locks_may_be_a_link_with_any_bytes(tmp_path: Path, monkeypa
 def test_a_stream_is_enabled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dnf, "MODULES", str(tmp_path))
     commands = Commands(list=(0, "nvidia-driver  580-open  default"))
-    packages = dnf.Dnf(commands, False)  # type: ignore[arg-type]
+    packages = with_dnf(commands)
     assert not packages.enable_stream("nvidia-driver:595-open", optional=True)
     assert packages.enable_stream("nvidia-driver:580-open", optional=True)
     assert [call.split("module ")[1] for call in commands.calls[-2:]] == [
@@ -170,7 +208,7 @@ def test_a_stream_is_enabled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_check_mode_enables_no_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dnf, "MODULES", str(tmp_path))
     commands = Commands()
-    assert dnf.Dnf(commands, True).enable_stream("nvidia-driver:580-open", optional=False)  # type: ignore[arg-type]
+    assert with_dnf(commands, check=True).enable_stream("nvidia-driver:580-open", optional=False)
     assert commands.calls == []
 
 
@@ -185,7 +223,7 @@ def test_packages_that_others_need_are_not_removed() -> None:
                 return Output(0, "libnvidia-ml\t3:580.126.20-1.el9\tx86_64\n", "")
             return Output(0, "", "")
 
-    rpm = dnf.Dnf(Rpm(), False)  # type: ignore[arg-type]
+    rpm = with_dnf(Rpm())
     assert rpm.removable(["libnvidia-ml", "nvidia-driver-cuda"], []) == ["nvidia-driver-cuda"]
     assert rpm.removable(["libnvidia-ml"], ["game"]) == ["libnvidia-ml"]
 
