@@ -60,7 +60,7 @@ def of_folders(count: int) -> Iterator[Fleet]:
         }
         variables = {"ansible_connection": "local", "ansible_become": False, "nvidia_mig_boot": False}
         variables["gpu_node_roles"] = ["nvidia_mig"]
-        what = "simulated drivers on this machine: tags mig and verify alone, no root or podman"
+        what = "simulated drivers on this machine: only the tags mig and verify, no root or podman"
         yield Fleet(what, hosts, variables, ["--tags", "mig,verify"])
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The CPU time of a nvidia_mig run without changes, compared with ansible.builtin.ping.
+"""The CPU time of an nvidia_mig run without changes, compared with ansible.builtin.ping.
 
 Both run from the self-contained file that Ansible copies to a node.
 """

@@ -27,7 +27,7 @@ TRANSITIONS: list[tuple[Layout, Layout]] = [
     ({"3g.40gb": 2}, {"1g.20gb": 4}),
 ]
 REACHED, BEFORE, NEITHER = "layout reached", "as before", "neither"
-WITHOUT_REPEATING = "gpufleet.node, without repeating"
+WITHOUT_REPEATING = "gpufleet.node, without retries"
 
 
 def measure() -> str:

@@ -113,7 +113,7 @@ def packages(node: NodeOfLab) -> str:
 
 
 def told(run: playbooks.Run) -> None:
-    """Print one line per change, with its message; of diffs, print only the package sources."""
+    """Print one line per change, with its message. Of the diffs, print only those of package sources."""
     for event in run.changes:
         telling.output("* %s: %s" % (event["role"], event["task"].rpartition(" | ")[2]))
         if event["action"] == "debug":

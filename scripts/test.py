@@ -6,11 +6,11 @@
 
 Usage: scripts/test.py [PART...]    without a part: all of them
 
-A part is a command. It passes with exit status 0, fails with any other, and is skipped with 77: the machine lacks
-something, which the part's last line names. With CI=true in the environment a skipped part counts as failed.
-The output of a part goes to .cache/test/PART.log. It is printed in full if the part fails, else only its closing lines.
+A part is a command. It passes with exit status 0, fails with any other, and is skipped with 77 if the machine lacks
+something, which the part's last line names. With CI=true in the environment a skipped part counts as failed. The output
+of a part goes to .cache/test/PART.log. It is printed in full if the part fails, else only its closing lines.
 
-A part may take as long as it needs, as long as it makes progress: one that prints nothing for ten minutes is stopped.
+The duration of a part is not limited, but one that prints nothing for ten minutes is stopped.
 """
 
 from __future__ import annotations
@@ -79,19 +79,19 @@ ANTSIBULL_DOCS = [
     *("antsibull-docs", "lint-collection-docs", "--plugin-docs"),
     *("--validate-collection-refs=self", "--disallow-unknown-collection-refs", "."),
 ]
-# Every file that a shell runs, whatever its name.
+# All shell scripts, regardless of their names.
 SHELLCHECK = r"""
 scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs shellcheck --external-sources
 """
 
 # The longest first, so that the short ones fill the gaps at the end.
 PARTS: t.Sequence[Part] = (
-    scenario("site", "site.yml from bare machines and back, also behind a mirror with a new key"),
+    scenario("site", "site.yml on bare machines, undo, and a mirror whose key changes"),
     scenario("machine", "the driver on a virtual machine: DKMS, nouveau, initramfs, boot order"),
     scenario("nvidia_mig", "layouts, GPU clients, a kill, boot unit, undo"),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
     scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
-    scenario("nvidia_driver", "the driver, on three distributions, held and changed"),
+    scenario("nvidia_driver", "the driver on three distributions: hold, change of version, undo"),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
     scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
     scenario("driver_rpm", "the driver on Enterprise Linux"),
@@ -117,7 +117,7 @@ PARTS: t.Sequence[Part] = (
 SHORT: t.Sequence[Part] = (
     Part(
         "integration-main",
-        "Modules and role, the main path",
+        "Modules and roles on the simulator, main cases",
         ["tests/integration/run", "tests/integration/test_playbook.py"],
         PYTEST_CLOSING,
     ),
@@ -181,7 +181,7 @@ def ends(process: subprocess.Popen[bytes], log: Path) -> bool:
 
 
 def clear_lab(parts: t.Sequence[Part]) -> None:
-    """Remove the lab's nodes and network, also those of an interrupted run."""
+    """Remove the lab's nodes and network, including those of an interrupted run."""
     if os.geteuid() == 0 and shutil.which("podman") and any(part.name.startswith("scenario-") for part in parts):
         subprocess.run(
             [TOP / "tests/lab/lab", "down"], cwd=TOP, env=environment(), stdin=subprocess.DEVNULL, check=False

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What every test shares: the collection's import path, and the rule about skips."""
+"""Settings of all tests: the collection's import path, Hypothesis, and skips in CI."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ COLLECTIONS = TOP / ".cache" / "collections"
 if str(COLLECTIONS) not in sys.path:
     sys.path.insert(0, str(COLLECTIONS))
 
-# No deadlines: how long an example takes says more about the machine than about the code. In CI, a failure must
-# come again when it is looked for, so that the examples are the same each time.
+# No deadlines: the duration of an example depends on the machine more than on the code. In CI, the examples are the
+# same in every run, so that a failure can be reproduced.
 hypothesis.settings.register_profile(
     "house", deadline=None, print_blob=True, derandomize=os.environ.get("CI") == "true"
 )
@@ -35,7 +35,7 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> t.Iterator[None]:
-    """In CI the machine must have what the tests need, so that a skip is a failure."""
+    """Treat a skip in CI as a failure: the machine must have everything that the tests need."""
     outcome = yield
     report = outcome.get_result()
     if report.skipped and _skips_fail():

@@ -20,7 +20,7 @@ _ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
         )
         selected = _registry.selected(registry, enabled, tags)
-        # The tag always validates the variables of all roles, and does not run the roles' own checks.
+        # The tag "always" validates the variables of all roles, without the roles' own checks.
         validated = enabled if "always" in tags.run else selected
         found = _inventory.NOTHING
         if validated or not enabled:
@@ -58,7 +58,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
     def _read(self, variables: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, str]]:
-        """The collection's variables, and the errors of those that cannot be read."""
+        """The values of the collection's variables, and an error for each that cannot be read."""
         values: dict[str, t.Any] = {}
         unreadable: dict[str, str] = {}
         for name in sorted(_inventory.known().intersection(variables)):
@@ -83,11 +83,11 @@ def _unusable(facts: t.Mapping[str, t.Any], host: str) -> str:
     """Why the facts of the host could not be gathered; empty if they were."""
     why = str(facts.get("msg", "")).strip()
     if facts.get("unreachable"):
-        return "it cannot be reached: %s. To go on without it, add --limit '!%s'" % (why.rstrip("."), host)
+        return "it cannot be reached: %s. To continue without it, add --limit '!%s'" % (why.rstrip("."), host)
     return "its facts cannot be gathered: %s" % why if facts.get("failed") else ""
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost cause: Ansible's wrappers only add internal details. Before 2.19 an attribute of theirs holds it."""
+    """The innermost cause: Ansible's wrappers only add internal details. Before 2.19, it is in orig_exc."""
     inner = error.__cause__ or getattr(error, "orig_exc", None)
     return str(error) if inner is None else _cause(inner)

@@ -16,7 +16,7 @@ _ARGUMENTS = {"check": {"type": "str", "required": True, "choices": ["preflight"
 _FACT = "gpu_node_problems"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:

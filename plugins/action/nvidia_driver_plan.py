@@ -13,11 +13,11 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_node, _inventory
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
-# dkms may be installed without a package; else a package source must offer it.
+# dkms may be installed without a package. Otherwise a package source must offer it.
 _FIND_DKMS = "command -v dkms || dnf --quiet list --available dkms"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS: frozenset[str] = frozenset()
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: gives the module of this name a key that is a file on the controller."""
+"""Internal to the collection's roles: passes a key file on the controller to the module of the same name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         variables = task_vars or {}
@@ -32,7 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
     def _read(self, source: str) -> bytes:
-        """From where the module copy would take it, decrypted if it is encrypted."""
+        """The path that the module copy would use, decrypted if the file is encrypted with Ansible Vault."""
         path = self._loader.get_real_file(self._find_needle("files", source))
         try:
             with open(path, "rb") as file:

@@ -25,7 +25,7 @@ description:
     moment.
   - Refreshes the package lists only if something has to be installed or O(repository.added). If the role's own source cannot be
     read, or is not signed with the given key, the module fails, and removes O(repository.file) if it was added in this run.
-    Another source that cannot be read is a warning, as long as apt itself goes on.
+    Another source that cannot be read is a warning, unless apt itself fails.
   - Records the packages before it installs them and again afterwards, so that an interrupted run can be undone. Concurrent
     runs wait for each other.
 extends_documentation_fragment:
@@ -34,7 +34,8 @@ attributes:
   check_mode:
     support: full
     details:
-      - Does not refresh the package lists. If they do not exist yet, RV(version) may be V(null), and RV(msg) says so.
+      - Does not refresh the package lists. If they do not exist yet, RV(version) may be V(null), and RV(msg) explains
+        why.
   diff_mode:
     support: full
   idempotent:
@@ -50,14 +51,14 @@ options:
     required: true
   host:
     description:
-      - How messages name the node. Its own name by default.
+      - The name of the node in messages. By default its own name.
     type: str
     default: ""
   state:
     description:
       - V(present) installs O(packages).
-      - V(absent) removes the packages that the record says the role installed, except those that other packages need,
-        releases what the role held, and removes its pin. The entry in the record stays for the role to remove. If somebody
+      - V(absent) removes the packages that the role installed according to its record, except those that other packages
+        need, releases its holds, and removes its pin. The entry in the record stays for the role to remove. If somebody
         else holds one of the packages with apt, the module fails and changes nothing.
       - V(verified) only reads, and returns as RV(problems) how the packages differ.
       - V(preflight) only reads, and returns as RV(problems) the package sources that apt refuses together with O(repository),
@@ -92,7 +93,7 @@ options:
     default: ""
   upgrade:
     description:
-      - Whether to replace an installed version by the newest of O(branch).
+      - Whether to replace an installed version with the newest of O(branch).
     type: bool
     default: false
   hold:
@@ -103,16 +104,17 @@ options:
     default: true
   family:
     description:
-      - Patterns of package names that belong together, also those that are installed as dependencies. Those of them that have the
-        common version are pinned and held, and those that came with O(packages) are removed with them.
-      - A name is judged by the last pattern that matches it. A pattern with an exclamation mark excludes.
+      - Patterns of package names that belong together, including those that are installed as dependencies. Members that
+        have the common version are pinned and held, and members that were installed with O(packages) are removed with
+        them.
+      - The last pattern that matches a name applies. A pattern with an exclamation mark excludes.
       - O(packages) by default.
     type: list
     elements: str
     default: []
   independent:
     description:
-      - Members of the family that have versions of their own.
+      - Members of the family that have their own versions.
     type: list
     elements: str
     default: []
@@ -141,8 +143,8 @@ options:
     default: false
   headers:
     description:
-      - The one of O(packages) that has the running kernel's headers. If no package source offers it, the error says that the
-        kernel has to be upgraded.
+      - The one of O(packages) that has the running kernel's headers. If no package source offers it, the error requests
+        a kernel upgrade.
     type: str
     default: ""
   dkms:
@@ -153,12 +155,12 @@ options:
     default: false
   minimum_version:
     description:
-      - The lowest version that is not refused.
+      - The lowest version to install.
     type: str
     default: ""
   minimum_for:
     description:
-      - What needs O(minimum_version), for the error.
+      - The reason for O(minimum_version), for the error.
     type: str
     default: ""
   repository:
@@ -178,7 +180,8 @@ options:
         type: path
       added:
         description:
-          - Whether that file was written in this run. In check mode this means that the package manager does not know the source.
+          - Whether that file was written in this run. In check mode this means that the package manager has not read
+            the source.
         type: bool
         default: false
       key:
@@ -235,12 +238,12 @@ pending:
   returned: unless O(state=preflight)
   type: bool
 installed:
-  description: The packages that the record says the role installed.
+  description: The packages that the role installed, according to its record.
   returned: unless O(state=preflight)
   type: list
   elements: str
 held:
-  description: What the record says the role holds. With apt, packages. With dnf, lines of its plugin C(versionlock).
+  description: The role's holds, according to its record. With apt, packages. With dnf, lines of its plugin C(versionlock).
   returned: unless O(state=preflight)
   type: list
   elements: str
@@ -256,7 +259,7 @@ kept:
   type: list
   elements: str
 msg:
-  description: What would be installed, and what cannot be known yet.
+  description: What would be installed, and what is not known yet.
   returned: in check mode, if packages would be installed
   type: str
 diff:

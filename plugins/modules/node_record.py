@@ -12,7 +12,7 @@ description:
   - Records what a role installed and changed, so that the role can undo that and nothing else.
   - All roles share one file, C(/etc/ansible/facts.d/gpufleet.fact), which Ansible's fact gathering reads as
     C(ansible_local.gpufleet). Everybody can read it, so it holds no secret.
-  - Several runs may record at once without losing anything. A file that is damaged is refused.
+  - Concurrent runs do not overwrite each other's records. A damaged file is an error.
   - Without O(set) and O(add), only reads.
 extends_documentation_fragment:
   - gpufleet.node._attributes

@@ -14,8 +14,8 @@ description:
   - Internal to the collection's roles.
   - Compares the CDI specification of a node with what C(nvidia-ctk cdi generate) generates for its GPUs and MIG devices, and
     replaces it if they differ.
-  - Replaces it through C(nvidia-cdi-refresh.service) where the toolkit has installed that unit, and writes it itself where the
-    unit is missing or does not do it.
+  - Replaces it through C(nvidia-cdi-refresh.service) if the toolkit has installed that unit. If the unit is missing or
+    does not update it, the module writes it.
   - If all GPUs are in MIG mode and none has a MIG device, there is nothing to specify. The module then removes the
     specification, and stops the toolkit's refresh units, which would fail without devices. It starts the path unit again
     with the next specification.
@@ -41,8 +41,8 @@ options:
   output:
     description:
       - Path of the specification. A name that ends with C(.json) selects JSON.
-      - By default the one in C(/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env), or V(/var/run/cdi/nvidia.yaml). The other
-        settings in that file apply too. It is read as systemd reads it.
+      - By default the one in C(/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env), or V(/var/run/cdi/nvidia.yaml).
+        The other settings in that file apply too. The module parses it as systemd does.
     type: path
 """
 

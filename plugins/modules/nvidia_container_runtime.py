@@ -12,8 +12,8 @@ short_description: Internal to the collection's roles, adds the nvidia runtime t
 version_added: 0.1.0
 description:
   - Internal to the collection's roles.
-  - Adds the nvidia runtime to the configuration of containerd, docker or CRI-O through C(nvidia-ctk runtime configure), and
-    takes it out again.
+  - Adds the nvidia runtime to the configuration of containerd, docker or CRI-O through C(nvidia-ctk runtime configure),
+    and removes it.
   - C(nvidia-ctk) works on a copy of the owner's configuration, so that files are written only if they differ.
   - The owner's configuration is kept in C(/var/lib/gpufleet-nvidia-container-toolkit). Files keep their mode and owner;
     new ones, and the file that C(nvidia-ctk) adds, can be read by root only, since configurations may hold passwords. For
@@ -44,8 +44,8 @@ options:
   state:
     description:
       - V(present) adds the nvidia runtime. The module also reports a change if the service was started before the module
-        last wrote its configuration, as after a run that was cut off.
-      - V(absent) restores the owner's configuration. If it has been changed since, only the nvidia runtime is taken out.
+        last wrote its configuration, as after an interrupted run.
+      - V(absent) restores the owner's configuration. If it has been changed since, only the nvidia runtime is removed.
       - V(checked) changes nothing. It returns the problems of the running service.
     type: str
     choices: [present, absent, checked]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_container_toolkit_plan
-short_description: Internal to the collection's roles, decides what nvidia_container_toolkit does on a node
+short_description: Internal to the collection's roles, plans the steps of nvidia_container_toolkit on a node
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Changes nothing.
@@ -34,7 +34,7 @@ options:
   runtimes:
     description:
       - The requested container runtimes, or V(auto) alone for those that are installed.
-      - V(auto) selects none on a node with RKE2 or K3s. Where no runtime is installed, it selects containerd from the
+      - V(auto) selects none on a node with RKE2 or K3s. If no runtime is installed, it selects containerd from the
         distribution.
     type: list
     elements: str
@@ -100,7 +100,7 @@ python:
   type: str
   sample: /usr/bin/python3
 python_path:
-  description: Where that Python finds modules that are installed for it.
+  description: The directory in which that Python finds installed modules.
   returned: always
   type: str
   sample: /usr/local/lib/python3.11/dist-packages

@@ -152,7 +152,7 @@ options:
 requirements:
   - an NVIDIA driver on the node, branch 515 or newer
   - nvidia-ml-py, or the command nvidia-smi
-  - root privileges, also in check mode, because only root can query the MIG profiles of a GPU
+  - root privileges, even in check mode, because only root can query the MIG profiles of a GPU
 notes:
   - MIG instances do not survive a reboot of the node or a reset of the GPU. On Hopper and newer GPUs, MIG mode does not
     survive a reboot either. Run the module again after a reboot.
@@ -230,7 +230,7 @@ gpus:
     - Instances have the same structure in RV(gpus[].kept), RV(gpus[].created) and RV(gpus[].destroyed).
     - If RV(busy) is set, each entry contains only RV(gpus[].index), RV(gpus[].uuid), RV(gpus[].pci_bus_id) and
       RV(gpus[].name).
-  returned: always, also on failure once the plan is made, and with RV(busy)
+  returned: on success, on failure after planning, and with RV(busy)
   type: list
   elements: dict
   contains:
@@ -368,7 +368,7 @@ operations:
   description:
     - The writes, in order for each GPU, including those that roll back a GPU after a failure.
     - In check mode, the planned writes.
-  returned: always, also on failure once the plan is made
+  returned: on success, and on failure after planning
   type: list
   elements: dict
   contains:
@@ -397,24 +397,24 @@ disruption:
     - The most disruptive step of the change, in check mode of the planned change. One of V(none), V(create) (only creates
       instances in free space), V(destroy) (destroys instances) and V(mode) (changes the MIG mode, or resets a GPU).
     - V(mode) if a GPU must be reset, or if processes block the change, because the steps are then unknown.
-  returned: always, also on failure once the plan is made, or if processes block it
+  returned: on success, on failure after planning, or if processes block the plan
   type: str
   sample: destroy
 unmatched:
   description:
     - The GPUs that do not match the layout after the run, by index and UUID. In check mode, those that do not match it now.
-  returned: always, also on failure once the plan is made
+  returned: on success, and on failure after planning
   type: list
   elements: str
   sample: []
 reset_required:
   description: Whether a GPU must be reset to complete the layout. See RV(gpus[].reset_required) for each GPU.
-  returned: always, also on failure once the plan is made
+  returned: on success, and on failure after planning
   type: bool
   sample: false
 reboot_required:
   description: Whether the node must be rebooted to complete the layout. See RV(gpus[].reboot_required) for each GPU.
-  returned: always, also on failure once the plan is made
+  returned: on success, and on failure after planning
   type: bool
   sample: false
 busy:
@@ -424,12 +424,12 @@ busy:
   sample: true
 backend:
   description: The interface that was used, V(nvml) or V(nvidia_smi).
-  returned: always, also on failure once the plan is made
+  returned: on success, and on failure after planning
   type: str
   sample: nvml
 diff:
   description: The slice maps of the GPUs before and after the run, one line for each GPU.
-  returned: always, also on failure once the plan is made
+  returned: on success, and on failure after planning
   type: dict
   contains:
     before:

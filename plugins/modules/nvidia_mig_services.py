@@ -105,7 +105,7 @@ started:
   elements: str
   sample: [dcgm.service]
 interrupted:
-  description: Whether there is a record, so that an earlier run did not complete.
+  description: Whether a record exists, because an earlier run did not complete.
   returned: if O(state=started)
   type: bool
   sample: false

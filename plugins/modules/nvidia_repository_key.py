@@ -9,20 +9,20 @@ module: nvidia_repository_key
 short_description: Internal to the collection's roles, installs the verified key of a package repository
 version_added: 0.1.0
 description:
-  - Installs the OpenPGP public key of an apt or rpm repository, once its checksum or its fingerprint is the expected one. A
-    key that does not match is refused, and what is installed stays as it is.
+  - Installs the OpenPGP public key of an apt or rpm repository, once its checksum or its fingerprint is the expected
+    one. A key that does not match is rejected, and the installed one is kept.
   - A key that is installed and matches is not downloaded again, unless O(refresh=true).
   - Downloads are tried three times, and are limited to 1 MiB.
-  - The file belongs to the user that runs the module, with mode V(0644), and is replaced in one step. A link in its place is
-    replaced too.
+  - The file belongs to the user that runs the module, with mode V(0644), and is replaced atomically. A link in its
+    place is replaced too.
 extends_documentation_fragment:
   - gpufleet.node._attributes
 attributes:
   check_mode:
     support: full
     details:
-      - Downloads and verifies the key. Where it cannot be downloaded, warns and reports a change, since the key may be
-        reachable later.
+      - Downloads and verifies the key. If it cannot be downloaded, warns and reports a change, because the key may be
+        available later.
   diff_mode:
     support: full
     details:
@@ -44,7 +44,7 @@ options:
     type: str
   dest:
     description:
-      - The file to install. Its directory is created where it is missing.
+      - The file to install. Its directory is created if it is missing.
     type: path
     required: true
   fingerprints:
@@ -68,8 +68,8 @@ options:
     default: ""
   refresh:
     description:
-      - Whether to download a key that is installed and matches by its fingerprint. Its owner may have extended its validity, or
-        added a subkey to sign with.
+      - Whether to download a key that is installed and matches by its fingerprint. Its owner may have extended its
+        validity, or added a signing subkey.
       - Has no effect if O(checksum) is given.
     type: bool
     default: false
@@ -99,7 +99,7 @@ EXAMPLES = r"""
 RETURN = r"""
 fingerprints:
   description:
-    - Fingerprints of the keys in the file. Empty for keys that have no fingerprint of version 4, and in check mode where
+    - Fingerprints of the keys in the file. Empty for keys that have no fingerprint of version 4, and in check mode if
       the key cannot be downloaded.
   returned: success
   type: list

@@ -26,7 +26,7 @@ class Content(t.NamedTuple):
 
 
 def contents(value: object, gpus: object = None, board: str | None = None) -> dict[int, Content]:
-    """GPUs by index: the facts as they are, or with ``gpus`` the result of the layout."""
+    """GPUs by index, from the facts, or with ``gpus`` as the result of the layout."""
     if gpus is None:
         if not isinstance(value, (list, tuple)) or not all(_gpus.is_fact(item) for item in value):
             raise LayoutError("a layout does not list the GPUs of a node: pass them in gpus")

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the role nvidia_driver decides about a node from its facts: the plan, and the problems of the running driver."""
+"""The plan of the role nvidia_driver for a node, and the problems of the running driver, from the node's facts."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     nvlink5 = fabric and any(model in _NVLINK5 for model in models)
     if nvlink5 and not source.get("nvlink5"):
         raise Refusal(
-            "%s needs nvlsm beside the fabric manager, and %s has no such package; set nvidia_driver_source to "
+            "%s needs nvlsm in addition to the fabric manager, and %s has no such package; set nvidia_driver_source to "
             "cuda_repository" % (", ".join(sorted(set(models) & set(_NVLINK5))), table["title"])
         )
     imex = _multi_node(models, notices)
@@ -103,7 +103,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     return {
         "manager": table["manager"],
         "family": _FAMILY,
-        # Packages of the driver that have versions of their own.
+        # Packages of the driver that have their own versions.
         "independent": table["independent"],
         "source": source_name,
         "branch": branch["installs"],
@@ -166,7 +166,7 @@ def _for_architecture(table: Data, architecture: str, settings: Data) -> Data:
 
 
 def _source_name(table: Data, settings: Data) -> str:
-    """The source, or the one that auto stands for. A mirror is one of the CUDA repository."""
+    """The source. With a mirror, auto is the CUDA repository."""
     if settings["source"] != "auto":
         return str(settings["source"])
     if settings["repository_url"]:

@@ -66,7 +66,7 @@ def require_known(fact: Fact) -> None:
     index, mig = _index(fact), fact["mig"]
     why = fact.get("problem")
     if not why and mig.get("capable") is None:
-        why = "the facts do not say whether it has MIG"
+        why = "the facts do not show whether it supports MIG"
     elif not why and mig["capable"] and (mig.get("current") is None or mig.get("instances") is None):
         why = "the facts have no %s" % ("MIG mode" if mig.get("current") is None else "instances")
     if why:

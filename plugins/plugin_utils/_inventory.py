@@ -98,7 +98,7 @@ def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> 
     options = {name: option for name, option in _main_options(role).items() if name not in unreadable}
     given = {name: _plain(values[name]) for name in options if name in values}
     result = ArgumentSpecValidator(options).validate(given)
-    # Before ansible-core 2.19, types are named as Python shows them.
+    # Before ansible-core 2.19, messages contain the names of Python types.
     return result.validated_parameters, [_CLASS.sub(r"\1", message) for message in result.error_messages]
 
 
@@ -108,7 +108,7 @@ def variables_of(role: str) -> set[str]:
 
 
 def _plain(value: t.Any) -> t.Any:
-    """The value without Ansible's own types, which messages would name."""
+    """The value with plain Python types, because messages may contain the names of types."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, dict):

@@ -18,7 +18,7 @@ from ._refusal import Refusal
 
 
 def of_boards(gpus: object, boards: object) -> list[str]:
-    """Differences between boards and GPUs: those that the driver lists, else those on the PCI bus."""
+    """Differences between the boards and the GPUs that the driver lists, or else those on the PCI bus."""
     if not isinstance(gpus, (list, tuple)) or not all(_is_listed(gpu) for gpu in gpus):
         raise Refusal("the GPUs are %s: give ansible_facts.nvidia.gpus" % short(gpus))
     if not isinstance(boards, (list, tuple)):
@@ -65,7 +65,7 @@ _BATCH = re.compile("0*([1-9][0-9]*|([1-9][0-9]?|100)%)")
 _UNIT = re.compile(r"[A-Za-z0-9:_.\\@-]+\.(automount|device|mount|path|scope|service|slice|socket|swap|target|timer)")
 
 _CHECKSUM = re.compile(r"sha256:[0-9A-Fa-f]{64}|sha384:[0-9A-Fa-f]{96}|sha512:[0-9A-Fa-f]{128}")
-# get_url also takes the address of a file with the digits.
+# get_url also accepts the URL of a checksum file.
 _CHECKSUM_FILE = re.compile(r"sha(256|384|512):(file|ftp|https?)://\S+")
 
 _FINGERPRINT = re.compile("[0-9A-Fa-f]{40}")
@@ -103,7 +103,7 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 )
         elif name in ("nvidia_mig_boot_after", "nvidia_mig_boot_before"):
             wrong = [each for each in value if not (isinstance(each, str) and _UNIT.fullmatch(each))]
-            if wrong:  # systemd would ignore it and only log that
+            if wrong:  # systemd would ignore it and only log a warning
                 problems.append("%s names %s: give full unit names, such as kubelet.service" % (name, _shown(wrong[0])))
         elif name.endswith("_checksum") and value and not _is_checksum(name, str(value)):
             problems.append(

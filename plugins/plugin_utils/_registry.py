@@ -29,7 +29,7 @@ class Tags(t.NamedTuple):
     inherited: t.Collection[str] = ()
 
     def select(self, tag: str) -> bool:
-        """Whether Ansible would run a task with this tag. The tag always does not select a role."""
+        """Whether Ansible would run a task with this tag. The tag "always" does not select a role."""
         tags = {tag, *self.inherited} - {"always"}
         if tags.intersection(self.skip) or {ALL, "tagged"}.intersection(self.skip):
             return False
@@ -37,7 +37,7 @@ class Tags(t.NamedTuple):
 
 
 def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
-    # Before ansible-core 2.19, a template in the registry gives text.
+    # Before ansible-core 2.19, a template in the registry returns a string.
     return [Row(str(row["role"]), str(row["tag"]), str(row.get("enabled", True)).lower() == "true") for row in registry]
 
 

@@ -15,7 +15,7 @@ import typing as t
 _PREFIX = re.compile(
     r"Task failed: (Module failed: |Action failed: |.*?The filter plugin '[^']+' failed: |Error [^:]+: )?"
 )
-# Without root privileges, the driver hides its GPUs, and other problems follow from that.
+# Without root privileges, the driver does not show its GPUs, which causes other problems.
 _NO_PERMISSION = "NO_PERMISSION"
 
 

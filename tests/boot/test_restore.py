@@ -88,7 +88,7 @@ def fixture_workload() -> t.Iterator[str]:
 
 def need(backend: str) -> None:
     if backend == "nvidia_smi" and not list((TOP / ".cache" / "nvidia-smi").glob("*/nvidia-smi")):
-        pytest.skip("nvidia-smi is not here: run scripts/fetch-nvidia-smi")
+        pytest.skip("nvidia-smi is missing: run scripts/fetch-nvidia-smi")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -134,7 +134,7 @@ def test_changes_nothing_without_the_kernel_module(make_node):
         node.nvsim("fault", function, "--always", "--code", "DRIVER_NOT_LOADED")
     status, said = node.boot(backend="nvml")
     assert status == 3
-    assert "The NVIDIA driver is not up, so the GPUs are left as they are: " in said
+    assert "The NVIDIA driver is not up, so the GPUs are left unchanged: " in said
     assert "DRIVER_NOT_LOADED" in said
     assert (node.held(), node.modes()) == ([[], []], [False, False])
 
@@ -206,7 +206,7 @@ def test_a_lost_gpu_does_not_affect_the_others(make_node):
     node.nvsim("fault", "nvmlDeviceGetHandleByIndex_v2", "--nth", "5", "--code", "GPU_IS_LOST")  # of one, once
     status, said = node.boot(backend="nvml", layout=LAYOUT[:1])
     assert (status, sorted(node.held())) == (1, [[]] + [HELD[0]] * 7)
-    assert re.search(r"^GPU \d cannot be read, and is left as it is: .*GPU_IS_LOST.* \(GPU-", said, re.MULTILINE)
+    assert re.search(r"^GPU \d cannot be read, and is left unchanged: .*GPU_IS_LOST.* \(GPU-", said, re.MULTILINE)
 
 
 def test_a_gpu_that_hangs_while_read_does_not_affect_the_others(make_node):
@@ -217,14 +217,16 @@ def test_a_gpu_that_hangs_while_read_does_not_affect_the_others(make_node):
     layout = [LAYOUT[0], {"devices": [1, 2], "mig_enabled": True, "mig_devices": {}}]
     status, said = node.boot(backend="nvml", layout=layout, time_limit=20)
     assert (status, node.held(), node.modes()) == (1, before, [True, True, True])
-    assert re.search(r"^GPU 0 cannot be read, and is left as it is: .*TIMEOUT \(no answer after ", said, re.MULTILINE)
+    assert re.search(
+        r"^GPU 0 cannot be read, and is left unchanged: .*TIMEOUT \(no response after ", said, re.MULTILINE
+    )
     assert (said.count("|  restored\n"), len(said.splitlines())) == (2, 3)
 
 
 def test_a_gpu_that_hangs_while_converged_does_not_affect_the_others(make_node):
     node = make_node("--board", "A100-80GB:2")
     assert node.boot(layout=[{"devices": 1, "mig_enabled": True, "mig_devices": {}}])[0] == 0
-    node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has its mode
+    node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has MIG mode enabled
     status, said = node.boot(backend="nvml", layout=LAYOUT[:1], time_limit=10)
     assert (status, node.held()) == (1, [[], HELD[0]])
     assert re.search(r"^GPU 0 \(GPU-.* does not respond, and may be partially configured$", said, re.MULTILINE)
@@ -235,5 +237,5 @@ def test_requires_root(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     status, said = node.boot(user=True)
     assert status == 1
-    assert "GPU 0 cannot be read, and is left as it is: " in said
+    assert "GPU 0 cannot be read, and is left unchanged: " in said
     assert "NO_PERMISSION" in said

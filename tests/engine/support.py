@@ -73,7 +73,7 @@ def smi(version: str) -> str:
     """Return the path of the real nvidia-smi of a version."""
     path = TOP / ".cache" / "nvidia-smi" / version / "nvidia-smi"
     if not path.is_file():
-        pytest.skip("nvidia-smi %s is not here: run scripts/fetch-nvidia-smi" % version)
+        pytest.skip("nvidia-smi %s is missing: run scripts/fetch-nvidia-smi" % version)
     return str(path)
 
 

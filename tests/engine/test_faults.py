@@ -4,10 +4,9 @@
 
 """Every NVML call of a run fails, with every code that nvml.h allows for it.
 
-After one transient failure, the GPU matches the layout. After any other failure, it matches
-the layout or its earlier state. If a function keeps failing, so that the rollback is
-incomplete, the error names exactly what differs. Writes also fail after they took effect.
-A second run without faults reaches the target.
+After one transient failure, the GPU matches the layout. After any other failure, it matches the layout or its earlier
+state. If a function keeps failing and the rollback is therefore incomplete, the error names exactly what differs.
+Writes also fail after they took effect. A second run without faults reaches the target.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Fault(t.NamedTuple):
     code: int
     action: str
     always: bool = False  # from that call on
-    passes: bool = False  # a run has to get through: it fails once, and its code is one that can pass
+    passes: bool = False  # fails once with a transient code, so the run must succeed
 
     def __str__(self) -> str:
         return "%s of call %d of %s (%s%s)" % (
@@ -110,21 +109,21 @@ def problems(
         wanted = holds(now, layout)
         same = essence(was) == essence(now)
         if outcome.error is None and not wanted and not pending:
-            yield "no error, and not as wanted: %s" % (now.instances,)
+            yield "no error, but the GPU does not match the layout: %s" % (now.instances,)
         if fault.passes and (outcome.error is not None or not wanted):
-            yield "a single failure that can pass was not survived: %s %s" % (outcome.error, outcome.notice)
+            yield "the run failed because of one transient failure: %s %s" % (outcome.error, outcome.notice)
         if outcome.error is not None and not wanted and not same:
             if not fault.always:
                 yield "not restored: %s" % outcome.error
             for text in differences(was, now):
                 if text not in outcome.error:
-                    yield "the error does not say %r: %s" % (text, outcome.error)
+                    yield "the error does not contain %r: %s" % (text, outcome.error)
         if outcome.error is not None and (wanted or same) and "missing: " in outcome.error:
-            yield "the error speaks of a loss that there is not: %s" % outcome.error
+            yield "the error reports a loss that did not occur: %s" % outcome.error
         if outcome.restored and not same:
-            yield "said to be as before, and is not: %s" % (now.instances,)
+            yield "reported as restored, but the state differs: %s" % (now.instances,)
     if [essence(gpu) for gpu in after] == [essence(gpu) for gpu in before]:
-        return  # the undisturbed run from there is known to reach the target
+        return  # a run without faults from this state is known to reach the target
     for outcome in run(drivers(case), transition.wanted, transition.reset):
         if outcome.error is not None or outcome.reset_required or outcome.reboot_required:
             yield "the second run failed: %s %s" % (outcome.error, outcome.notice)
@@ -165,7 +164,7 @@ def forked(work: t.Callable[[int], t.List[str]], parts: int) -> t.List[t.List[st
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=child, args=(part, theirs))
         process.start()
-        theirs.close()  # so that a child that dies silently is an EOFError here
+        theirs.close()  # otherwise the death of a child would not cause EOFError here
         running.append((process, ours))
     results = [pipe.recv() for _process, pipe in running]
     for process, _pipe in running:

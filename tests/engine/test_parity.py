@@ -142,8 +142,8 @@ def test_gpus_that_cannot_be_read_are_not_empty(templates, cases, both, version,
 
 
 @pytest.mark.parametrize("function", ["nvmlDeviceGetUUID", "nvmlDeviceGetMigDeviceHandleByIndex"])
-def test_no_error_mixes_up_uuids(templates, cases, both, version, function):
-    """nvidia-smi leaves out MIG devices that it cannot read, and renumbers the others."""
+def test_no_error_causes_wrong_uuids(templates, cases, both, version, function):
+    """nvidia-smi omits MIG devices that it cannot read, and renumbers the others."""
     node = template(templates, ("A100-SXM4-40GB",), (FULL["A100-SXM4-40GB"],), version).copy(cases / "node")
     _nvml, smi = both(node, version)
     wanted = smi.read(0)

@@ -57,7 +57,7 @@ def fixture_role(tmp_path):
     return role
 
 
-def test_twelve_steps(make_node, role):
+def test_create_change_and_remove(make_node, role):
     """Create, change and remove instances. Run each step in check mode, for real, and both again without a change."""
     node = make_node("--board", "A100-80GB:1", "--board", "H100-80GB:1")
     before = [[], []]
@@ -143,7 +143,7 @@ def test_export_writes_the_current_layout(make_node, role, tmp_path):
 def test_export_fails_without_mig_gpus(make_node, role, tmp_path):
     node = make_node("--board", "T4")
     _changed, output = role(node, part="export", nvidia_mig_export_path=str(tmp_path / "x.yml"), fails=True)
-    assert "node has no layout to export: none of its GPUs knows MIG" in output
+    assert "node has no layout to export: none of its GPUs supports MIG" in output
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 
 """The integration targets: the modules through AnsiballZ, with pynvml or the real nvidia-smi, on simulated nodes.
 
-The tasks of the targets have the assertions. This file creates the nodes.
+The assertions are in the tasks of the targets. This file creates the nodes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def test_facts_of_a_driver(run, nvidia_smi, without_pynvml, source):
     run("nvidia_driver_facts", "driver", *node, backend=source, environment=environment)
 
 
-def test_facts_of_a_node_with_no_way_to_its_driver(run, tmp_path, without_pynvml):
+def test_facts_of_a_node_without_pynvml_and_nvidia_smi(run, tmp_path, without_pynvml):
     run("nvidia_driver_facts", "nothing", environment=dict(without_pynvml, PATH=str(tmp_path)))
 
 

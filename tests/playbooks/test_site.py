@@ -65,7 +65,7 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     )
     assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
-    assert "- gone: it cannot be reached: " in message and "To go on without it, add --limit '!gone'" in message
+    assert "- gone: it cannot be reached: " in message and "To continue without it, add --limit '!gone'" in message
     assert "- good: " not in message
     assert "Provision the nodes" not in run.output
     assert fleet.held("good") == [[]]
@@ -147,7 +147,7 @@ def test_mig_checks_all_nodes_first(fleet: Fleet) -> None:
 def test_stops_before_mig_if_the_driver_needs_a_reboot(fleet: Fleet) -> None:
     fleet.node("here", "--board", "A100-80GB", nvidia_driver_reboot_required=True)
     run = fleet.play(SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT)
-    assert "here runs another driver than the one that is installed" in run.output
+    assert "here does not run the installed driver until it is rebooted" in run.output
     assert "nvidia_driver_reboot" in run.output
     assert fleet.held("here") == [[]]
 
@@ -357,7 +357,7 @@ def test_an_unreachable_node_stops_later_batches(fleet: Fleet) -> None:
     assert run.count("a", "unreachable") == 1
     # ok: the validation of the entry point
     assert (run.count("c", "ok"), run.count("c", "failed"), run.count("c", "changed")) == (1, 1, 0)
-    assert "c and all after it were not touched, because of a, b." in run.output
+    assert "c and all later batches were not changed, because of a, b." in run.output
 
 
 # --- verify.yml -------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Rules:
 
 
 class Walk:
-    """A GPU that goes from state to state and is checked in each."""
+    """A simulated GPU, whose state is checked after each change."""
 
     def __init__(self, session: t.Any, rules: Rules) -> None:
         self.device = session.handle()

@@ -29,7 +29,7 @@ Simulate = t.Callable[..., t.Any]
 
 
 @pytest.mark.parametrize("board", SIMULATED)
-def test_profiles_are_the_board_files(simulate: Simulate, board: str) -> None:
+def test_profiles_match_the_board_files(simulate: Simulate, board: str) -> None:
     device = simulate(board, driver="580.126.09").handle()
     expected = description.load_boards()[board]["profiles"]
     profiles = profiles_of(device)

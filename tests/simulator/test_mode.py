@@ -142,7 +142,7 @@ def test_field_values(simulate: Simulate) -> None:
     assert [code for code, _value in fields(session.handle(2), 184, 199)] == [nv.NVML_ERROR_NOT_SUPPORTED] * 2
 
 
-def test_an_old_driver_does_not_know_the_fields(simulate: Simulate) -> None:
+def test_an_old_driver_does_not_support_the_fields(simulate: Simulate) -> None:
     device = simulate("A100-80GB", driver="515.86.01").handle()
     assert [code for code, _value in fields(device, 184, 199)] == [nv.NVML_ERROR_NOT_SUPPORTED] * 2
 
@@ -293,7 +293,7 @@ def test_invalid_attachments(simulate: Simulate, sleeper: Sleeper) -> None:
     ):
         with pytest.raises(NodeError, match=message):
             session.node.attach(*arguments)
-    with pytest.raises(NodeError, match="not that much memory"):
+    with pytest.raises(NodeError, match="not enough memory"):
         session.node.attach(pid, 0, kind="client", memory_mib=90000)
     with pytest.raises(NodeError, match="not attached"):
         session.node.detach(pid)

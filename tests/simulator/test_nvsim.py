@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The nvsim command and the wrapper of nvidia-smi, run like a user runs them."""
+"""The nvsim command and the wrapper of nvidia-smi, run as a user runs them."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def test_create_is_reproducible_and_seeded(nvsim: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--board", "A101"], "no board or product A101; there are: A100-40GB,"),
+        (["--board", "A101"], "unknown board or product A101: use one of A100-40GB,"),
         (["--board", "Thor-iGPU-GB10B"], "cannot be simulated: its placements are not known"),
-        (["--board", "A30:many"], "--board wants NAME or NAME:COUNT, not A30:many"),
+        (["--board", "A30:many"], "--board must be NAME or NAME:COUNT, not A30:many"),
         (["--board", "A30:65"], "a node has at most 64 GPUs, not 65"),
         (["--driver", "newest"], "a driver version looks like 550.163.01, not newest"),
         (["--bus-id", "seven"], "a PCI bus id looks like 00000000:47:00.0, not seven"),
@@ -172,10 +172,10 @@ def test_attach_detach(nvsim: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["fault", "nvmlNope"], "no function of NVML"),
+        (["fault", "nvmlNope"], "is not an NVML function"),
         (["fault", "nvmlInit_v2", "--nth", "0"], "counted from 1"),
         (["fault", "--write", "-1"], "counted from 1"),
-        (["latency", "nvmlNope"], "no function of NVML"),
+        (["latency", "nvmlNope"], "is not an NVML function"),
         (["latency", "--write", "--ms", "nan"], "a delay is between"),
         (["latency", "--write", "--ms", "-5"], "a delay is between"),
     ],
@@ -196,7 +196,7 @@ def test_fault_latency_trace(nvsim: Shell) -> None:
         "write call 3: kill-after 999, seen 0",
     ]
     assert nvsim("latency") == "nvmlDeviceGetName 1.5 ms\n"
-    assert "no return code maybe" in nvsim("fault", "nvmlInit", "--code", "maybe", expect=1)
+    assert "unknown return code maybe" in nvsim("fault", "nvmlInit", "--code", "maybe", expect=1)
     assert "not several" in nvsim("fault", "nvmlInit", "--write", "1", expect=1)
     nvsim("fault", "--clear")
     nvsim("latency", "--clear")
@@ -221,14 +221,14 @@ def smi(nvsim: Shell, *arguments: str, expect: int = 0, user: bool = False) -> t
     return nvsim("run", *["--user"] * user, "--", "nvidia-smi", *arguments, expect=expect).splitlines()
 
 
-def test_front_passes_on(nvsim: Shell, echo_smi: Path) -> None:
+def test_the_wrapper_calls_the_real_program(nvsim: Shell, echo_smi: Path) -> None:
     nvsim("create")
     assert smi(nvsim, "-q", "-i", "0") == ["real: -q -i 0"]
     assert smi(nvsim) == ["real: "]
     assert smi(nvsim, "mig", "-lgi", "-r") == ["real: mig -lgi -r"]
 
 
-def test_front_without_a_real_one(nvsim: Shell) -> None:
+def test_the_wrapper_without_a_real_program(nvsim: Shell) -> None:
     nvsim("create")
     nvsim.environment["NVSIM_SMI"] = ""
     nvsim.environment["PATH"] = "/bin"
@@ -236,7 +236,7 @@ def test_front_without_a_real_one(nvsim: Shell) -> None:
         assert "run scripts/fetch-nvidia-smi" in smi(nvsim, "-L", expect=127)[0]
 
 
-def test_front_resets(nvsim: Shell, echo_smi: Path) -> None:
+def test_the_wrapper_resets_gpus(nvsim: Shell, echo_smi: Path) -> None:
     nvsim("create", "--gpus", "3", "--activation", "reset")
     turn_on = "[nv.nvmlDeviceSetMigMode(nv.nvmlDeviceGetHandleByIndex(i), 1) for i in range(3)]"
     nvsim.python(turn_on)
@@ -263,7 +263,7 @@ def test_front_resets(nvsim: Shell, echo_smi: Path) -> None:
     assert smi(nvsim, "-r", "--fast", expect=2)[0].startswith('Option "--fast" is not recognized')
 
 
-def test_front_reset_is_not_supported_in_passthrough(nvsim: Shell, echo_smi: Path) -> None:
+def test_the_wrapper_cannot_reset_gpus_in_passthrough(nvsim: Shell, echo_smi: Path) -> None:
     nvsim("create", "--activation", "reboot")
     assert smi(nvsim, "-r", expect=3)[-1] == "  GPU 00000000:07:00.0: Not Supported"
     nvsim("reboot")

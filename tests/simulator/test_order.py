@@ -46,7 +46,7 @@ def test_seven_ids_of_gh200(simulate: Simulate) -> None:
 
 
 def test_the_order_of_creation_matters(simulate: Simulate) -> None:
-    """-cgi 19,19,14,9 fails where 9,19,14,19 works."""
+    """-cgi 19,19,14,9 fails, but 9,19,14,19 works."""
     device = simulate("A100-40GB").handle()
     for profile_id in (19, 19, 14):
         nv.nvmlDeviceCreateGpuInstance(device, profile_id)

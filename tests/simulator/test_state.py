@@ -105,7 +105,7 @@ def test_many_processes_at_once(simulate: Simulate) -> None:
     for process in writers:
         process.kill()
         process.wait()
-    # A writer may lose an instance to the other's destruction only if handles were confused.
+    # The other writer can destroy this instance only if handles were confused.
     assert alive == [None] * 4
     assert looks > 3
     assert session.node.show()["changes"] > 100

@@ -66,7 +66,7 @@ class Layer(t.NamedTuple):
     standard: t.Optional[t.Sequence[str]] = None  # of the standard library; None: all of it
 
 
-# Modules without I/O. Threads are allowed: they order calls but make none.
+# Modules without I/O. Threads are allowed, because they do no I/O themselves.
 PURE = ("__future__", "collections", "concurrent.futures", "difflib", "fnmatch", "functools", "itertools", "json", "re")
 PURE = (*PURE, "threading", "typing")
 
@@ -138,12 +138,12 @@ def judge(layer: Layer, found: Import) -> t.Optional[str]:
     if not within(found.name, layer.others):
         return "neither the collection's nor the standard library's"
     if layer.path.startswith("module") and found.at_top and not within(found.name, ["ansible.module_utils"]):
-        return "may be missing on a node: import it where it is used, and say what is missing"
+        return "may be missing on a node: import it where it is used, and report what is missing"
     return None
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_every_plugin_file_imports_only_what_its_layer_may(path: Path) -> None:
+def test_every_plugin_file_imports_only_what_its_layer_allows(path: Path) -> None:
     layer = next((layer for layer in LAYERS if path.is_relative_to(layer.path)), None)
     assert layer, "plugins/%s belongs to no layer of the design" % path
     wrong = ["%d: %s: %s" % (found.line, found.name, why) for found in imports(path) if (why := judge(layer, found))]

@@ -54,7 +54,7 @@ def run(argv: t.Sequence[str]) -> Result:
         raise missing(argv[0]) from error
     except subprocess.TimeoutExpired as error:
         raise BackendError(
-            codes.TIMEOUT, command, "no answer after %g seconds" % limit, remedy(codes.TIMEOUT), waited=True
+            codes.TIMEOUT, command, "no response after %g seconds" % limit, remedy(codes.TIMEOUT), waited=True
         ) from error
     except OSError as error:
         raise BackendError(codes.UNKNOWN, command, str(error)) from error

@@ -187,8 +187,8 @@ def _sign(descriptor: int, command: str) -> None:
 def _write(descriptor: int, content: bytes) -> None:
     """Replace the content if permitted. The lock also works without it, but does not identify its holder.
 
-    A file with more than one link is not written to: another user may have linked a different file here. Neither is a
-    file with other content than a signature: its path may be a mistake.
+    A file with more than one link is not written to: another user may have linked a different file here. Nor is a file
+    whose content is not a signature, because its path may be a mistake.
     """
     if os.fstat(descriptor).st_nlink != 1 or os.pread(descriptor, len(_SIGNATURE), 0) not in (b"", _SIGNATURE):
         return

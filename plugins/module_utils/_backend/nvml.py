@@ -437,7 +437,7 @@ class NvmlBackend:
 
 
 def _all(query: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
-    """All profiles that the driver knows and this GPU has. NVML has no list of them, so all numbers are tried."""
+    """All profiles that driver and GPU support. NVML does not list them, so every number is queried."""
     for constant in range(_MOST_CONSTANTS):
         try:
             info = query(constant)

@@ -21,7 +21,7 @@ REMEDIES: t.Dict[int, str] = {
     codes.LIB_RM_VERSION_MISMATCH: (
         "The driver was updated and the old kernel module is still loaded: reboot, or reload the module"
     ),
-    codes.GPU_IS_LOST: "The GPU has fallen off the bus: reboot the node, and have the hardware checked if it comes back",
+    codes.GPU_IS_LOST: "The GPU has fallen off the bus: reboot the node, and have the hardware checked if this happens again",
     codes.RESET_REQUIRED: "The GPU needs a reset (nvidia-smi --gpu-reset) or the node a reboot before it works again",
 }
 

@@ -57,7 +57,7 @@ class SmiBackend:
     def __init__(self, run: Runner = run_command) -> None:
         self._run = run
         self._gpus: t.List[_Listed] = []
-        self._problem: t.Optional[BackendError] = None  # why some of them cannot be reached
+        self._problem: t.Optional[BackendError] = None  # why some of them are unreachable
         # Immutable until the MIG mode changes, and equal for GPUs of one kind, so only queried once: calls are slow.
         self._boards: t.Dict[_Kind, t.Optional[Board]] = {}
         self._ci_profiles: t.Dict[t.Tuple[_Kind, int], t.Tuple[CiProfile, ...]] = {}
@@ -67,7 +67,8 @@ class SmiBackend:
         try:
             self._gpus = self._listed()
         except BackendError as error:
-            # One GPU that cannot be reached makes nvidia-smi fail for all, but not where they are listed or named.
+            # If one GPU is unreachable, nvidia-smi fails to query all GPUs, but can list them and query one of the
+            # others.
             if error.code in (codes.FUNCTION_NOT_FOUND, codes.DRIVER_NOT_LOADED, codes.LIBRARY_NOT_FOUND):
                 raise
             self._problem = error
@@ -76,7 +77,7 @@ class SmiBackend:
     def _listed(self) -> t.List[_Listed]:
         argv = ["--query-gpu=index,uuid,compute_cap,count", "--format=csv,noheader"]
         result = self._try(argv)
-        # With more text, or beside GPUs that -L lists, it means that they cannot be accessed.
+        # If there is more text, or if -L lists GPUs, the GPUs exist but cannot be accessed.
         if result.out.strip() == "No devices were found" and not smi_tables.gpu_slots(self._try(["-L"]).out):
             return []
         if result.rc != 0:
@@ -87,14 +88,14 @@ class SmiBackend:
         ):
             raise _not_understood(argv, result)
         if any(row[3] != str(len(rows)) for row in rows):
-            # nvidia-smi leaves out GPUs that may not be accessed, and succeeds.
+            # nvidia-smi omits GPUs that this user may not access, and exits with status 0.
             raise failure(_command(argv), Result(codes.NO_PERMISSION, "%d of %s GPUs" % (len(rows), rows[0][3]), ""))
         return [_Listed(uuid, _capability(capability), uuid) for _index, uuid, capability, _count in rows]
 
     def _slots(self, problem: BackendError) -> t.List[_Listed]:
-        """The GPUs by ``-L``, which lists what it can. Raises the problem where that is nothing.
+        """The GPUs that ``-L`` lists, which works if one GPU is lost. Raises ``problem`` if it lists none.
 
-        Given a UUID, nvidia-smi looks through all GPUs, and fails at one that is lost; given a bus id it does not.
+        Given a UUID, nvidia-smi searches all GPUs, and fails if one is lost. Given a bus id, it does not.
         """
         slots = smi_tables.gpu_slots(self._try(["-L"]).out)
         if not slots:
@@ -210,7 +211,7 @@ class SmiBackend:
         self._glances = {}
 
     def _address(self, index: int) -> str:
-        """What names the GPU after ``-i``."""
+        """The argument of ``-i`` for the GPU."""
         if not 0 <= index < len(self._gpus):
             raise BackendError(codes.NOT_FOUND, "nvidia-smi", "GPU %d does not exist" % index)
         address = self._gpus[index].address
@@ -300,7 +301,9 @@ class SmiBackend:
         strangers += sorted({row.gi_id for row in inside} - {row.id for row in rows})
         if strangers:
             raise BackendError(
-                codes.UNKNOWN, "nvidia-smi mig -lci", "GPU %d: %s is not listed everywhere" % (index, strangers[0])
+                codes.UNKNOWN,
+                "nvidia-smi mig -lci",
+                "GPU %d: %s is missing from one of the lists" % (index, strangers[0]),
             )
         uuids = self._mig_uuids(index, glance, inside) if inside else {}
         return tuple(
@@ -335,7 +338,7 @@ class SmiBackend:
     def _mig_uuids(
         self, index: int, glance: smi_glance.Glance, inside: t.Sequence[smi_tables.ComputeRow]
     ) -> t.Dict[t.Tuple[int, int], str]:
-        """UUIDs by ids. ``-L`` has no ids and leaves out what it cannot read, so only a complete list can be used."""
+        """UUIDs by ids. ``-L`` shows no ids and omits unreadable devices, so only a complete list can be used."""
         log = glance.log
         # A lost GPU makes -L fail, after it has listed the others.
         text = glance.listed or self._try(["-L"]).out
@@ -344,7 +347,7 @@ class SmiBackend:
         ids = [(device.gi_id, device.ci_id) for device in sorted(log.devices)]
         if [row.slices for row in listed] != [slices[each] for each in ids]:
             raise BackendError(
-                codes.UNKNOWN, "nvidia-smi -L", "GPU %d: other MIG devices than in nvidia-smi -q -x" % index
+                codes.UNKNOWN, "nvidia-smi -L", "GPU %d: its MIG devices differ from those in nvidia-smi -q -x" % index
             )
         return {each: row.uuid for each, row in zip(ids, listed)}
 
@@ -416,7 +419,7 @@ def _command(argv: t.Sequence[str]) -> str:
 
 
 def _not_understood(argv: t.Sequence[str], result: Result) -> BackendError:
-    return BackendError(codes.UNKNOWN, _command(argv), "answer not understood: %s" % words_of(result))
+    return BackendError(codes.UNKNOWN, _command(argv), "unexpected output: %s" % words_of(result))
 
 
 def _profile(row: smi_tables.ProfileRow, places: t.Mapping[int, t.Sequence[t.Tuple[int, int]]]) -> Profile:

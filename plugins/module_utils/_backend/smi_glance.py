@@ -54,10 +54,10 @@ def take(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Glance]:
             raise  # the earlier results may be outdated
         return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
     listed = query(["-L"], str)
-    # The tables contain GPU indices, which shift if a GPU has fallen off the bus since.
+    # The tables contain GPU indices, which shift if a GPU has since fallen off the bus.
     if smi_tables.listed_gpus(listed) != dict(enumerate(uuids)):
         return {}
-    # A GPU that a table omits may be empty or was missed, so it is queried again.
+    # A GPU that is not in a table may be empty or may have been missed, so it is queried again.
     return {
         index: Glance(logs[uuid], instances.get(index), inside.get(index), listed) for index, uuid in enumerate(uuids)
     }

@@ -16,7 +16,7 @@ from .._mig.model import Process
 from . import architecture
 from .smi_tables import ParseError
 
-# nvmlErrorString, as nvidia-smi prints it in the place of a value.
+# Texts of nvmlErrorString, which nvidia-smi prints in place of a value.
 ERROR = re.compile(
     r"(Unknown Error|GPU is lost|Uninitialized|Insufficient Permissions|Invalid Argument|Not Supported|Not Found|Timeout"
     r"|Driver Not Loaded|Function Not Found|GPU requires reset|Insufficient Size|In use by another client)\b"
@@ -34,7 +34,7 @@ class Device(t.NamedTuple):
 class Log(t.NamedTuple):
     """One GPU, with the values that the log contains."""
 
-    driver: t.Optional[str]  # these two may be the text of an error, which does not hide the GPU
+    driver: t.Optional[str]  # this and cuda may be the text of an error
     cuda: t.Optional[str]
     uuid: str
     pci_bus_id: str
@@ -102,7 +102,7 @@ def _value(element: ElementTree.Element, path: str) -> t.Optional[str]:
 
 
 def _fact(element: ElementTree.Element, path: str) -> t.Optional[str]:
-    """A text for facts alone; None also where nvidia-smi printed NVML's error in its place."""
+    """A text that is only used in facts; None also if nvidia-smi printed an NVML error in its place."""
     text = _value(element, path)
     return None if text is None or ERROR.match(text) else text
 
@@ -140,7 +140,7 @@ def _mode(gpu: ElementTree.Element, path: str) -> t.Optional[bool]:
 
 
 def _architecture(gpu: ElementTree.Element) -> t.Optional[str]:
-    # "Ada Lovelace" is NVML's Ada.
+    # NVML calls "Ada Lovelace" only Ada.
     name = (_fact(gpu, "product_architecture") or "unknown").split()[0].lower()
     return name if name in architecture.NAMES.values() else None
 
@@ -156,7 +156,7 @@ def _devices(gpu: ElementTree.Element) -> t.Tuple[Device, ...]:
 
 
 def _processes(gpu: ElementTree.Element) -> t.Tuple[Process, ...]:
-    """Every process once for each instance that it uses."""
+    """The processes, each once per instance that it uses."""
     names: t.Dict[t.Tuple[int, t.Optional[int], t.Optional[int]], str] = {}
     for info in gpu.findall("processes/process_info"):
         pid = _number(info, "pid")

@@ -73,7 +73,7 @@ _COMPUTE_PROFILE = re.compile(r"^\| +\d+ +(\d+) +(?:MIG )?(\S+) +(\d+)\*? +\d+/(
 _COMPUTE_PROFILE_MORE = re.compile(r"^\| +\d+ +\d+ +\|$")
 _PLACEMENTS = re.compile(r"^GPU +\d+ +Profile ID +(\d+) +Placements? *: +\{([\d,]*)\}:(\d+)$")
 _COMPUTE_PLACEMENTS = re.compile(r"^GPU +\d+ +GI +\d+ +Profile ID +(\d+) +Placements? *: +\{([\d,]*)\}:(\d+)$")
-# What -L prints in the place of a GPU that it cannot reach.
+# What -L prints in place of an unreachable GPU.
 _NO_HANDLE = "Unable to determine the device handle"
 _LISTED_GPU = re.compile(r"^GPU (\d+): (.*) \(UUID: (GPU-\S+)\)$")
 _LISTED_DEVICE = re.compile(r"^ +MIG (\S+) +Device +\d+: \(UUID: (MIG-\S+)\)$")
@@ -142,7 +142,7 @@ def mig_devices(text: str, gpu_uuid: str) -> t.List[DeviceRow]:
         elif _is_lost(line):
             current = ""
         elif device is None:
-            raise ParseError("line not understood: %r" % line)
+            raise ParseError("unexpected line: %r" % line)
         elif current == gpu_uuid:
             found.append(DeviceRow(slices(device.group(1)), device.group(2)))
     return found
@@ -156,7 +156,7 @@ def gpu_slots(text: str) -> t.List[t.Optional[str]]:
 
 
 def _is_lost(line: str) -> bool:
-    """Whether -L says on this line that it cannot reach a GPU, or has no UUID of it."""
+    """Whether this line of ``-L`` stands for a GPU that is unreachable or has no UUID."""
     return line.startswith(_NO_HANDLE) or (line.startswith("GPU ") and _LISTED_GPU.match(line) is None)
 
 
@@ -181,7 +181,7 @@ def slices(name: str) -> t.Tuple[int, int]:
     """Compute slices of a compute instance and of its GPU instance. Other parts of the name vary with the version."""
     found = re.match(r"(?:(\d+)c\.)?(\d+)g\.", name)
     if found is None:
-        raise ParseError("name not understood: %r" % name)
+        raise ParseError("unexpected name: %r" % name)
     part, whole = found.groups()
     return int(part or whole), int(whole)
 
@@ -199,7 +199,7 @@ def _rows(text: str) -> t.Iterator[str]:
         elif inside:
             yield line
         elif not (line.startswith("|") and line.endswith("|")):
-            raise ParseError("line not understood: %r" % line)
+            raise ParseError("unexpected line: %r" % line)
     if not inside:
         raise ParseError("no table in %r" % text[:200])
 
@@ -208,17 +208,17 @@ def _matches(rows: t.Iterable[str], pattern: t.Pattern[str]) -> t.Iterator[t.Mat
     for row in rows:
         match = pattern.match(row)
         if match is None:
-            raise ParseError("line not understood: %r" % row)
+            raise ParseError("unexpected line: %r" % row)
         yield match
 
 
 def _pairs(
     rows: t.Iterable[str], first: t.Pattern[str], second: t.Pattern[str]
 ) -> t.Iterator[t.Tuple[t.Match[str], t.Match[str]]]:
-    """Rows that take two lines each."""
+    """Rows of two lines each."""
     lines = list(rows)
     if len(lines) % 2:
-        raise ParseError("line not understood: %r" % lines[-1])
+        raise ParseError("unexpected line: %r" % lines[-1])
     return zip(_matches(lines[0::2], first), _matches(lines[1::2], second))
 
 

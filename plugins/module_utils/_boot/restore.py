@@ -7,7 +7,7 @@
 """Restore the MIG layout of the GPUs at boot, without Ansible.
 
 Uses the same engine and rules as the module, with one difference: a GPU that is missing, lost,
-hangs or cannot have its layout does not block the others, because no operator is present at boot.
+hangs or cannot get its layout does not block the others, because no operator is present at boot.
 Each GPU is read and converged in its own thread. The command controls no services, and exits
 when its time limit expires.
 """
@@ -127,14 +127,14 @@ def _restore(wanted: Settings, check: bool, report: Report, limit: _Limit) -> in
     try:
         backend = _open_backend(wanted, report)
     except BackendError as error:
-        report.error("The NVIDIA driver is not up, so the GPUs are left as they are: %s. %s" % (error, _AGAIN))
+        report.error("The NVIDIA driver is not up, so the GPUs are left unchanged: %s. %s" % (error, _AGAIN))
         return NO_DRIVER
     try:
         # First, so that a GPU that hangs does not prevent it.
         granted = check or _grant(wanted, report)
         good = _bring(backend, wanted, check, report, limit) and granted
     except (MigError, BackendError) as error:
-        report.error("The GPUs are left as they are: %s" % error)
+        report.error("The GPUs are left unchanged: %s" % error)
         good = False
     finally:
         if not limit.hanging:
@@ -181,7 +181,7 @@ def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limi
     good = not missing
     for one in lost:
         if any(entry.covers(one, gpus) is not False for entry in layout.entries):
-            report.error("GPU %d cannot be read, and is left as it is: %s%s" % (one.index, one.error, _identity(one)))
+            report.error("GPU %d cannot be read, and is left unchanged: %s%s" % (one.index, one.error, _identity(one)))
             good = False
         else:
             report.info(
@@ -205,7 +205,7 @@ def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limi
 
 
 def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
-    """All GPUs that the driver counts, read in parallel, so that one that hangs does not block the others."""
+    """Read all GPUs in parallel, so that one that hangs does not block the others."""
     number = retry.read(backend.count)
     backend.prefetch()
     done: t.Dict[int, t.Union[Gpu, LostGpu]] = {}
@@ -226,7 +226,7 @@ def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
     found = dict(done)
     limit.hanging = len(found) < number
     late = BackendError(
-        codes.TIMEOUT, "reading the GPU", "no answer after %.3g seconds" % seconds, remedy(codes.TIMEOUT)
+        codes.TIMEOUT, "reading the GPU", "no response after %.3g seconds" % seconds, remedy(codes.TIMEOUT)
     )
     return [found.get(index, LostGpu(index, late)) for index in range(number)]
 
@@ -262,7 +262,7 @@ def _planned(
         try:
             plans.append(plan_gpu(gpu, requests[gpu.index], wanted.disturb, wanted.reset))
         except MigError as error:
-            _report(report.error, gpu, "left as it is: %s" % error)
+            _report(report.error, gpu, "left unchanged: %s" % error)
             unplanned.append(gpu)
     return plans, unplanned
 

@@ -40,7 +40,7 @@ class Settings(t.NamedTuple):
     time_limit: float = 300
     access_group: str = ""  # empty: access is not changed
     access_capabilities: t.Tuple[str, ...] = ()
-    gpus: t.Mapping[int, str] = {}  # UUIDs by index of the GPUs of the layout, when the role ran
+    gpus: t.Mapping[int, str] = {}  # UUIDs of the layout's GPUs, by their index when the role ran
 
 
 _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
@@ -60,7 +60,7 @@ _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
 def read(path: str) -> Settings:
     """Read the settings. Raises SettingsError."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # to read a FIFO would be to wait for ever
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a FIFO would block
             raise ValueError("not a regular file")
         with open(path, encoding="utf-8") as handle:
             return parse(json.load(handle))

@@ -25,9 +25,9 @@ if t.TYPE_CHECKING:
 class BackendError(Exception):
     """A call to the driver failed.
 
-    ``code`` is an NVML return code, ``call`` the function or command ("nvmlGpuInstanceDestroy",
-    "nvidia-smi mig -dgi"), ``detail`` the driver's message, if any. ``waited`` marks a
-    time limit of ours: a repeated call would wait as long again.
+    ``code`` is an NVML return code, ``call`` the function or command ("nvmlGpuInstanceDestroy", "nvidia-smi mig -dgi"),
+    ``detail`` the driver's message, if any. ``waited`` is set if this collection's time limit expired: a retry would
+    take as long again.
     """
 
     def __init__(self, code: int, call: str, detail: str = "", remedy: str = "", waited: bool = False) -> None:

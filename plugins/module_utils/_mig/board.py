@@ -146,7 +146,7 @@ def _media(chosen: t.List[Profile]) -> t.Iterator[str]:
     """Conflicts over media engines: a GPU has one set of extensions, and +me.all takes all engines."""
     takers = sorted(p.name for p in chosen if attribute(p) == ME_ALL)
     extended = sorted(p.name for p in chosen if attribute(p) == ME)
-    if len(set(takers)) > 1:  # several of one profile exceed its capacity already
+    if len(set(takers)) > 1:  # several of one profile already exceed its capacity
         yield "%s each take all media engines, so there can be only one of them" % " and ".join(takers)
     if takers:
         others = sorted({p.name for p in chosen if attribute(p) not in (ME_ALL, NO_ME)})

@@ -89,7 +89,7 @@ def _missing(wanted: t.Sequence[int], kept: t.Sequence[ComputeInstance]) -> t.Op
 
 
 def _room(create: t.Sequence[int], kept: t.Sequence[ComputeInstance], places: Places) -> bool:
-    """Whether the missing ones fit beside the kept ones. False if the placement of a kept one is unknown."""
+    """Whether the missing ones fit in addition to the kept ones. False if the placement of a kept one is unknown."""
     if not create:
         return True
     taken = tuple(ci.placement for ci in kept if ci.placement is not None)

@@ -81,7 +81,7 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
 
 
 def is_reduced(name: names.Name, profile: Profile, board: Board) -> bool:
-    """Whether a name denotes the reduced compute instance. Otherwise the name denotes the one with everything."""
+    """Whether a name denotes the reduced compute instance, and not the one with all multiprocessors."""
     return name.compute == profile.slices and offers_reduced(board, profile)
 
 
@@ -130,7 +130,7 @@ def _parse_list(value: t.Sequence[object]) -> t.Tuple[Item, ...]:
         if item.start is not None and item.number:
             if item.start in starts:
                 raise LayoutError(
-                    "%s and %s both start at %s: give each instance a start of its own"
+                    "%s and %s both start at %s: give each instance its own start"
                     % (starts[item.start], item.where, item.start)
                 )
             starts[item.start] = item.where

@@ -30,9 +30,8 @@ class Retry(t.NamedTuple):
 class Journal:
     """Makes writes through the backend, retries transient failures, and records them.
 
-    ``state`` is the GPU as last reported by the driver, updated with the writes since then.
-    ``attempted`` is where something was created or may have been created: a call may fail after
-    it took effect.
+    ``state`` is the GPU as last reported by the driver, updated with the writes since then. ``attempted`` is where
+    instances were or may have been created: a call may fail after it took effect.
     """
 
     def __init__(self, backend: Backend, gpu: Gpu) -> None:

@@ -61,7 +61,7 @@ def notice(gpu: Gpu, blocked: Blocked) -> str:
 
 
 def in_use(gpu: Gpu, enabled: bool, refusal: t.Optional[Exception] = None) -> Blocked:
-    """The GPU has clients, perhaps such as the driver does not list; a reset may have been refused for them."""
+    """The GPU has clients, which the driver may not list. ``refusal`` is the error of a reset that they blocked."""
     needs = _needs_reset(enabled)
     if refusal is not None:
         needs += ", and it could not be reset (%s)" % refusal

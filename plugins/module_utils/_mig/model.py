@@ -141,7 +141,7 @@ class Gpu(t.NamedTuple):
 
 
 class LostGpu(t.NamedTuple):
-    """A GPU that the driver counts but that cannot be read. ``gpu`` is its identity and mode, if they can be read."""
+    """A GPU that the driver cannot read. ``gpu`` is its identity and mode, if they are known."""
 
     index: int  # type: ignore[assignment]  # it hides tuple.index
     error: Exception

@@ -91,7 +91,7 @@ def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
     found = unchanged(gpu, target)
     if found is not None:
         return found
-    from .plan import plan  # with its search the largest part of the engine that only changes need
+    from .plan import plan  # large, and only needed for changes
 
     try:
         return plan(gpu, target, disturb, reset)

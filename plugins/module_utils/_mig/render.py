@@ -87,7 +87,7 @@ def row_after(plan: Plan) -> Row:
     if not plan.target.enabled:
         return Row(name, note=mode_note(gpu.mig_capable, False, False))
     if not gpu.profiles_known:
-        return Row(name, note="MIG on, its profiles are known only then")
+        return Row(name, note="MIG on, profiles not known yet")
     cells = [Cell(kept.instance.placement, _wanted_text(kept.wanted)) for kept in plan.kept]
     cells.extend(Cell(new.placement, _wanted_text(new.wanted)) for new in plan.created)
     return Row(name, gpu.board.memory_units, tuple(cells))

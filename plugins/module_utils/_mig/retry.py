@@ -16,7 +16,7 @@ from .backend import BackendError
 
 # Seconds before each retry.
 PAUSES: t.Tuple[float, ...] = (0.1, 0.3, 1.0)
-# A read that timed out would time out again and delay the other GPUs.
+# A retry would time out too, and delay the other GPUs.
 _PASSING_READ = (codes.UNKNOWN,)
 _PASSING_WRITE = (codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES)
 

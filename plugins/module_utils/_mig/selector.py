@@ -200,13 +200,15 @@ def _named(text: str) -> Selector:
     if not upper:
         raise LayoutError("devices is an empty string: write %s" % _FORMS)
     if upper == "ALL":
-        raise LayoutError("devices cannot be or hold %.60r here: write devices: all, alone and in lower case" % text)
+        raise LayoutError("devices cannot be or contain %.60r here: write devices: all, alone and in lower case" % text)
     if re.fullmatch(r"[0-9]+", upper):
         raise LayoutError("devices cannot be the string %.60r: write the index without quotes" % text)
     if re.fullmatch(r"[0-9]+(?:\s*[-,]\s*[0-9]+)+", upper):
         raise LayoutError("devices cannot be the string %.60r: write a list of indices, for example [0, 1]" % text)
     if upper.startswith("MIG-"):
-        raise LayoutError("devices cannot be the MIG device %.60r: name its GPU, with nvidia-smi -L beside it" % text)
+        raise LayoutError(
+            "devices cannot be the MIG device %.60r: name its GPU, under which nvidia-smi -L lists it" % text
+        )
     if upper.startswith("GPU-"):
         raise LayoutError("%.60r is not the UUID of a GPU: write it in full, as nvidia-smi -L shows it" % text)
     if re.fullmatch(r"[0-9A-F]*(?::[0-9A-F]*)+(?:\.[0-9A-F]*)?", upper):

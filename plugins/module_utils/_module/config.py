@@ -113,7 +113,7 @@ def _yaml(text: str, not_json: Exception) -> t.Any:
             elif id(node) in self.sizes:
                 self.values += self.sizes[id(node)]
             else:
-                raise _Refused("has at %s an alias to a value that contains it: remove it" % _place(event.start_mark))
+                raise _Refused("has an alias at %s to a value that contains it: remove it" % _place(event.start_mark))
             if self.values > _MOST_VALUES:
                 raise _Refused(
                     "has more than %d values at %s, aliases expanded: give a file that holds only MIG configurations"
@@ -130,8 +130,8 @@ def _yaml(text: str, not_json: Exception) -> t.Any:
                 pass
             value = _cut(node.value) if isinstance(node, yaml.ScalarNode) else node.id
             raise _Refused(
-                "has at %s the value %s, which is not a valid %s: correct it, or put it in quotes if it is text"
-                % (_place(node.start_mark), value, kind)
+                "has the value %s at %s, which is not a valid %s: correct it, or put it in quotes if it is text"
+                % (value, _place(node.start_mark), kind)
             )
 
     def _check_keys(node: t.Any) -> None:

@@ -61,7 +61,7 @@ def run(module: AnsibleModule) -> None:
                 memory.forget()
     except runtime_config.ConfigError as error:
         module.fail_json(
-            msg="The configuration of %s cannot be changed, and was left as it is. %s" % (name, error), changed=False
+            msg="The configuration of %s cannot be changed, and is unchanged. %s" % (name, error), changed=False
         )
     except OSError as error:
         module.fail_json(msg="The configuration of %s cannot be changed: %s" % (name, error))

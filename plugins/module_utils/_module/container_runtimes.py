@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The container runtimes that can get the nvidia runtime, and which of them a node gets it for."""
+"""The supported container runtimes, and which of them to configure on a node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Runtime(t.NamedTuple):
     config: str
     drop_in: str  # the file that nvidia-ctk adds; empty if it changes the configuration itself
     # Where nvidia-ctk reads the settings of the default runtime. For containerd that is `containerd config dump`: up to
-    # 2.0, an imported file replaces all settings of the CRI plugin, so that the drop-in has to be complete.
+    # 2.0, an imported file replaces all settings of the CRI plugin, so the drop-in must be complete.
     source: str
 
 
@@ -32,7 +32,7 @@ RUNTIMES: t.Mapping[str, Runtime] = {
 
 AUTO = "auto"
 
-# These bring a containerd of their own, and find the nvidia runtime by themselves.
+# These ship their own containerd, and detect the nvidia runtime.
 KUBERNETES: t.Mapping[str, t.Sequence[str]] = {
     "RKE2": ["/usr/local/bin/rke2", "/opt/rke2/bin/rke2", "/usr/bin/rke2", "/etc/rancher/rke2"],
     "K3s": ["/usr/local/bin/k3s", "/opt/bin/k3s", "/usr/bin/k3s", "/etc/rancher/k3s"],
@@ -40,9 +40,9 @@ KUBERNETES: t.Mapping[str, t.Sequence[str]] = {
 
 
 class Node(t.NamedTuple):
-    """What the decision depends on."""
+    """The facts that the selection depends on."""
 
-    programs: t.Collection[str]  # those of RUNTIMES that are installed
+    programs: t.Collection[str]  # keys of RUNTIMES: those that are installed
     distribution: str
     os_family: str
     kubernetes: str = ""  # "RKE2", "K3s" or empty
@@ -50,7 +50,7 @@ class Node(t.NamedTuple):
 
 
 class Choice(t.NamedTuple):
-    """The runtimes to configure, whether to install containerd first, and why that is impossible."""
+    """The runtimes to configure, whether to install containerd first, and the problems that prevent it."""
 
     runtimes: t.List[str]
     install_containerd: bool = False
@@ -100,6 +100,6 @@ def _missing(requested: t.Sequence[str], node: Node) -> t.List[str]:
     return [
         "%s %s not installed, but nvidia_container_toolkit_runtimes is [%s]. Install what is missing first, or set "
         "nvidia_container_toolkit_runtimes to what the node has: auto detects it, and [] is for a node of RKE2 or K3s, "
-        "which bring a containerd of their own and find the nvidia runtime by themselves."
+        "which ship their own containerd and detect the nvidia runtime."
         % (" and ".join(lacking), "is" if len(lacking) == 1 else "are", ", ".join(requested))
     ]

@@ -59,7 +59,7 @@ def mig_devices(gpu_instances: t.Iterable[Data]) -> t.List[Data]:
 
 
 def operation(gpu: Gpu, done: Operation) -> Data:
-    """One write, planned or made. Without ids, because a plan does not know those of new instances."""
+    """One write, planned or made. Without ids, because planned instances have none yet."""
     name = None
     if done.profile is not None:
         name = done.profile.name

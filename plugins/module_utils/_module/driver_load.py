@@ -55,11 +55,11 @@ def decide(
     rebooted: t.Optional[t.Mapping[str, str]] = None,
     outdated: t.Sequence[str] = (),
 ) -> Decision:
-    """Whether a reboot brings the installed driver into the kernel.
+    """Whether a reboot is required to load the installed driver, and whether it can help.
 
-    ``rebooted`` is the role's last reboot, if any: the driver version that it was for, and the id of the boot before it. A
-    reboot does not help if the node was rebooted for the same driver before, or if the kernel rejects the module. ``outdated`` are the options that the
-    loaded module does not have.
+    ``rebooted`` is the role's last reboot, if any: the driver version that it was for, and the id of the boot before
+    it. A reboot does not help if the node was already rebooted for the same driver, or if the kernel rejects the
+    module. ``outdated`` are the options that the loaded module does not have.
     """
     if loaded == installed and not outdated:
         return Decision(False, False, "driver %s is installed and loaded" % installed)
@@ -123,7 +123,7 @@ def run(module: AnsibleModule) -> None:
 
 
 def outdated_options(parameters: str, options: t.Mapping[str, t.Any]) -> t.List[str]:
-    """The options with which the loaded module does not run. Those that the module does not list are skipped."""
+    """The options that differ in the loaded module. Options that the module does not list are skipped."""
     current = dict(line.split(": ", 1) for line in parameters.splitlines() if ": " in line)
     names = {option: option.split("_", 1)[-1] for option in options}  # listed without NVreg_
     return [

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Read an EnvironmentFile as systemd does, which is not as a shell does: nothing in it is expanded or executed."""
+"""Read an EnvironmentFile as systemd does: unlike a shell, it neither expands nor executes anything."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _value(text: str, place: int) -> t.Tuple[str, int]:
 
 
 def _unescape(bare: str) -> str:
-    """A backslash takes the special meaning from the next character. Blanks at the end are dropped, unless escaped."""
+    """A backslash escapes the next character. Trailing blanks are dropped, unless they are escaped."""
     pieces = re.findall(r"\\.|[^\\]", bare, re.DOTALL)
     while pieces and pieces[-1] in " \t\r":
         pieces.pop()

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Locks of the collection's modules, in a directory that only root can access: who can open a lock file can hold it."""
+"""Locks of the collection's modules. Only root can access their directory: a user who can open a lock can hold it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _query(
 
 
 def _versions(backend: Backend) -> t.Tuple[Versions, t.Optional[str]]:
-    """The versions, or why they cannot be read, which does not hide the GPUs."""
+    """The versions, or why they cannot be read. The GPUs are reported in either case."""
     try:
         return retry.read(backend.versions), None
     except BackendError as error:
@@ -117,7 +117,7 @@ def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]
 
 
 def _read(backend: Backend, index: int) -> Data:
-    """One GPU. If it cannot be read, for example without root privileges, what is known without its instances."""
+    """One GPU, without its instances if it cannot be read, for example for lack of root privileges."""
     try:
         gpu = retry.read(lambda: backend.read(index))
         return _known(gpu, describe.instances(gpu))

@@ -23,7 +23,7 @@ def read(path: str) -> t.Optional[bytes]:
 
 
 def write(path: str, content: bytes, mode: int, owner: t.Optional[t.Tuple[int, int]] = None) -> None:
-    """Replace the file in one step, so that no reader and no second run sees half of it.
+    """Replace the file atomically, so that no reader sees a partial file.
 
     It belongs to the user that runs the module, unless another user and group are given. A missing directory is created
     with mode 0755.

@@ -6,7 +6,7 @@
 
 """Fingerprints of OpenPGP public keys, so that a node needs no gpg to verify one.
 
-A file in which apt or rpm could read other keys than this parser does is refused.
+A file that apt or rpm could parse differently is rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _END = b"-----END PGP PUBLIC KEY BLOCK-----"
 
 
 class KeyFileError(Exception):
-    """The file is not one of OpenPGP public keys. The message continues a sentence on it."""
+    """The file does not consist of OpenPGP public keys. The message completes a sentence about the file."""
 
 
 def fingerprints(content: bytes) -> t.List[str]:
@@ -64,7 +64,7 @@ def _binary(content: bytes) -> bytes:
 
 
 def _blocks(lines: t.Iterator[bytes]) -> t.Iterator[bytes]:
-    """All armoured blocks: apt reads the first one only, rpm imports every one."""
+    """The content of all armoured blocks. apt reads only the first, rpm imports every one."""
     for line in lines:
         if line.rstrip() == _BEGIN:
             yield _block(lines)

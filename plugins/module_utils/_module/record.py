@@ -6,8 +6,8 @@
 
 """What the collection's roles installed and changed on a node, so that it can be undone.
 
-One file for all roles, at the place of Ansible's local facts: after fact gathering it is
-``ansible_facts['ansible_local']['gpufleet']``, with one entry per role. It is readable by everybody and holds no secret.
+One file for all roles, in the directory of Ansible's local facts: after fact gathering it is
+``ansible_facts['ansible_local']['gpufleet']``, with one entry per role. It is world-readable, and contains no secrets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if t.TYPE_CHECKING:
 PATH = "/etc/ansible/facts.d/gpufleet.fact"
 MODE = 0o644
 LOCK = exclusive.RECORD
-WAIT = 60.0  # seconds for it
+WAIT = 60.0  # seconds to wait for it
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
@@ -110,7 +110,7 @@ def _save(entries: t.Dict[str, Entry]) -> None:
         else:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(PATH)
-            with contextlib.suppress(OSError):  # somebody else has facts there
+            with contextlib.suppress(OSError):  # the directory has other facts
                 os.rmdir(os.path.dirname(PATH))
     except OSError as error:
         raise RecordError("%s cannot be written: %s" % (PATH, error.strerror)) from error

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module nvidia_repository_key: a repository's key is verified before it gets to where apt or rpm trusts it."""
+"""The module nvidia_repository_key: a repository's key is verified before it is installed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if t.TYPE_CHECKING:
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "src": {"type": "str", "required": True},
-        "content": {"type": "str", "no_log": True},  # long, and of no use in a log
+        "content": {"type": "str", "no_log": True},  # long, and useless in a log
         "dest": {"type": "path", "required": True},
         "fingerprints": {"type": "list", "elements": "str", "default": []},
         "checksum": {"type": "str", "default": ""},
@@ -49,7 +49,7 @@ _CHECKSUM = re.compile("(sha256|sha384|sha512):([0-9a-f]+)")
 
 
 class Refused(Exception):
-    """The key is not trusted, or nothing says which key is. The message has the reason and the remedy."""
+    """The key does not match, or nothing to compare it with is given. The message has the reason and the remedy."""
 
 
 class Unavailable(Exception):
@@ -88,7 +88,7 @@ class Expected(t.NamedTuple):
             return
         if not self.fingerprints:
             raise Refused(
-                "its fingerprint is %s, and nothing says which is expected. Compare it with the one that the repository's "
+                "its fingerprint is %s, and no expected fingerprint is set. Compare it with the one that the repository's "
                 "owner publishes, and set %s_key_fingerprint" % (" and ".join(fingerprints), self.variables)
             )
         if not set(fingerprints) <= set(self.fingerprints):
@@ -121,13 +121,13 @@ def expected(
 
 
 class Installed(t.NamedTuple):
-    """A file as it is, or as it is to be."""
+    """The current or desired state of a file."""
 
     content: t.Optional[bytes]  # None: there is no regular file
     attributes: t.Optional[t.Tuple[int, int, int]]  # mode, owner and group
 
     def fingerprints(self) -> t.List[str]:
-        """Empty where the file is none of OpenPGP keys, or of keys that only a checksum can verify."""
+        """Empty if the file has no OpenPGP keys, or only keys that a checksum must verify."""
         try:
             return openpgp.fingerprints(self.content or b"")
         except openpgp.KeyFileError:
@@ -150,7 +150,7 @@ def read(path: str) -> Installed:
         return Installed(None, None)
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not stat.S_ISREG(found.st_mode):  # replaced, as a link is: its target is not the role's
+    if not stat.S_ISREG(found.st_mode):  # replaced, like a link, whose target does not belong to the role
         return Installed(None, None)
     with open(path, "rb") as handle:
         return Installed(handle.read(LIMIT + 1), (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid))
@@ -202,7 +202,7 @@ def run(module: AnsibleModule) -> None:
 
 
 def _obtain(module: AnsibleModule, before: Installed, changed: bool) -> bytes:
-    """The key as it is offered now. Ends the module in check mode if that cannot be downloaded."""
+    """The key that is offered now. In check mode, ends the module if it cannot be downloaded."""
     if module.params["content"] is not None:
         content = base64.b64decode(module.params["content"])
     else:

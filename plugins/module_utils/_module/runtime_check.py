@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Check that a container runtime's service runs and knows the nvidia runtime. Changes nothing."""
+"""Check that a container runtime's service runs and offers the nvidia runtime. Changes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Service(t.NamedTuple):
     started: float  # seconds since the epoch; 0 if it does not run
 
     def is_older_than(self, path: str) -> bool:
-        """Whether it was started before the file was written, so that it cannot have read it."""
+        """Whether it was started before the file was written, and therefore cannot have read it."""
         return self.active and os.path.exists(path) and os.stat(path).st_mtime > self.started
 
 
@@ -54,7 +54,7 @@ def service(name: str, run: Run) -> Service:
 
 
 class Health(t.NamedTuple):
-    """What is wrong, and whether Kubernetes could start pods (always true for docker)."""
+    """The problems, and whether Kubernetes could start pods (always true for docker)."""
 
     problems: t.List[str]
     cri_healthy: bool = True
@@ -74,14 +74,14 @@ def check(name: str, runtime: Runtime, run: Run) -> Health:
         return Health([])
     return Health(
         [
-            "%s runs, but does not know the nvidia runtime. It may have been started with another configuration than %s: "
+            "%s runs, but does not offer the nvidia runtime. It may have been started with a configuration other than %s: "
             "see systemctl cat %s." % (name, runtime.config, name)
         ]
     )
 
 
 def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
-    """Its CRI plugin must be healthy. A configuration that containerd accepts can still leave it without one."""
+    """The CRI plugin must be healthy. containerd may accept a configuration with which the plugin does not work."""
     _rc, dump, _err = run(["containerd", *_config_option(state.pid), "config", "dump"])
     ctr = ["ctr", "--address", address(dump), "plugins", "ls"]
     plugins = _answer(ctr, run)
@@ -107,13 +107,13 @@ _NO_CRI = (
     "containerd out of nvidia_container_toolkit_runtimes. ctr plugins ls reports: %s."
 )
 _NO_RUNTIME = (
-    "containerd runs, but knows no other runtimes than %s. Its service may read another configuration than %s: see "
+    "containerd runs, but its only runtimes are %s. Its service may read a configuration other than %s: see "
     "systemctl cat containerd."
 )
 
 
 def _answer(argv: t.Sequence[str], run: Run) -> str:
-    """What the service answers; a service that has just been started gets some time. Empty if it does not answer."""
+    """The service's response, retried for a few seconds after a start. Empty if there is none."""
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(PAUSE)
@@ -143,7 +143,7 @@ def _config_option(pid: int) -> t.List[str]:
 
 
 def sections(dump: str) -> t.Iterator[t.Tuple[str, t.Dict[str, str]]]:
-    """Tables of a TOML document, with the strings in them. Python reads TOML from 3.11 on."""
+    """The strings in a TOML document, by table. Python's own TOML parser needs 3.11."""
     name, strings = "", {}  # type: str, t.Dict[str, str]
     for line in dump.splitlines():
         header = re.match(r"\s*\[([^\[].*)\]\s*$", line)
@@ -182,7 +182,7 @@ def cri_disabled(dump: str) -> bool:
 
 
 def cri_is_healthy(plugins: str) -> bool:
-    """From `ctr plugins ls`: since containerd 2.0, the CRI plugin has parts, which all have to be healthy."""
+    """From `ctr plugins ls`: since containerd 2.0, the CRI plugin has several parts, which must all be healthy."""
     states = [line.split() for line in plugins.splitlines()]
     cri = [state[-1] for state in states if state[:2] == ["io.containerd.grpc.v1", "cri"]]
     parts = [state[-1] for state in states if state[:1] == ["io.containerd.cri.v1"]]

@@ -4,11 +4,11 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Add the nvidia runtime to the configuration of a container runtime through nvidia-ctk, and take it out again.
+"""Add the nvidia runtime to the configuration of a container runtime through nvidia-ctk, and remove it.
 
-nvidia-ctk does not report whether it changes anything, and it does not undo anything. So it always works on a copy of the
-owner's configuration, and what it makes of the copy is compared with the files on the node. The owner's configuration
-is kept in a directory that only root can read, because it may hold passwords.
+nvidia-ctk neither reports whether it changes anything nor has an undo. It is therefore run on a copy of the owner's
+configuration, and the result is compared with the files on the node. The owner's configuration is saved in a directory
+that only root can read, because it may contain passwords.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .container_runtimes import Runtime
 Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 Content = t.Optional[bytes]  # None: there is no such file
 
-# In a mount namespace of its own, nvidia-ctk and containerd see the copy under the real path, which matters for imports.
-# nvidia-ctk does not pass on why containerd rejects a configuration, so containerd reads it first.
+# In a separate mount namespace, nvidia-ctk and containerd see the copy under the real path, which matters for imports.
+# nvidia-ctk does not report why containerd rejects a configuration, so containerd checks it first.
 _SANDBOX = """
 mount --bind "$1" "$2"
 [ "$0" != containerd ] || containerd config dump >/dev/null
@@ -49,7 +49,7 @@ class Settings(t.NamedTuple):
 
 
 class File(t.NamedTuple):
-    """A file as it should be."""
+    """The desired state of a file."""
 
     path: str
     content: Content
@@ -78,7 +78,7 @@ class File(t.NamedTuple):
 
 
 class Memory:
-    """The owner's files, and what became of the configuration."""
+    """The saved files of the owner, and the configuration that was written."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -90,7 +90,7 @@ class Memory:
         return files.read(os.path.join(self.directory, name))
 
     def keep(self, **contents: Content) -> None:
-        """All or nothing at first, so that a run that is cut off does not take our own files for the owner's."""
+        """The first time atomically: after an interruption, our own files must not count as the owner's."""
         parent = os.path.dirname(self.directory)
         os.makedirs(parent, mode=0o755, exist_ok=True)
         directory = self.directory if self.exists() else tempfile.mkdtemp(prefix=".gpufleet-", dir=parent)
@@ -100,7 +100,7 @@ class Memory:
             os.rename(directory, self.directory)
 
     def wrote(self, config: Content) -> bool:
-        """Whether this is our configuration: the last one, or, in a run that was cut off, the one before."""
+        """Whether this collection wrote the configuration: the last one, or after an interruption the one before."""
         return config is not None and config in (self.read("after"), self.read("previous"))
 
     @property
@@ -109,14 +109,14 @@ class Memory:
         return os.path.join(self.directory, "after")
 
     def forget(self) -> None:
-        """Remove it, and the directory above it if that is empty then."""
+        """Remove the directory, and its parent if that is empty then."""
         shutil.rmtree(self.directory, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(self.directory))
 
 
 class Change(t.NamedTuple):
-    """What to do, and what to keep of the owner's before."""
+    """The files to write, and those of the owner to save first."""
 
     files: t.List[File]
     keep: t.Dict[str, Content]
@@ -147,7 +147,7 @@ def _owners(name: str, runtime: Runtime, memory: Memory) -> Content:
 
 
 def plan_present(name: str, runtime: Runtime, memory: Memory, settings: Settings, run: Run) -> Change:
-    """Find out what has to change for the nvidia runtime. Changes nothing."""
+    """Plan the changes that add the nvidia runtime. Changes nothing."""
     before = _owners(name, runtime, memory)
     drop_in = None
     if memory.exists():
@@ -168,7 +168,7 @@ def plan_present(name: str, runtime: Runtime, memory: Memory, settings: Settings
 
 
 def plan_absent(name: str, runtime: Runtime, memory: Memory) -> Change:
-    """Find out what has to change to take the nvidia runtime out. Changes nothing."""
+    """Plan the changes that remove the nvidia runtime. Changes nothing."""
     if not memory.exists():
         return Change([], {})
     wanted = [File(runtime.config, _owners(name, runtime, memory), None)]
@@ -180,13 +180,13 @@ def plan_absent(name: str, runtime: Runtime, memory: Memory) -> Change:
 def _configure(
     name: str, runtime: Runtime, settings: Settings, config: Content, drop_in: Content, run: Run
 ) -> t.Tuple[Content, Content]:
-    """Return the configuration and the drop-in that nvidia-ctk makes of the owner's."""
+    """Return the configuration and the drop-in that nvidia-ctk generates from the owner's."""
     folder = os.path.dirname(runtime.config)
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as work:
         copy = os.path.join(work, "copy")
         created = not os.path.isdir(folder)
         if created:
-            os.mkdir(folder, 0o755)  # to be mounted on
+            os.mkdir(folder, 0o755)  # the mount point
             os.mkdir(copy)
         else:
             shutil.copytree(folder, copy, symlinks=True)
@@ -210,7 +210,7 @@ def _configure(
 
 
 def _replace(path: str, content: Content) -> None:
-    """A link in the copy leads to the real file, so it is replaced, and not followed."""
+    """A link in the copy points to the real file, so it is replaced, not followed."""
     files.remove(path)
     if content is not None:
         files.write(path, content, _PRIVATE)
@@ -228,7 +228,7 @@ def _nvidia_ctk(name: str, runtime: Runtime, settings: Settings) -> t.List[str]:
 
 
 def with_docker_cdi(config: bytes) -> bytes:
-    """Have docker accept CDI device names."""
+    """Enable CDI device names in docker's configuration."""
     settings = _daemon(config)
     features = settings.get("features") or {}
     if features.get("cdi") is True:
@@ -238,7 +238,7 @@ def with_docker_cdi(config: bytes) -> bytes:
 
 
 def without_docker(config: bytes, before: Content) -> bytes:
-    """Take out what docker's configuration did not have before. The rest stays as it is."""
+    """Remove the runtime and the settings that docker's configuration did not have before."""
     settings, former = _daemon(config), _daemon(before or b"{}")
     if "nvidia" not in (settings.get("runtimes") or {}):
         return config
@@ -267,7 +267,7 @@ def _json(settings: t.Dict[str, t.Any]) -> bytes:
 
 
 def without_import(config: bytes, before: Content, drop_in: str) -> bytes:
-    """Take the drop-in's directory out of the imports, if it was not imported before. The rest stays as it is."""
+    """Remove the drop-in's directory from the imports, unless it was imported before."""
     item = re.escape('"%s/*.toml"' % os.path.dirname(drop_in)).encode()
     if re.search(item, before or b""):
         return config

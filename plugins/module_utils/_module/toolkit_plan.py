@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module nvidia_container_toolkit_plan: what the role would do on a node, and why it cannot."""
+"""The module nvidia_container_toolkit_plan: what the role would do on a node, or why it cannot."""
 
 from __future__ import annotations
 

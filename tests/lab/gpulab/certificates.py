@@ -68,7 +68,7 @@ class Authority:
         return self._issue(subject(user, group), [ExtendedKeyUsageOID.CLIENT_AUTH])
 
     def server(self, name: str, also: t.Sequence[str]) -> Pair:
-        """A server's certificate, for its name and further names and IP addresses."""
+        """A server's certificate, for its name and additional names and IP addresses."""
         return self._issue(subject(name), [ExtendedKeyUsageOID.SERVER_AUTH], [name, *also])
 
     def member(self, name: str, also: t.Sequence[str]) -> Pair:

@@ -127,7 +127,7 @@ def remove(options: argparse.Namespace) -> None:
 
 
 def molecule(options: argparse.Namespace) -> None:
-    """Prepare what the scenarios need, and replace this process by Molecule, in the namespace where podman works."""
+    """Prepare what the scenarios need, and replace this process with Molecule, in the namespace where podman works."""
     prepare(options)
     scenarios = chosen(options.arguments)
     home = LAB / "molecule" / ("+".join(scenarios) if len(scenarios) < 4 else "several")
@@ -261,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
     end.add_argument("name", nargs="+")
 
     served = command("serve", repo, "Build the package repositories and serve them until `down`.")
-    served.add_argument("--rpm", action="store_true", help="also those for dnf")
+    served.add_argument("--rpm", action="store_true", help="include those for dnf")
 
     command("down", down, "Remove nodes, network, rules and server; files in .cache stay.")
 
@@ -287,7 +287,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: t.Sequence[str]) -> int:
-    # All further arguments belong to Molecule, also those that look like options of this program.
+    # All further arguments are for Molecule, even if they look like options of this program.
     own, others = (arguments[:1], arguments[1:]) if arguments[:1] == ["molecule"] else (arguments, [])
     options = parser().parse_args(own, argparse.Namespace(arguments=others))
     try:

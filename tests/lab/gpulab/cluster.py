@@ -39,7 +39,7 @@ def on(node: nodes.Node, *command: str) -> str:
 
 
 def install(node: nodes.Node, files: t.Iterable[File]) -> None:
-    """Write files through stdin, so that secrets are on no command line."""
+    """Write files through stdin, so that no secret is on a command line."""
     unpack = ("tar", "--extract", "--no-overwrite-dir", "--directory", "/")
     words = nodes.command_on(node.name, *unpack, options=["--interactive"])
     done = subprocess.run(words, input=archive(files), capture_output=True, check=False)
@@ -140,7 +140,7 @@ def command(program: str, *arguments: str) -> t.Tuple[t.List[str], t.Dict[str, s
     """The command line and the environment of kubectl or helm for the cluster."""
     if not KUBECONFIG.exists():
         raise LabError("there is no cluster: start one with tests/lab/lab cluster up NAME...")
-    # The nodes are never behind the machine's proxy.
+    # Connections to the nodes never use the machine's proxy.
     environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     homes = {"HELM_%s_HOME" % name: str(CLUSTER / "helm" / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
     environment.update(homes, KUBECONFIG=str(KUBECONFIG), KUBECACHEDIR=str(CLUSTER / "cache"))

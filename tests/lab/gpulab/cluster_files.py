@@ -107,7 +107,7 @@ def unit(name: str) -> File:
 
 
 def pod_subnet(node: Node) -> str:
-    """The addresses of a node's pods, derived from its own so that each node has others."""
+    """The addresses of a node's pods, derived from its own, so they differ between nodes."""
     return "10.244.%s.0/24" % node.address.rpartition(".")[2]
 
 

@@ -25,7 +25,7 @@ LABEL = "gpufleet.lab"
 
 
 class Image(t.NamedTuple):
-    """Made by mmdebstrap from ``suite``, or by ``recipe`` in a container of ``base``."""
+    """Built by mmdebstrap from ``suite``, or by ``recipe`` in a container of ``base``."""
 
     suite: t.Optional[str] = None
     packages: t.Sequence[str] = ()
@@ -101,7 +101,7 @@ def settings(wanted: str) -> t.Iterator[str]:
 
 
 def bootstrap(name: str, image: Image, wanted: str) -> None:
-    """Build an image from Debian's packages. The package lists stay, because apt takes an empty folder for current."""
+    """Build an image of Debian. The package lists are kept, because apt considers an empty directory up to date."""
     work = Path(tempfile.mkdtemp(prefix="image-", dir=BUILDING))
     try:
         archive = work / "root.tar"

@@ -22,7 +22,7 @@ NAMES = ("main", "rotated", "other")
 
 @contextlib.contextmanager
 def keyring(*secrets: Path) -> t.Iterator[t.Dict[str, str]]:
-    """A temporary keyring, in a folder with a short name because it holds the agent's socket."""
+    """A temporary keyring, in a directory with a short name because it holds the agent's socket."""
     home = tempfile.mkdtemp(prefix="gpg-")
     environment = {**os.environ, "GNUPGHOME": home}
     try:

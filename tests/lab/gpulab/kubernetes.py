@@ -82,8 +82,8 @@ def download(module: str, version: str) -> t.Dict[str, t.Any]:
 def go_mod(source: Source, upstream: str) -> str:
     """A go.mod to build a module's programs. ``upstream`` is that module's own go.mod.
 
-    Kubernetes requires its own parts at version 0.0.0 and replaces them by folders; outside its source tree they are
-    modules, and 0.36.3 belongs to 1.36.3.
+    Kubernetes requires its own parts at version 0.0.0 and replaces them by directories; outside its source tree they
+    are modules, with version 0.36.3 for Kubernetes 1.36.3.
     """
     lines = ["module gpufleet.invalid/lab", *re.findall(r"^go(?:debug)? .*", upstream, re.MULTILINE)]
     version = "v0." + source.version.partition(".")[2]
@@ -93,7 +93,7 @@ def go_mod(source: Source, upstream: str) -> str:
 
 
 def build(name: str) -> Path:
-    """Build the programs of a source if they are missing or out of date, and return their folder."""
+    """Build the programs of a source if they are missing or out of date, and return their directory."""
     source = SOURCES[name]
     target = BUILT / ("%s-%s" % (name, source.version))
     complete, wanted = target / "complete", fingerprint(repr(source))
@@ -139,7 +139,7 @@ def pause() -> Path:
 
 
 def prepare() -> None:
-    """Build all programs, and link them into the folder that all nodes mount."""
+    """Build all programs, and link them into the directory that all nodes mount."""
     wanted = {program: build(name) / program for name, source in SOURCES.items() for program in source.programs}
     built = containerd.build()
     wanted.update({program: built / program for program in (*containerd.PROGRAMS, "runc")})
@@ -149,7 +149,7 @@ def prepare() -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Replace the target by a hard link, which also works where nodes mount the folder."""
+    """Replace the target with a hard link, which also works in a directory that nodes mount."""
     if target.exists() and target.samefile(source):
         return
     new = target.with_name(".new-" + target.name)

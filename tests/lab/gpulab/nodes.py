@@ -40,7 +40,7 @@ FIRST, LAST = 11, 250  # addresses for nodes
 STORES = ("containerd", "docker")  # /var/lib/...: overlayfs cannot be stacked
 COMPILED = LAB / "compiled"  # bytecode, which is the same on all nodes
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
-# Every systemd needs some instances, and all nodes share root's limit: the default of 128 is enough for ten nodes.
+# Each systemd needs some inotify instances, and all nodes share root's limit: the default of 128 is enough for ten.
 INOTIFY = "/proc/sys/fs/inotify/max_user_instances"
 INSTANCES = 4096
 READY = 180  # seconds until a node has booted; one or two on an idle machine
@@ -113,7 +113,7 @@ def chains() -> t.Dict[str, t.List[str]]:
 
 
 def running() -> t.List[Node]:
-    """All nodes of this checkout, also stopped ones."""
+    """All nodes of this checkout, including stopped ones."""
     listed = json.loads(podman("ps", "--all", "--format", "json", "--filter", "label=gpufleet.node") or "[]")
     return [
         *(Node(name, LOOPBACK, "machine", vm.alive(name)) for name in vm.all_there()),

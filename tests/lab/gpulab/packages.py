@@ -69,7 +69,7 @@ dkms install -m nvidia -v {driver} --force || :
 """
 DKMS_REMOVE = "dkms remove -m nvidia -v {driver} --all || :\nrm -f /usr/lib/gpufleet-lab/module\n"
 
-# A real module for virtual machines: the scripts are those that dh_dkms generates.
+# A real module for virtual machines, with the scripts that dh_dkms generates.
 KBUILD_INSTALL = "/usr/lib/dkms/common.postinst nvidia {u} /usr/share/nvidia '' \"$2\"\n"
 KBUILD_REMOVE = "dkms remove -m nvidia -v {u} --all || true\n"
 KBUILD_CONF = """\
@@ -113,7 +113,7 @@ def definitions() -> Data:
 
 
 def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild: bool = False) -> t.List[Package]:
-    """The driver's packages of a repository of the definitions, in all versions; none that the snapshot lacks.
+    """The driver's packages of a repository in the definitions, in all versions, except those that the snapshot lacks.
 
     ``broken``: the kernel module does not build, and its package fails; ``dkms``: only the real DKMS fails.
     ``kbuild``: a real kernel module, which DKMS builds on the node.
@@ -239,7 +239,7 @@ def fill(package: Package, root: Path) -> Scripts:
             stop += DKMS_REMOVE.format(**words)
         elif part == "kernel-devel":
             kernel = "%s.x86_64" % package.version
-            # DKMS recognises a kernel's build folder by this file.
+            # DKMS recognises a kernel's build directory by this file.
             write("usr/src/kernels/%s/include/config/kernel.release" % kernel, kernel + "\n")
             link("usr/lib/modules/%s/build" % kernel, "/usr/src/kernels/" + kernel)
         elif part in ("kbuild-open", "kbuild-proprietary"):
@@ -292,7 +292,7 @@ def fill(package: Package, root: Path) -> Scripts:
 
 
 def debian_scripts(package: Package, scripts: Scripts) -> t.Dict[str, str]:
-    """The files of a package's control folder, except ``control``."""
+    """The files of a package's control directory, except ``control``."""
     found = {}
     if scripts.installed:
         found["postinst"] = '#!/bin/sh\nset -e\n[ "$1" = configure ] || exit 0\n' + scripts.installed

@@ -48,7 +48,7 @@ def say(text: str) -> None:
 
 
 def call(*command: t.Union[str, Path], **options: t.Any) -> str:
-    """Run a program and return its output; raise its error output if it fails."""
+    """Run a program and return its output; raise an error with its error output if it fails."""
     options.setdefault("stdin", subprocess.DEVNULL)
     done = subprocess.run([str(part) for part in command], text=True, capture_output=True, check=False, **options)
     if done.returncode:
@@ -78,10 +78,10 @@ def fingerprint(*parts: t.Union[str, Path]) -> str:
 def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
     """Command lines, by process id, of processes that run a module of the lab for a path of this checkout.
 
-    Unlike a pid file, this works also after the checkout was deleted and cloned again.
+    Unlike a pid file, this also works after the checkout was deleted and cloned again.
     """
     found = {}
-    # A glob over their folders fails if a process ends meanwhile.
+    # A glob over their directories fails if a process ends meanwhile.
     for number in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             words = Path("/proc", number, "cmdline").read_bytes().decode().split("\0")[:-1]

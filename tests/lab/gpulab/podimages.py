@@ -27,7 +27,7 @@ SUITE = "bookworm"
 
 
 class File(t.NamedTuple):
-    """A file in an image: a program or a text, or a link to ``link``; a folder if it is neither."""
+    """A file in an image: a program or a text, or a link to ``link``; a directory if it is neither."""
 
     name: str
     content: t.Optional[bytes] = None

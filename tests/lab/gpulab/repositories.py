@@ -8,7 +8,7 @@ cuda/DISTRIBUTION/x86_64/       the driver, like the vendor's CUDA repositories
 toolkit/stable/deb/amd64/       the container toolkit
 ubuntu/jammy/, ubuntu/noble/    the driver as in Ubuntu's archive, for the look-alikes
 unsigned/..., otherkey/..., rotated/..., broken/..., dkms/...
-                                variants of these: unsigned; signed with another key than the published one; after a
+                                variants of these: unsigned; signed with a key other than the published one; after a
                                 change of keys; with kernel modules that do not build; with real kernel modules, which
                                 DKMS builds on virtual machines
 rpm/...                         the repositories of rpm.py, on request
@@ -80,7 +80,7 @@ def prepare() -> None:
         publish_keys(new)
         (new / "rpm").symlink_to("../rpm")
         (new / ".stamp").write_text(wanted)
-        # The server opens files by name, so a renamed folder is served at once.
+        # The server opens files by name, so a renamed directory is served immediately.
         old = LAB / "www.old"
         shutil.rmtree(old, ignore_errors=True)
         if ROOT.exists():
@@ -124,7 +124,7 @@ def relatives(path: str) -> t.List[str]:
 
 
 def index(folder: Path) -> None:
-    """Index a flat repository: packages and index in one folder."""
+    """Index a flat repository: packages and index in one directory."""
     listed = call("apt-ftparchive", "packages", ".", cwd=folder)
     (folder / "Packages").write_text(listed)
     call("gzip", "-9kf", "Packages", cwd=folder)

@@ -35,7 +35,7 @@ ARCHIVE = LAB / "archive"
 IMMUTABLE = (".deb", ".rpm")  # files whose content never changes
 
 LOG = LAB / "serve.log"
-IP_FREEBIND = 15  # Linux: bind to an address that exists only from the first node on
+IP_FREEBIND = 15  # Linux: bind to an address that exists only while there are nodes
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -26,7 +26,7 @@ def real_nvidia_smi() -> t.Optional[Path]:
 
 
 def sources() -> t.Dict[str, Path]:
-    """Source files by their path below the shared folder."""
+    """Source files by their path below the shared directory."""
     found = {"bin/" + path.name: path for path in (HERE / "node").iterdir()}
     found["lib/libnvidia-ml.so.1"] = SIMULATOR
     found["ssh.pub"] = SSH_KEY.with_suffix(".pub")
@@ -47,7 +47,7 @@ def sources() -> t.Dict[str, Path]:
 
 
 def prepare() -> None:
-    """Update the shared folder. Files are replaced atomically, because running nodes use them."""
+    """Update the shared directory. Files are replaced atomically, because running nodes use them."""
     call("make", "-s", "-C", TOP / "tests" / "simulator")
     with alone("opt"):
         if not SSH_KEY.exists():

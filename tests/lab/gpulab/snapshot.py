@@ -24,7 +24,7 @@ def load() -> t.Dict[str, t.Any]:
 def has(system: str, source: str, branch: str, name: str) -> bool:
     """Whether a system's archive or its CUDA repository has a package; the latter for a driver branch.
 
-    Module packages of single kernels are not in the snapshot: they exist where that of the kernel's series does.
+    Module packages of single kernels are not in the snapshot: they exist if that of the kernel's series does.
     """
     if source == "archive":
         return re.sub(r"-(\d+\.\d+)\.0-\d+-([a-z]+)$", r"-\2-\1", name) in archive(system)

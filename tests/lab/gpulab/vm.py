@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Virtual machines: nodes with a kernel of their own, for what containers cannot show: modules, initramfs, boot order.
+"""Virtual machines: nodes with their own kernel, for what containers cannot show: modules, initramfs, boot order.
 
-QEMU with user networking needs no interface and no firewall rule. It uses KVM where that works, else a software CPU.
+QEMU with user networking needs no interface and no firewall rule. It uses KVM if that works, else a software CPU.
 Inside, the network looks like that of the other nodes; connections to the gateway end at this host's loopback, where
 the web server listens too.
 
@@ -57,9 +57,9 @@ PACKAGES = (
 SIZE = "8G"
 MEMORY = "1536"  # MiB
 KVM = ("-accel", "kvm", "-cpu", "host", "-smp", "2")
-# The features of a newer CPU cost more in emulation than they save.
+# Emulating the features of a newer CPU takes more time than they save.
 SOFTWARE_CPU = ("-accel", "tcg,tb-size=1024", "-cpu", "Nehalem", "-smp", "1")
-PROBE = 15  # seconds in which a kernel without a root file system has to give up, where KVM works
+PROBE = 15  # seconds within which a kernel without a root file system panics, if KVM works
 # With every program at the same addresses, the software CPU can reuse translated code: four times as fast.
 KERNEL_OPTIONS = (
     "root=/dev/vda rw console=ttyS0 net.ifnames=0 norandmaps nokaslr mitigations=off audit=0 cryptomgr.notests quiet"
@@ -183,7 +183,7 @@ def stop(name: str) -> None:
 
 
 def stop_all() -> None:
-    """Stop all machines of this checkout, also those whose files are gone."""
+    """Stop all machines of this checkout, including those whose files were deleted."""
     end(processes("gpulab.vm", NODES))
 
 
@@ -200,7 +200,7 @@ def last_output(name: str) -> str:
 
 
 def copy_from_disk(home: Path, name: str) -> Path:
-    """Copy the kernel or the initramfs to which the link in the disk's root points, as Debian has it."""
+    """Copy the kernel or the initramfs that the link in the root directory of the disk points to."""
     shown = call("debugfs", "-R", "stat /" + name, home / "disk.img")
     link = re.search(r'Fast link dest: "(.*)"', shown)
     if not link:
@@ -210,7 +210,7 @@ def copy_from_disk(home: Path, name: str) -> Path:
 
 
 def kvm_works(kernel: Path) -> bool:
-    """Whether a kernel starts with KVM. A device that can be opened does not prove it: KVM may be badly nested."""
+    """Whether a kernel starts with KVM. That the device can be opened is not enough: nested KVM may not work."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     arguments = ["-nodefaults", "-display", "none", "-no-reboot", "-m", "256", "-append", "panic=-1"]
@@ -224,7 +224,7 @@ def kvm_works(kernel: Path) -> bool:
 
 
 def boot(home: Path, port: str, options: t.Sequence[str]) -> None:
-    """Boot, and again after every reboot, until it is killed."""
+    """Boot the machine, and boot it again after every reboot, until this process is killed."""
     processor: t.Sequence[str] = ()
     while True:
         kernel, initramfs = copy_from_disk(home, "vmlinuz"), copy_from_disk(home, "initrd.img")

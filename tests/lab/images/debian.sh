@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# mmdebstrap's hook: makes a node of the root directory $1.
+# mmdebstrap's hook: turns the root directory $1 into a node.
 
 set -e
 root=$1

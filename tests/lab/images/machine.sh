@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# mmdebstrap's hook, after debian.sh: makes a virtual machine of the root directory $1.
+# mmdebstrap's hook, after debian.sh: turns the root directory $1 into a virtual machine.
 
 set -e
 root=$1
@@ -21,8 +21,8 @@ UNIT
 chroot "$root" systemctl enable --quiet systemd-networkd.service
 chroot "$root" systemctl mask --quiet serial-getty@ttyS0.service
 
-# Without KVM everything takes ten times as long. So: no modules that nothing uses, no housekeeping at boot, and no
-# kernel modules for hardware that QEMU does not have, through which depmod would search at every change.
+# Without KVM everything takes ten times as long. Therefore unused modules are not loaded, housekeeping at boot is off,
+# and kernel modules for hardware that QEMU does not have are removed, because depmod would search them at every change.
 printf 'blacklist %s\n' ata_generic ata_piix cfg80211 floppy i2c_piix4 kvm_amd kvm_intel pcspkr psmouse \
     >"$root/etc/modprobe.d/gpufleet-lab-machine.conf"
 chroot "$root" systemctl disable --quiet apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer
@@ -38,8 +38,8 @@ for kernel in "$root"/lib/modules/*; do
     chroot "$root" depmod "${kernel##*/}"
 done
 
-# A small initramfs, weakly compressed. nouveau is in it, as on machines with an early display. The hook copies it,
-# because initramfs-tools would search for its firmware, file by file, for minutes.
+# A small initramfs with fast compression. It contains nouveau, as on machines with an early display. A hook copies
+# nouveau, because initramfs-tools would search for its firmware, file by file, for minutes.
 mkdir -p "$root/etc/initramfs-tools/conf.d"
 cat >"$root/etc/initramfs-tools/conf.d/gpufleet-lab" <<'CONF'
 MODULES=list
@@ -62,7 +62,7 @@ for word in $(cat /proc/cmdline); do
     case $word in gpufleet.gpu=*) modprobe --use-blacklist --quiet "${word#*=}" || true ;; esac
 done
 SCRIPT
-# All Debian packages that it needs are installed; reading lists of others would take minutes.
+# All required Debian packages are installed; reading package lists would take minutes.
 rm -f "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/var/lib/apt/lists/*Packages*
 chmod 755 "$root/etc/initramfs-tools/hooks/gpufleet-lab" \
     "$root/etc/initramfs-tools/scripts/init-premount/gpufleet-lab"

@@ -59,7 +59,7 @@ sed -i 's/^enabled *=.*/enabled = false/' /etc/dnf/plugins/local.conf
 printf '[main]\ngpgcheck=1\ninstallonly_limit=3\nclean_requirements_on_remove=True\nbest=True\n' >/etc/dnf/dnf.conf
 [ -e /usr/bin/yum ] || ln -s dnf /usr/bin/yum
 
-# Ansible would detect Debian by these.
+# Ansible would detect Debian by these files.
 mkdir -p /opt/debian/bin /opt/debian/python
 mv /usr/bin/apt* /usr/bin/dpkg* /opt/debian/bin/
 mv /usr/lib/python3/dist-packages/apt* /opt/debian/python/

@@ -33,5 +33,5 @@ def smi(request: pytest.FixtureRequest) -> Smi:
     fetch = [str(REPOSITORY / "scripts" / "fetch-nvidia-smi"), request.param]
     fetched = subprocess.run(fetch, capture_output=True, text=True, check=False)
     if fetched.returncode:
-        pytest.skip("the real nvidia-smi is not at hand: %s" % fetched.stderr.strip())
+        pytest.skip("the real nvidia-smi is not available: %s" % fetched.stderr.strip())
     return Smi(Path(fetched.stdout.strip()))

@@ -32,7 +32,7 @@ def fetched(script: Path) -> list[Path]:
     return list((script.parent.parent / ".cache" / "nvidia-smi").glob("*/nvidia-smi"))
 
 
-needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt-get is not at hand: not Debian or Ubuntu")
+needs_apt = pytest.mark.skipif(shutil.which("apt-get") is None, reason="apt-get is missing: not Debian or Ubuntu")
 
 
 def test_requires_arguments(script: Path) -> None:

@@ -45,7 +45,7 @@ def rows(table: str) -> list[list[str]]:
     return [line.strip("| \n").split() for line in body.splitlines() if line.startswith("|")]
 
 
-def test_instances_listed_are_the_ones_that_exist(node: Node, smi: Smi) -> None:
+def test_all_existing_instances_are_listed(node: Node, smi: Smi) -> None:
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4,14:0", "-C")
     smi.ok(node, "mig", "-i", "1", "-cgi", "1g.5gb+me:6")
     listed = rows(smi.ok(node, "mig", "-lgi"))
@@ -77,7 +77,7 @@ def test_possible_placements(node: Node, smi: Smi) -> None:
     )
 
 
-def test_free_counts_shrink_as_instances_are_made(node: Node, smi: Smi) -> None:
+def test_free_counts_decrease_as_instances_are_created(node: Node, smi: Smi) -> None:
     def free() -> dict[str, str]:
         return dict(re.findall(r"MIG (\S+) +\d+ +(\d/\d) ", smi.ok(node, "mig", "-i", "0", "-lgip")))
 
@@ -134,7 +134,7 @@ def test_default_compute_instances_for_all_gpu_instances(node: Node, smi: Smi) -
     [
         ("9:4", INSUFFICIENT_RESOURCES, "Insufficient Resources"),  # taken
         ("0", INSUFFICIENT_RESOURCES, "Insufficient Resources"),  # no room for the whole GPU
-        ("9:1", INVALID, "Invalid Argument"),  # no place of that profile
+        ("9:1", INVALID, "Invalid Argument"),  # not a placement of that profile
         ("77", INVALID, "Invalid Argument"),
         ("1g.99gb", INVALID, "Invalid Argument"),
     ],

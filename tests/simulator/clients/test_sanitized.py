@@ -39,7 +39,7 @@ VIEWS = (
 def preload() -> str:
     """Return the runtimes of the sanitizers, which must be preloaded."""
     if shutil.which("cc") is None:
-        pytest.skip("cc is not at hand")
+        pytest.skip("cc is missing")
     names = ("libasan.so", "libubsan.so")
     asked = [subprocess.check_output(["cc", "-print-file-name=" + name], text=True).strip() for name in names]
     if not all(Path(path).is_absolute() for path in asked):

@@ -72,7 +72,9 @@ def fields(structure: type) -> list[str]:
 
 
 def test_enough_structures_are_compared() -> None:
-    assert len(SHARED) >= 25, "pynvml and the headers share too few names: has either been renamed? %s" % SHARED
+    assert len(SHARED) >= 25, (
+        "pynvml and the headers share too few names, so one of them may have been renamed: %s" % SHARED
+    )
 
 
 @pytest.mark.parametrize("name", SHARED)

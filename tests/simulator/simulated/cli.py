@@ -136,9 +136,9 @@ def selection(options: argparse.Namespace) -> t.Tuple[t.Optional[str], int]:
         return None, 1
     name, nth = chosen[0]
     if name not in (*known_calls(), "write", "*", "gpuReset"):
-        raise NodeError("%s is no function of NVML: a fault or delay of it would never show" % name)
+        raise NodeError("%s is not an NVML function, so a fault or delay for it would have no effect" % name)
     if nth < 1:
-        raise NodeError("calls are counted from 1, so there is no call %d" % nth)
+        raise NodeError("calls are counted from 1, not %d" % nth)
     return name, nth
 
 
@@ -165,7 +165,7 @@ def run_create(options: argparse.Namespace) -> int:
             text.rpartition(":") if ":" in text else (text, "", str(1 if options.gpus is None else options.gpus))
         )
         if not count.isdigit():
-            raise NodeError("--board wants NAME or NAME:COUNT, not %s" % text)
+            raise NodeError("--board must be NAME or NAME:COUNT, not %s" % text)
         wishes += [Wish(find(name, boards, products))] * int(count)
     wishes = [
         wish._replace(
@@ -277,7 +277,7 @@ def return_code(text: str) -> int:
         return CODES[name]
     if text.isdigit():
         return int(text)
-    raise NodeError("no return code %s; there are numbers and %s" % (text, ", ".join(CODES)))
+    raise NodeError("unknown return code %s: give a number or one of %s" % (text, ", ".join(CODES)))
 
 
 def run_fault(options: argparse.Namespace) -> int:

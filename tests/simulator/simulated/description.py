@@ -27,7 +27,7 @@ Data = t.Dict[str, t.Any]
 
 def load(path: pathlib.Path) -> Data:
     with open(path, encoding="utf-8") as stream:
-        # libyaml is ten times as fast, where PyYAML was built with it
+        # libyaml is ten times as fast, if PyYAML was built with it
         return t.cast(Data, yaml.load(stream, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
@@ -61,7 +61,7 @@ def find(name: str, boards: t.Dict[str, Data], products: t.Dict[str, Data]) -> s
         if model.lower() == wanted and not simulable(board):
             raise NodeError("board %s cannot be simulated: its placements are not known" % model)
     choices = sorted({product.get("board", key) for key, product in products.items()} | set(products))
-    raise NodeError("no board or product %s; there are: %s" % (name, ", ".join(choices)))
+    raise NodeError("unknown board or product %s: use one of %s" % (name, ", ".join(choices)))
 
 
 def gigabytes(profile: Data) -> int:

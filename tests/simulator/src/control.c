@@ -105,7 +105,7 @@ static nvmlReturn_t attach(struct sim_node *node, struct sim_process process)
         return refuse(NVML_ERROR_INVALID_ARGUMENT, "MIG mode is on: name the GPU instance");
     }
     if (process.memory_mib > room || sim_used_mib(node, process.gpu, process.gi, SIM_NONE) > room - process.memory_mib)
-        return refuse(NVML_ERROR_MEMORY, "not that much memory left there");
+        return refuse(NVML_ERROR_MEMORY, "not enough memory left");
     for (uint32_t i = 0; i < SIM_MAX_PROCESSES; i++) {
         if (!node->processes[i].pid || !sim_process_alive(&node->processes[i])) {
             node->processes[i] = process;
@@ -177,7 +177,7 @@ nvmlReturn_t nvsim_reset(const char *path, uint32_t index)
     return sim_leave(&call, sim_commit(&call));
 }
 
-/* Remove all processes and instances. The mode stays on boards that keep it over a reboot. */
+/* Remove all processes and instances. Boards that keep the mode across a reboot keep it here too. */
 nvmlReturn_t nvsim_reboot(const char *path)
 {
     int lock;

@@ -174,7 +174,7 @@ const char *sim_gap(const struct sim_gpu *gpu)
             return "a profile needs slices and placements that the board has";
         for (uint32_t s = 0; s < profile->start_count; s++)
             if (profile->starts[s] > gpu->memory_units - profile->size)
-                return "a placement ends behind the board";
+                return "a placement ends beyond the board";
     }
     return NULL;
 }

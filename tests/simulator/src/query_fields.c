@@ -72,7 +72,7 @@ static nvmlReturn_t power(const struct sim_node *node, const struct sim_gpu *gpu
     }
 }
 
-/* Drivers before branch 530 do not know the fields on MIG. */
+/* Drivers before branch 530 do not support the fields on MIG. */
 static bool tells_of_mig(const struct sim_node *node)
 {
     return strtoul(node->driver_version, NULL, 10) >= 530;

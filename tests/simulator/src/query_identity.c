@@ -74,7 +74,7 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
     SIM_RETURN(NVML_SUCCESS);
 }
 
-/* InfoROM: the image is named after the board, the objects by version. */
+/* InfoROM: the version of the image depends on the board, and each object has its own. */
 enum { INFOROM_OEM, INFOROM_ECC, INFOROM_POWER };
 
 static const char *inforom_image(const struct sim_gpu *gpu)

@@ -83,7 +83,7 @@ QUERY(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, true, LANES)
 QUERY(nvmlDeviceGetPcieReplayCounter, unsigned int, true, 0)
 QUERY(nvmlDeviceGetIrqNum, unsigned int, true, 64 + gpu->index)
 
-/* Link speeds by generation, in MB/s a lane and as NVML numbers them. */
+/* Link speeds by generation, in MB/s per lane and as NVML numbers them. */
 QUERY(nvmlDeviceGetPcieLinkMaxSpeed, unsigned int, true, sim_hardware(gpu)->pcie_generation)
 QUERY(nvmlDeviceGetPcieSpeed, unsigned int, true, 1000u << sim_hardware(gpu)->pcie_generation)
 

@@ -61,7 +61,7 @@ enum {
     SIM_MAX_LATENCIES = 64
 };
 
-/* Architecture numbers as nvmlDeviceGetArchitecture gives them. */
+/* Architecture numbers as nvmlDeviceGetArchitecture returns them. */
 enum { SIM_VOLTA = 5, SIM_TURING = 6, SIM_AMPERE = 7, SIM_ADA = 8, SIM_HOPPER = 9, SIM_BLACKWELL = 10 };
 
 /* How a mode change that needs a reset becomes active (struct sim_node.activation). */
@@ -142,7 +142,7 @@ struct sim_gpu {
     /* MIG: capabilities of the board ... */
     uint32_t mig_capable;
     uint32_t resetless;     /* a mode change needs no reset */
-    uint32_t mode_persists; /* over a reboot */
+    uint32_t mode_persists; /* across a reboot */
     uint32_t memory_units, compute_slices, max_gpu_instances;
     struct sim_profile profiles[NVML_GPU_INSTANCE_PROFILE_COUNT];
     uint32_t recorded_count;
@@ -196,7 +196,7 @@ struct sim_node {
     uint64_t changes;
     char driver_version[32];
     char nvml_version[32];
-    uint32_t cuda_version; /* as NVML gives it: 12040 */
+    uint32_t cuda_version; /* as NVML returns it: 12040 */
     uint32_t activation;
     uint32_t quirks;
     uint32_t tracing;
@@ -257,7 +257,7 @@ void sim_unlock(struct sim_call *call);           /* without sim_commit, changes
 struct sim_node *sim_load(const char *path); /* malloc'ed and checked; NULL: errno */
 int sim_lock_path(const char *path);         /* descriptor that holds the lock; -1: errno */
 void sim_unlock_path(int lock);
-int sim_store(const char *path, struct sim_node *node, bool die); /* 0, or -1 and errno; die: before it counts */
+int sim_store(const char *path, struct sim_node *node, bool die); /* 0, or -1 and errno; die: before it takes effect */
 uint32_t sim_layout(void);
 size_t sim_node_size(uint32_t gpus);
 

@@ -11,7 +11,7 @@
 
 #include "query.h"
 
-/* Handle by index. The walk over the GPUs ends with NOT_FOUND. */
+/* Handle by index. The enumeration of the GPUs ends with NOT_FOUND. */
 static nvmlReturn_t smi_handle_by_index(uintptr_t index, nvmlDevice_t *device)
 {
     SIM_ENTER("index=%u", (unsigned int)index);

@@ -31,7 +31,7 @@ def test_defaults_match_the_specification(role):
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_every_input_has_the_roles_name_in_front_and_is_in_its_readme(role):
+def test_every_input_starts_with_the_roles_name_and_is_in_its_readme(role):
     text = (role / "README.md").read_text()
     for name in options(role):
         assert name.startswith(role.name + "_")

@@ -89,7 +89,7 @@ class Apt:
             self._commands.warn("Some package sources cannot be read: " + " ".join(causes.tail(output.stderr)))
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
-        """apt has pins for that."""
+        """apt has no module streams: the pin selects the branch."""
         return False
 
     def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
@@ -140,7 +140,7 @@ class Apt:
                     [*argv, "--option", "Dir::Etc::PreferencesParts=" + parts, *specifications]
                 )
         new = re.findall(r"(?m)^Inst (\S+) \(", output.stdout)
-        stay = re.findall(r"(?m)^Inst (\S+)", output.stdout)  # some are removed and installed again
+        stay = re.findall(r"(?m)^Inst (\S+)", output.stdout)  # apt removes and reinstalls some packages
         removed = [name for name in re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout) if name not in stay]
         return Simulation(output.status == 0, new, removed, output.text)
 
@@ -170,7 +170,8 @@ class Apt:
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
         lines = ["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)]
         if lines:
-            # dpkg ends without reading them if another process has its lock, and Ansible would only report a broken pipe.
+            # dpkg exits without reading its input if another process has the lock, and Ansible would only report a
+            # broken pipe.
             feed = 'lines=$(cat); printf "%s\\n" "$lines" | dpkg --set-selections'
             self._commands.run(["sh", "-c", feed], data="".join(lines))
 

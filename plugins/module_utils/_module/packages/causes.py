@@ -4,14 +4,14 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Why a package manager failed, from what it printed."""
+"""Why a package manager failed, according to its output."""
 
 from __future__ import annotations
 
 import re
 import typing as t
 
-# The first that matches is the cause; those that follow from another one come later. {role} is the role's name.
+# The first match is the cause, so consequences of other causes come last. {role} is the role's name.
 _CAUSES = (
     (
         "space",
@@ -28,7 +28,7 @@ _CAUSES = (
         "lock",
         r"Could not get lock|Unable to acquire the dpkg frontend lock|frontend lock was locked|waiting for lock"
         r"|Unable to lock directory|Failed to obtain the transaction lock|already locked by|Failed to lock|[Ll]ockfile is held",
-        "Another package manager is at work on the node: wait for it to end, and run this again.",
+        "Another package manager is running on the node: wait for it to finish, and run this again.",
     ),
     (
         "signature",
@@ -47,7 +47,7 @@ _CAUSES = (
         "unreachable",
         r"Could not resolve|Connection (refused|timed out|failed)|Cannot initiate|404 +Not Found|Failed to fetch"
         r"|Cannot download|Failed to download metadata",
-        "A package source cannot be reached, or lacks what it lists.",
+        "A package source cannot be reached, or lacks files that it lists.",
     ),
     (
         "build",
@@ -63,7 +63,7 @@ _CAUSES = (
     (
         "dependencies",
         r"unmet dependencies|but it is not (going to be installed|installable)|nothing provides|conflicting requests",
-        "The offered packages do not fit together.",
+        "The offered packages have conflicting dependencies.",
     ),
 )
 

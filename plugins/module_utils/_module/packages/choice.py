@@ -26,7 +26,7 @@ class Refusal(Exception):
 
 class Package(t.NamedTuple):
     name: str
-    version: str  # as the package manager spells it, with an epoch other than 0
+    version: str  # in the package manager's format, with an epoch other than 0
     held: bool = False
     broken: str = ""  # what is wrong with it
     full_name: str = ""  # of rpm: name, version, release and architecture
@@ -50,11 +50,11 @@ class Desired(t.NamedTuple):
 
     @property
     def versioned(self) -> bool:
-        """Whether the packages have one version that this collection decides on."""
+        """Whether this collection selects a common version for the packages."""
         return bool(self.version or self.branch)
 
     def label(self, version: str) -> str:
-        """What packages of one family have in common: the whole version, or the part before the packaging revision."""
+        """The part of a version that the family shares: all of it, or the part before the packaging revision."""
         bare = version.split(":")[-1]
         return bare if "-" in self.version else bare.rsplit("-", 1)[0]
 
@@ -62,7 +62,7 @@ class Desired(t.NamedTuple):
         return label.split(".")[0] == self.branch
 
     def is_family(self, name: str) -> bool:
-        """Patterns as in the option: the last that matches decides, and an exclamation mark excludes."""
+        """Patterns as in the option: the last that matches applies, and an exclamation mark excludes."""
         found = False
         for pattern in self.family or self.packages:
             if fnmatch.fnmatchcase(name, pattern.lstrip("!")):
@@ -79,12 +79,12 @@ class Desired(t.NamedTuple):
 
 
 class Status(t.NamedTuple):
-    """What of the desired packages is installed."""
+    """Which of the desired packages are installed."""
 
-    version: t.Optional[str]  # what most of the family's packages have
+    version: t.Optional[str]  # the version of most packages of the family
     missing: t.List[str]
     broken: t.List[str]
-    mixed: t.List[str]  # of another version than the others
+    mixed: t.List[str]  # whose version differs from the others'
     scope: t.List[str]  # installed packages that the role may remove or hold
     to_hold: t.List[Package]
 
@@ -95,7 +95,7 @@ class Status(t.NamedTuple):
 
 class Choice(t.NamedTuple):
     version: t.Optional[str]
-    install: t.List[str]  # as the package manager takes them; empty if there is nothing to do
+    install: t.List[str]  # in the package manager's syntax; empty if there is nothing to do
     downgrade: bool
     optional: t.List[str]  # installed with these if their dependencies can be satisfied
 
@@ -147,7 +147,7 @@ def _common_version(packages: t.Sequence[Package], desired: Desired) -> t.Option
 
 
 def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[str]:
-    """Plain sentences; ``loose`` are the packages that should be held and are not."""
+    """The problems as sentences. ``loose`` are the packages that should be held and are not."""
     found = []
     have = now.version
     if desired.versioned:
@@ -164,7 +164,7 @@ def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[st
     for what, names in (
         ("%s: not installed", now.missing),
         ("%s: left half installed by the package manager", now.broken),
-        ("%%s: of another version than %s %s" % (title(desired.role), have), now.mixed),
+        ("%%s: version differs from %s %s" % (title(desired.role), have), now.mixed),
         ("not held, so a system upgrade changes the version: %s", loose),
     ):
         if names:
@@ -173,12 +173,12 @@ def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[st
 
 
 def title(role: str) -> str:
-    """nvidia_driver: the NVIDIA driver's packages are called driver."""
+    """The name of a role's packages in messages: "driver" for nvidia_driver."""
     return role.split("_", 1)[-1].replace("_", " ")
 
 
 def needs_offers(now: Status, desired: Desired) -> bool:
-    """Whether the package sources are needed: not if everything is installed in the version that is to stay."""
+    """Whether the package sources are needed: not if all packages are installed at the version to keep."""
     if desired.upgrade or now.flawed:
         return True
     if not desired.versioned or now.version is None:
@@ -235,11 +235,11 @@ def _version(now: Status, offers: Offers, desired: Desired) -> t.Optional[str]:
     if not desired.upgrade:
         return have
     newest = _newest(offers, desired)
-    return newest if numbers(newest) > numbers(have) else have  # an upgrade never goes back
+    return newest if numbers(newest) > numbers(have) else have  # an upgrade never installs an older version
 
 
 def _newest(offers: Offers, desired: Desired) -> str:
-    """The newest version of the branch that all packages are offered in."""
+    """The newest version of the branch in which all packages are offered."""
     common: t.Optional[t.Set[str]] = None
     listed = []
     for name in filter(desired.shares_version, desired.packages):

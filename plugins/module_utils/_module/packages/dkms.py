@@ -20,7 +20,7 @@ STATE = "/var/lib/dkms"
 
 
 def build_missing(commands: Commands, version: str, kernel: str) -> bool:
-    """Build the driver's module for a kernel if DKMS has its source and no module. Whether that was done."""
+    """Build the driver's module for a kernel if DKMS has its source and no module. Returns whether it was built."""
     source = missing(status(commands), version, kernel)
     if source is None:
         return False
@@ -31,7 +31,7 @@ def build_missing(commands: Commands, version: str, kernel: str) -> bool:
 
 
 def missing(listed: str, version: str, kernel: str) -> t.Optional[str]:
-    """The source to build: of "nvidia/580.126.20: added" and no "nvidia/580.126.20, KERNEL, x86_64: installed"."""
+    """The source to build: "nvidia/580.126.20: added", without "nvidia/580.126.20, KERNEL, x86_64: installed"."""
     sources = re.findall(r"(?m)^(nvidia[a-z-]*/%s)[,:]" % re.escape(version), listed)
     built = r"(?m)^nvidia[a-z-]*/%s, %s, .*: installed" % (re.escape(version), re.escape(kernel))
     return sources[0] if sources and not re.search(built, listed) else None

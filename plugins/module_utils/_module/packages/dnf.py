@@ -22,7 +22,7 @@ LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = ("/etc/dnf/plugins/versionlock.conf", "python3-dnf-plugin-versionlock")
 
 _FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
-# What the role has locked, it may change; a simulation is compared with foreign locks before.
+# The role may change the packages that it has locked; foreign locks are checked in a simulation before.
 _DNF = ("dnf", "--assumeyes", "--disableplugin=versionlock", "--setopt=exit_on_lock=True")
 _INSTALL = ("--setopt=install_weak_deps=False", "install")
 _REMOVE = ("remove", "--noautoremove")
@@ -42,7 +42,7 @@ class Dnf:
         return parse(self._commands.run(["rpm", "--query", "--all", "--queryformat", _FORMAT]).stdout)
 
     def wait(self) -> None:
-        """rpm's database knows no half installed packages."""
+        """rpm has no half-installed packages."""
 
     def recover(self) -> str:
         return ""
@@ -69,7 +69,7 @@ class Dnf:
         return True
 
     def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
-        """A package with its version in its name, as kernel-devel has, is listed under that name too.
+        """A package that is requested with its version, such as kernel-devel-5.14.0, is listed under that name too.
 
         Other repositories may add packages of ``own`` that the role's lacks: Red Hat's kernel module kmod-nvidia.
         """
@@ -87,11 +87,11 @@ class Dnf:
         return found
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
-        """dnf has module streams and exact versions for that."""
+        """dnf has no pins: the module stream and exact versions select the packages."""
         return False
 
     def restore_pin(self) -> None:
-        """There is none."""
+        """dnf has no pins."""
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation:
         output = self._commands.attempt([*_DNF, "--assumeno", *self._install, *specifications])
@@ -99,7 +99,7 @@ class Dnf:
         return transaction(output.stdout)._replace(possible=possible, output=output.text)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
-        """dnf goes back to an older version that is named exactly."""
+        """dnf downgrades to an older version if it is named exactly."""
         self._commands.run([*_DNF, *self._install, *specifications])
 
     @property
@@ -165,7 +165,7 @@ def parse(text: str) -> t.List[Package]:
     found = []
     for line in text.splitlines():
         fields = line.split("\t")
-        if len(fields) == 3:  # rpm --whatprovides also prints what nothing provides
+        if len(fields) == 3:  # rpm --whatprovides also prints names that nothing provides
             name, version, architecture = fields
             full_name = "%s-%s.%s" % (name, version.split(":")[-1], architecture)
             found.append(Package(name, version, full_name=full_name))

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What apt and dnf have in common: their commands, waiting for their locks, and the operations that the module needs."""
+"""What apt and dnf have in common: running commands, waiting for locks, and the operations that the module needs."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Output(t.NamedTuple):
 
 
 class Commands:
-    """Runs commands on the node, each again while another package manager has the lock."""
+    """Runs commands on the node, and retries them while another package manager has the lock."""
 
     def __init__(self, module: AnsibleModule, lock_timeout: float) -> None:
         self._module = module
         self._lock_timeout = lock_timeout
 
     def attempt(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
-        """Whatever the command's status is."""
+        """Does not fail if the command does."""
         deadline = time.monotonic() + self._lock_timeout
         while True:
             output = self._run(argv, data)
@@ -114,50 +114,50 @@ class Simulation(t.NamedTuple):
 
 class Manager(t.Protocol):
     separator: str  # between name and version
-    releases: bool  # whether packages have to be released before they can be changed
-    checks_builds: bool  # whether a failed DKMS build goes unnoticed
+    releases: bool  # whether held packages must be released before they can be changed
+    checks_builds: bool  # whether an installation succeeds although a DKMS build failed
 
     def packages(self) -> t.List[Package]: ...
 
     def wait(self) -> None:
-        """Until no other package manager works."""
+        """Wait until no other package manager is running."""
 
     def recover(self) -> str:
-        """Finish what was interrupted. The output if that fails."""
+        """Complete an interrupted installation. Returns the output if that fails."""
 
     def conflicting_sources(self) -> t.List[str]:
         """Files with package sources that the package manager would refuse together with the role's own."""
 
     def refresh(self) -> None:
-        """Read the package sources."""
+        """Refresh the package lists."""
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
-        """Whether another stream of a module has to be enabled, and is now except in check mode."""
+        """Enable a module stream, unless in check mode. Returns whether that is a change."""
 
     def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
         """Versions by name, best first. Of the ``own`` packages, those of the role's own repository, if it has any."""
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
-        """Make a version preferred, or none if it is empty. Whether that is a change.
+        """Prefer a version, or none if it is empty. Returns whether that is a change.
 
-        A preview, and check mode, change nothing but the simulations after it.
+        With ``preview``, and in check mode, it only affects later simulations.
         """
 
     def restore_pin(self) -> None:
-        """As before the last change."""
+        """Undo the last change of the pin."""
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation: ...
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None: ...
 
     def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
-        """Those whose removal removes no others, except for packages that came with them as dependencies."""
+        """The packages whose removal removes no others, except for their own dependencies."""
 
     def remove(self, names: t.Sequence[str]) -> None: ...
 
     def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]: ...
 
     def holds(self) -> t.List[str]:
-        """Everything that is held, by whomever."""
+        """All holds, the role's and others."""
 
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None: ...

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module node_packages: install, read what is installed, hold it, and record that."""
+"""The module node_packages: installs packages, holds them at their version, and records them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Data = t.Dict[str, t.Any]
 
 
 class Failure(Exception):
-    """The message is complete."""
+    """The run failed. The message is complete."""
 
 
 class Node:
@@ -109,7 +109,7 @@ class Node:
         return choice.problems(now, self.desired, loose)
 
     def fail(self, text: str, output: str) -> Failure:
-        """With the cause, the state that the node is in, and the ends of the logs."""
+        """A failure whose message has the cause, the state of the node, and the ends of the logs."""
         why = causes.cause(output, self.desired.role)
         lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
         broken: t.List[str] = []
@@ -147,12 +147,12 @@ def run(module: AnsibleModule) -> None:
 
 @contextlib.contextmanager
 def _locked(timeout: float, host: str) -> t.Iterator[None]:
-    """One run of this module at a time: the next one finds what this one installed and recorded."""
+    """One run of this module at a time: the next one must see what this one installed and recorded."""
     try:
         descriptor = exclusive.acquire(LOCK, timeout)
     except TimeoutError:
         raise Failure(
-            "%s: Another run of this collection installs packages on the node: wait for it to end, and run this again "
+            "%s: Another run of this collection installs packages on the node: wait for it to finish, and run this again "
             "(%s is locked)" % (host, LOCK)
         ) from None
     except OSError as error:
@@ -258,14 +258,14 @@ STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
 
 
 def _finished(node: Node, packages: t.List[Package]) -> t.List[Package]:
-    """Finish half installed packages, unless another package manager is installing them now."""
+    """Configure half-installed packages, unless another package manager is installing them."""
     if not node.status(packages).broken:
         return packages
     node.manager.wait()
     packages = node.manager.packages()
     if node.check or not node.status(packages).broken:
         return packages
-    # Packages of the requested version may be others than those that cannot be configured: go on in any case.
+    # Continue in any case: the packages that cannot be configured may differ from those of the requested version.
     node.manager.recover()
     return node.manager.packages()
 
@@ -282,13 +282,13 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
     if _enable_stream(node) and node.check:
         return None if needed else {}
     names = [*node.desired.packages, *node.desired.optional_packages]
-    # Distributions have packages with the same names, which do not fit the others of a repository of the role's own.
+    # Distributions have packages with the same names, which cannot be combined with those of the role's repository.
     offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)))
     return None if node.check and not any(offers.values()) else offers
 
 
 def _enable_stream(node: Node) -> bool:
-    """The stream decides which packages of a repository dnf sees."""
+    """The stream determines which packages of a repository dnf offers."""
     stream = node.given["stream"]
     return bool(stream) and node.manager.enable_stream(stream, node.given["stream_optional"])
 
@@ -301,9 +301,9 @@ def _refresh(node: Node) -> None:
 
 
 def _withdrawn(node: Node, output: str) -> Failure:
-    """A source that cannot be used would make every later use of the package manager fail."""
+    """Remove a source that cannot be used, because every later use of the package manager would fail."""
     repository = node.repository
-    # Also if a run that was interrupted after it had added the source installed nothing from it.
+    # Also if an interrupted run added the source and installed nothing from it.
     fresh = repository.added or not (node.record.get("version") or node.record.get("installed"))
     if not (fresh and os.path.isfile(repository.file) and _names(output, repository)):
         url = " (the role's is %s)" % repository.url if repository.url else ""
@@ -313,7 +313,7 @@ def _withdrawn(node: Node, output: str) -> Failure:
 
 
 def _names(output: str, repository: Repository) -> bool:
-    """Whether the role's own source is the broken one. Of a bad signature, dnf names only the section of the file."""
+    """Whether the output names the role's own source. For a bad signature, dnf names only the section of the file."""
     names = [repository.url.rstrip("/"), repository.file, *("'%s'" % each for each in repository.sections())]
     return any(name in output for name in names if name)
 
@@ -324,7 +324,7 @@ def _refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status
 
 
 def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
-    """The exact version if it is to be held, else the branch."""
+    """Pin the exact version if it is to be held, else the branch."""
     desired = node.desired
     if not desired.versioned:
         return False
@@ -335,7 +335,7 @@ def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
 
 
 def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
-    """With the optional packages among those to install, if they fit. Nothing on the node changes."""
+    """The choice with the optional packages if they can be installed, and its simulation. Changes nothing."""
     _pin(node, chosen.version, preview=True)
     if chosen.optional:
         more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
@@ -350,7 +350,7 @@ def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
 
 
 def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
-    """Packages of others that would be removed: neither of the family nor recorded. And foreign locks of dnf."""
+    """Fail if packages would be removed that are neither of the family nor recorded, or if foreign locks of dnf block it."""
     if not simulation.possible:
         return
     own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
@@ -390,7 +390,7 @@ def _versions(packages: t.Sequence[Package]) -> t.Set[Package]:
 
 
 def _record_remains(node: Node, packages: t.Sequence[Package]) -> None:
-    """What came before the installation failed."""
+    """Record the packages that remain after a failed installation."""
     there = {name for each in packages for name in (each.name, each.full_name)}
     installed = [name for name in node.record.get("installed", []) if name in there]
     node.update_record({"installed": installed}, {})
@@ -419,9 +419,9 @@ def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
 
 
 def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
-    """Hold what belongs to the version, release what the role held otherwise.
+    """Hold the packages of the version, and release the role's other holds.
 
-    The role's holds afterwards, and whether any was set or released.
+    Returns the role's holds, and whether any was set or released.
     """
     own = node.own_holds
     if not node.desired.versioned:
@@ -429,7 +429,7 @@ def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
     wanted = node.desired_holds(now)
     held = node.manager.holds()
     mine = sorted(each for each in wanted if each in own or each not in held)
-    if not set(mine) <= set(own):  # a run that ends between the two lines must not take them for somebody else's later
+    if not set(mine) <= set(own):  # recorded first: after an interruption, the holds must not count as foreign
         node.update_record({}, {"held": mine})
     add = [each for each in wanted if each not in held]
     remove = [each for each in own if each in held and each not in wanted]
@@ -454,12 +454,12 @@ def _record(
 
 
 def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
-    """In check mode, package sources that the node does not know yet."""
+    """The result in check mode if the node has not read the package sources yet."""
     desired = node.desired
     names = now.missing or list(desired.packages)
     asked = "version " + desired.version if desired.version else "branch " + desired.branch if desired.branch else ""
     source = " from " + node.repository.url if node.repository.url else ""
-    text = "Would install %s%s%s, and what they need" % (", ".join(names), " of " + asked if asked else "", source)
+    text = "Would install %s%s%s, and their dependencies" % (", ".join(names), " of " + asked if asked else "", source)
     if not desired.version:
         text += ". The exact version is not known before the node has read its package sources"
     return _result(

@@ -3,9 +3,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 
 /*
- * The lab's kernel module `nvidia`, for machines with a kernel of their own. It drives nothing. It is built by DKMS,
- * known to depmod as a driver of NVIDIA's GPUs, refuses to load beside nouveau, and has the files and device numbers
- * that a driver is noticed by. The three empty folders are for what only the simulator knows.
+ * The lab's kernel module `nvidia`, for machines with their own kernel. It does not drive any device. It is built by
+ * DKMS, has the aliases of NVIDIA's GPUs, fails to load if nouveau is loaded, and provides the files and device numbers
+ * by which a driver is detected. The simulator fills the three empty directories.
  */
 
 #include <linux/fs.h>
@@ -24,7 +24,7 @@ static const char *const folders[] = { "driver/nvidia/capabilities", "driver/nvi
 
 static const struct file_operations operations = { .owner = THIS_MODULE };
 
-/* A display controller or a 3D controller of NVIDIA's: nouveau wants the same ones. */
+/* NVIDIA's display controllers and 3D controllers, to which nouveau binds too. */
 static const struct pci_device_id devices[] = {
 	{ PCI_DEVICE(0x10de, PCI_ANY_ID), .class = 0x030000, .class_mask = 0xffff00 },
 	{ PCI_DEVICE(0x10de, PCI_ANY_ID), .class = 0x030200, .class_mask = 0xffff00 },
@@ -94,6 +94,6 @@ static void __exit nvidia_exit(void)
 
 module_init(nvidia_init);
 module_exit(nvidia_exit);
-MODULE_DESCRIPTION("gpufleet lab: what a driver of NVIDIA's GPUs is noticed by");
+MODULE_DESCRIPTION("gpufleet lab: stand-in for the NVIDIA driver");
 MODULE_VERSION(NVIDIA_VERSION);
 MODULE_LICENSE(NVIDIA_LICENSE);

@@ -73,6 +73,6 @@ UNKNOWN = (
     (OFF, "GPU 1 .GPU-0001.* is unknown: .*NO_PERMISSION.*Run as root"),
     (unknown(1, None, capable=True, current=True), "GPU 1 .GPU-0001.* is unknown: the facts have no instances"),
     (unknown(1, None, capable=True), "GPU 1 .GPU-0001.* is unknown: the facts have no MIG mode"),
-    (unknown(1, None), "GPU 1 .GPU-0001.* is unknown: the facts do not say whether it has MIG"),
+    (unknown(1, None), "GPU 1 .GPU-0001.* is unknown: the facts do not show whether it supports MIG"),
     (unknown(None, None), "GPU 00000000:47:00.0 .NVIDIA A100 80GB PCIe. has no index: .* exclude it"),
 )

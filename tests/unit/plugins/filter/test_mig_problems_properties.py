@@ -114,8 +114,8 @@ def test_a_layout_is_refused_if_no_product_of_the_boards_supports_it(entries: t.
 
 
 @given(_LAYOUTS, _BOARDS, st.data())
-def test_facts_and_device_ids_give_the_verdict_of_the_product(entries: t.Any, boards: t.List[str], data: t.Any) -> None:
-    """The product leaves only the subsystem open."""
+def test_facts_and_device_ids_are_validated_as_their_product(entries: t.Any, boards: t.List[str], data: t.Any) -> None:
+    """The product determines everything except the subsystem."""
     layout = layouts.parse(entries)
     chosen = [data.draw(st.sampled_from(PRODUCTS[model])) for model in boards]
     nodes = itertools.product(

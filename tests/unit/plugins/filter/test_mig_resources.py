@@ -113,7 +113,7 @@ def test_a_layout_on_boards() -> None:
     assert mig_resources(layout(**{"1g.10gb": 7}), "single", gpus=["A100-80GB"] * 8) == {"nvidia.com/gpu": 56}
 
 
-def test_gpus_that_the_layout_does_not_name_stay_as_they_are() -> None:
+def test_gpus_that_the_layout_does_not_name_are_unchanged() -> None:
     entries = [{"devices": [2], "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
     assert mig_resources(entries, "mixed", gpus=MIXED) == {
         "nvidia.com/gpu": 1,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running a module's main() in this process, from arguments to the JSON that it prints."""
+"""Run a module's main() in this process, from arguments to the JSON that it prints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def arguments(values):
 
 
 def run(main, check=False, **values):
-    """The result of the module, also if it failed."""
+    """The result of the module, even if it failed."""
     warnings._global_warnings.clear()  # a module's process has none from an earlier run
     printed = io.StringIO()
     with arguments(dict(values, _ansible_check_mode=check)), contextlib.redirect_stdout(printed):

@@ -182,7 +182,7 @@ def test_upgrades_only_on_request(node, driver):
     assert "--allow-downgrades" not in node.calls[-1]
 
 
-def test_a_newer_driver_of_the_distribution_is_no_offer_of_the_repository(node, driver):
+def test_a_newer_driver_of_the_distribution_is_not_used(node, driver):
     node.archive = [(CUDA, "580.142-0ubuntu0.24.04.1"), (TOOL, "2-1")]
     result = driver(
         packages=[CUDA, TOOL], independent=[TOOL], repository={"url": "http://me:secret@mirror.example/cuda/"}
@@ -217,7 +217,7 @@ def test_foreign_holds_are_kept(node, driver):
     assert node.state == {LIBRARY: ["hi ", OLD], CUDA: ["hi ", OLD]}
 
 
-def test_a_lost_hold_is_set_again(node, driver):
+def test_a_removed_hold_is_set_again(node, driver):
     driver()
     node.state[CUDA][0] = "ii "
     assert driver(state="verified")["problems"] == ["not held, so a system upgrade changes the version: " + CUDA]
@@ -227,7 +227,7 @@ def test_a_lost_hold_is_set_again(node, driver):
     assert recorded()["held"] == [LIBRARY, CUDA]
 
 
-def test_holds_of_an_interrupted_run_are_the_role_s(node, driver, monkeypatch):
+def test_holds_of_an_interrupted_run_belong_to_the_role(node, driver, monkeypatch):
     node.install(CUDA, NEW)
     node.install(LIBRARY, NEW, "hi ")
     with monkeypatch.context() as patch:
@@ -308,7 +308,7 @@ def test_packages_of_any_version(node, driver):
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_packages_of_others_are_not_removed(node, driver, check):
+def test_packages_that_the_role_did_not_install_are_not_removed(node, driver, check):
     node.install("game", "1")
     node.conflicts = {LIBRARY: ["game"]}
     message = driver(check)["msg"]
@@ -329,14 +329,14 @@ def test_the_old_branch_is_removed(node, driver):
     assert list(node.state) == [CUDA, LIBRARY]
 
 
-def test_an_optional_package_removes_no_packages_of_others(node, driver):
+def test_an_optional_package_does_not_remove_other_packages(node, driver):
     node.install("game", "1")
     node.conflicts = {TOOL: ["game"]}
     driver(optional_packages=[TOOL])
     assert sorted(node.state) == ["game", LIBRARY, CUDA]
 
 
-def test_the_simulation_leaves_an_old_pin_out(node, driver):
+def test_the_simulation_ignores_an_old_pin(node, driver):
     driver(version="580.105.08")
     driver(hold=False, branch="", version="580.126.20")
     assert pinned(node) is None
@@ -371,7 +371,7 @@ def test_check_mode_without_package_lists(node, driver, added):
 
 def test_check_mode_reports_unavailable_packages(node, driver):
     node.answers.append(("--simulate", 100, "The following packages have unmet dependencies:"))
-    assert "do not fit together" in driver(check=True)["msg"]
+    assert "have conflicting dependencies" in driver(check=True)["msg"]
 
 
 def test_verified_reads_only(node, driver):
@@ -413,7 +413,7 @@ def test_half_installed_packages_are_configured(node, driver):
     assert node.called("^dpkg --configure --pending")
 
 
-def test_a_running_installation_is_awaited(node, driver):
+def test_waits_for_a_running_installation(node, driver):
     driver()
     node.state[CUDA][0] = "hF "
     node.answers += [("apt-get --quiet check", 100, LOCKED)] * 2
@@ -425,7 +425,7 @@ def test_a_running_installation_is_awaited(node, driver):
 def test_waiting_for_the_lock_is_limited(node, driver):
     node.answers.append(("--yes", 100, LOCKED))
     message = driver()["msg"]
-    assert message.startswith("gpu-1: Another package manager is at work on the node: wait for it to end")
+    assert message.startswith("gpu-1: Another package manager is running on the node: wait for it to finish")
     assert "lock-frontend" in message
     assert recorded()["installed"] == []
 
@@ -467,7 +467,7 @@ def test_a_partial_installation_is_recorded(node, driver):
     assert recorded()["installed"] == [LIBRARY, CUDA]
 
 
-def test_own_holds_survive_a_failed_upgrade(node, driver):
+def test_own_holds_are_kept_after_a_failed_upgrade(node, driver):
     driver(version="580.105.08")
     node.answers.append(("--yes", 100, "E: Failed to fetch http://mirror.example"))
     assert "cannot be reached" in driver(upgrade=True)["msg"]
@@ -511,7 +511,7 @@ UNSIGNED = "E: The repository '%s ./ Release' is not signed." % URL
 @pytest.mark.parametrize(
     "added, had, withdrawn", [(True, {"version": "1"}, True), (False, {}, True), (False, {"installed": [CUDA]}, False)]
 )
-def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver, added, had, withdrawn):
+def test_an_unreadable_source_of_the_role_is_an_error_and_is_removed(node, driver, added, had, withdrawn):
     record.update("nvidia_driver", had, {})
     source = node.folder / "gpufleet.sources"
     source.write_text("")
@@ -523,7 +523,7 @@ def test_an_unreadable_source_of_the_role_is_refused_and_withdrawn(node, driver,
     assert source.exists() != withdrawn
 
 
-def test_the_role_s_source_stays_if_another_one_is_broken(node, driver):
+def test_the_roles_source_is_kept_if_another_one_is_broken(node, driver):
     source = node.folder / "gpufleet.sources"
     source.write_text("")
     node.answers.append(("update", 100, UNSIGNED.replace("mirror", "other")))

@@ -42,7 +42,7 @@ def cycle(**values):
     return [result["changed"] for result in results], results[1]["record"]
 
 
-def test_twelve_steps(path):
+def test_create_change_and_remove(path):
     """Create, change, remove, each in check mode, for real, and both again."""
     assert cycle(set={"version": "580"}, add={"held": ["b", "a"]}) == (
         [True, True, False, False],
@@ -61,13 +61,13 @@ def test_check_mode_writes_nothing(path):
     assert not path.parent.exists()
 
 
-def test_facts_gathering_can_read_it(path):
+def test_fact_gathering_can_read_the_record(path):
     do(set={"version": "580"})
     assert json.loads(path.read_text()) == {"nvidia_driver": {"version": "580"}}
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o644  # executable files are run by Ansible
 
 
-def test_roles_do_not_touch_each_other(path):
+def test_roles_do_not_change_the_entries_of_others(path):
     do(set={"version": "580"})
     do(role="rke2", add={"files": ["/etc/rancher"]})
     assert do(state="absent")["changed"]
@@ -90,7 +90,7 @@ def test_concurrent_runs_lose_nothing():
     assert record.read("nvidia_driver") == {"installed": names}
 
 
-def test_who_can_read_the_directory_of_facts_cannot_block_it(path):
+def test_a_reader_of_the_facts_directory_cannot_block_the_record(path):
     path.parent.mkdir()
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -106,7 +106,7 @@ def test_who_can_read_the_directory_of_facts_cannot_block_it(path):
     assert stat.S_IMODE(os.stat(os.path.dirname(record.LOCK)).st_mode) == 0o700
 
 
-def test_the_lock_is_not_waited_for_forever(monkeypatch, tmp_path):
+def test_waiting_for_the_lock_is_limited(monkeypatch, tmp_path):
     monkeypatch.setattr(record, "WAIT", 0.2)
     (tmp_path / "run").mkdir(0o700)
     with open(record.LOCK, "w", encoding="utf-8") as file:
@@ -115,7 +115,7 @@ def test_the_lock_is_not_waited_for_forever(monkeypatch, tmp_path):
     assert result["failed"] and "holds the lock %s for more than 0.2 seconds" % record.LOCK in result["msg"]
 
 
-def test_only_root_can_write_it(monkeypatch, path):
+def test_only_root_can_write_the_record(monkeypatch, path):
     def refuse(*_given):
         raise PermissionError(13, "Permission denied")
 

@@ -118,7 +118,7 @@ def test_another_output_is_written_beside_the_services(node):
     assert (node.work / "cdi" / "mine.yaml").read_text() == "GPU-1\n\n"
 
 
-def test_an_empty_answer_does_not_replace_the_specification(node):
+def test_empty_output_does_not_replace_the_specification(node):
     node.specification.write_text("GPU-0\n")
     (node.work / "devices").write_text("")
     result = node.run()
@@ -126,7 +126,7 @@ def test_an_empty_answer_does_not_replace_the_specification(node):
     assert node.specification.read_text() == "GPU-0\n"
 
 
-def test_without_devices_nothing_stale_and_nothing_failed_is_left(node):
+def test_without_devices_no_specification_and_no_failed_unit_is_left(node):
     node.unit(cdi.SERVICE, "failed")
     node.unit(cdi.PATH, "active")
     node.specification.write_text("GPU-0\n")

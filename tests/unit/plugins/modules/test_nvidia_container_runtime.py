@@ -30,7 +30,7 @@ NVIDIA_CTK = """#!%(python)s
 import json, os, sys
 options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[3:])
 if os.path.exists(%(fail)r):
-    sys.exit("nvidia-ctk does not like it")
+    sys.exit("nvidia-ctk: invalid configuration")
 config = options["config"]
 text = open(config).read() if os.path.exists(config) else ""
 if options["runtime"] == "docker":
@@ -151,7 +151,7 @@ def test_the_nvidia_runtime_is_added_once(node):
     assert node.files() == files
 
 
-def test_the_administrator_s_configuration_is_restored(node):
+def test_the_administrators_configuration_is_restored(node):
     node.own(node.config, OWNERS)
     before = node.files()
     node.run()
@@ -162,7 +162,7 @@ def test_the_administrator_s_configuration_is_restored(node):
     assert not node.run(state="absent")["changed"]
 
 
-def test_without_a_previous_configuration_none_is_left(node):
+def test_without_a_previous_configuration_the_file_is_removed(node):
     result = node.run()
     assert result["changed"]
     assert node.config.stat().st_mode & 0o777 == 0o600
@@ -170,7 +170,7 @@ def test_without_a_previous_configuration_none_is_left(node):
     assert node.files() == {}
 
 
-def test_check_mode_leaves_no_folder(node):
+def test_check_mode_leaves_no_directory(node):
     assert node.run(check=True)["changed"]
     assert not node.folder.exists()
 
@@ -187,7 +187,7 @@ def test_a_later_change_of_the_administrator_is_kept_and_applied(node):
     assert node.config.read_text() == 'version = 2\npassword = "%s"\nlater = true\n' % PASSWORD
 
 
-def test_undo_removes_only_the_role_s_part_of_a_modified_configuration(node):
+def test_undo_removes_only_the_roles_part_of_a_modified_configuration(node):
     node.own(node.config, OWNERS)
     node.run()
     node.config.write_text(node.config.read_text() + "later = true\n")
@@ -240,7 +240,9 @@ def test_a_rejected_configuration_is_unchanged(node, cause):
     before = node.files()
     result = node.run()
     assert result["failed"] and not result["changed"]
-    assert ("invalid configuration" if cause.startswith("broken") else "does not like it") in result["msg"]
+    assert ("invalid configuration" if cause.startswith("broken") else "nvidia-ctk: invalid configuration") in result[
+        "msg"
+    ]
     assert node.files() == before
 
 

@@ -130,7 +130,7 @@ def calls(machine):
     return path.read_text().splitlines() if path.exists() else []
 
 
-def test_check_real_check_real(machine):
+def test_check_mode_and_real_runs_alternately(machine):
     (machine / "offers").write_text(NEW)
     results = [load(check=check) for check in (True, False, True, False)]
     assert [result["changed"] for result in results] == [True, True, False, False]
@@ -153,14 +153,14 @@ def test_another_version_is_left_loaded(machine):
     assert (result["loaded_version"], calls(machine)) == (OLD, [])
 
 
-def test_the_module_is_not_loaded_beside_nouveau_or_against_the_settings(machine, monkeypatch):
+def test_the_module_is_not_loaded_with_nouveau_or_without_permission(machine, monkeypatch):
     assert load(load=False)["reboot_required"]
     monkeypatch.setattr(driver_load, "RIVALS", ("..",))  # /sys/module/.. exists
     assert load()["reboot_required"]
     assert calls(machine) == []
 
 
-def test_changed_options_are_noticed(machine):
+def test_changed_options_are_detected(machine):
     (machine / "loaded").write_text(NEW)
     (machine / "params").write_text("CreateImexChannel0: 0\n")
     result = load(options={"NVreg_CreateImexChannel0": "1"})

@@ -239,7 +239,7 @@ def test_a_gpu_that_cannot_be_reset_needs_a_reboot(node):
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_check_mode_sees_that_a_process_blocks_the_mode_change(node, reset):
+def test_check_mode_detects_that_a_process_blocks_the_mode_change(node, reset):
     gpu = pending()
     gpu.use(pid=4711, name="python")
     driver = node(gpu)
@@ -399,7 +399,7 @@ def states(draw):
 
 @hypothesis.settings(suppress_health_check=list(hypothesis.HealthCheck), max_examples=300)
 @hypothesis.given(states())
-def test_check_mode_predicts_the_run_whatever_the_mode_clients_and_permission(node, state):
+def test_check_mode_predicts_the_run_for_any_mode_clients_and_permission(node, state):
     gpu, wanted, reset = state
     driver = node(gpu)
     if gpu.activation or gpu.hidden_client:
@@ -490,7 +490,7 @@ def test_a_lost_gpu_outside_the_layout_is_a_warning(node, devices):
     result = driver.run(on(MIXED, devices=devices))
     assert not result.get("failed") and [gpu["index"] for gpu in result["gpus"]] == [0, 2]
     assert [len(gpu.instances) for gpu in gpus] == [3, 0, 3]
-    assert warnings(result) == ["GPU 1 cannot be read, and is not in the layout: read: GPU_IS_LOST (told to fail)"]
+    assert warnings(result) == ["GPU 1 cannot be read, and is not in the layout: read: GPU_IS_LOST (injected failure)"]
 
 
 @pytest.mark.parametrize(
@@ -509,7 +509,7 @@ def test_a_lost_gpu_outside_the_layout_is_a_warning(node, devices):
 def test_a_lost_gpu_that_the_layout_may_cover_is_named_before_any_write(node, entry, verb, check):
     driver, _gpus = losing(node, 1)
     message = refused(driver, off(devices=[0]), dict(on(MIXED), **entry), check=check)
-    assert message.startswith("GPU 1 cannot be read: read: GPU_IS_LOST (told to fail). Its UUID, PCI bus id and ")
+    assert message.startswith("GPU 1 cannot be read: read: GPU_IS_LOST (injected failure). Its UUID, PCI bus id and ")
     assert " entry 2 (devices: " in message and ") %s it, so no GPU of this node was changed. " % verb in message
     assert message.endswith("name only other GPUs there (devices: [0, 2]), or remove the entry")
     assert "entry 1" not in message
@@ -543,7 +543,7 @@ def test_an_identified_lost_gpu_is_matched_by_its_identity(node, entry, covered)
         assert [gpu.current for gpu in gpus][0] is False
 
 
-def test_a_name_that_matches_no_gpu_is_refused_beside_a_lost_gpu(node):
+def test_a_name_that_matches_no_gpu_is_refused_despite_a_lost_gpu(node):
     driver, _gpus = losing(node, 1)
     assert "index 7 matches no GPU" in refused(driver, off(devices=[7]))
 
@@ -558,7 +558,7 @@ def test_an_unresponsive_gpu_is_not_queried_twice(node):
 def test_if_no_gpu_can_be_read_the_error_names_the_driver(node):
     driver = node(FakeGpu(), FakeGpu(index=1))
     driver.always["read"] = codes.NO_PERMISSION
-    assert refused(driver, off()) == "read: NO_PERMISSION (told to fail)"
+    assert refused(driver, off()) == "read: NO_PERMISSION (injected failure)"
 
 
 # --- GPUs in use
@@ -650,7 +650,7 @@ def test_a_gpu_that_cannot_be_restored_counts_as_changed(node):
     assert [operation["kind"] for operation in result["operations"]][0] == "set_mode"
 
 
-def test_failures_of_many_gpus_are_summarised_and_complete_for_each(node):
+def test_failures_of_many_gpus_are_summarised_and_listed_per_gpu(node):
     gpus = [FakeGpu(index) for index in range(8)]
     for gpu in gpus:
         gpu.add("2g.10gb", 0)

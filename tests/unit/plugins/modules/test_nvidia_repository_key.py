@@ -161,7 +161,7 @@ def test_spellings_of_a_fingerprint(install, dest, spelling):
         (
             ["key.asc"],
             {"fingerprints": [""]},
-            "its fingerprint is %s, and nothing says which is expected. Compare it with the one that the repository's owner "
+            "its fingerprint is %s, and no expected fingerprint is set. Compare it with the one that the repository's owner "
             "publishes, and set nvidia_driver_repository_key_fingerprint" % KEY,
         ),
         (["key.asc"], {"checksum": "md5:" + "0" * 32}, "nvidia_driver_repository_key_checksum is md5:"),
@@ -240,7 +240,7 @@ def test_other_sources(install, dest, source):
     "statuses, requests, installed",
     [([500, 503], 3, True), ([503, 503, 503], 3, False), ([404], 1, False)],
 )
-def test_a_server_s_error_is_retried(install, site, statuses, requests, installed):
+def test_a_server_error_is_retried(install, site, statuses, requests, installed):
     site.statuses = list(statuses)
     result = install()
     assert result["changed"] == installed

@@ -42,7 +42,7 @@ def test_unknown_boards_are_ignored() -> None:
     assert of_boards([dict(gpu(0), pci_device_id="0x123410DE")], [MODEL]) == []
 
 
-def test_a_lost_gpu_counts_as_what_the_bus_shows_of_it() -> None:
+def test_a_lost_gpu_is_identified_by_its_device_on_the_bus() -> None:
     assert of_boards([gpu(0), LOST], [MODEL, MODEL]) == []
     assert of_boards([gpu(0), dict(LOST, pci_device_id=None)], [MODEL, MODEL]) == []
 

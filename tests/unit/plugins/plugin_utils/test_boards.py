@@ -102,7 +102,7 @@ def test_a_board_in_full() -> None:
     assert (three.copy_engines, three.decoders, three.encoders, three.jpeg, three.ofa) == (3, 2, 0, 0, 0)
 
 
-def test_unknown_memory_is_taken_from_the_name() -> None:
+def test_unknown_memory_is_derived_from_the_name() -> None:
     one = _boards.load("H20-96GB").profiles[0]
     assert (one.name, one.memory_mib, one.multiprocessors) == ("1g.12gb", 12 * 1024, 0)
 

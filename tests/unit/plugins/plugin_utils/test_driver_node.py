@@ -59,7 +59,7 @@ def test_a_driver_that_is_not_installed() -> None:
 
 
 @pytest.mark.parametrize(("switches", "planned", "problems"), [([], True, 1), ([{}], False, 0), (None, True, 2)])
-def test_the_plan_decides_whether_the_fabric_manager_must_run(
+def test_the_plan_determines_whether_the_fabric_manager_must_run(
     switches: t.Optional[t.List[Data]], planned: bool, problems: int
 ) -> None:
     facts = {**RUNNING, "nvswitches": switches, "fabric_manager": {"active": False}}

@@ -191,7 +191,7 @@ def test_extra_packages_are_added() -> None:
         ("5.15.0-199-lowlatency", "lowlatency-5.15"),
     ],
 )
-def test_ubuntu_s_modules_follow_the_kernel_s_own_series(kernel: str, series: str) -> None:
+def test_ubuntus_modules_follow_the_series_of_the_kernel(kernel: str, series: str) -> None:
     found = plan("ubuntu_22.04", around={"kernel": kernel})
     modules = "linux-modules-nvidia-580-server-open-"
     assert found["kernel_packages"] == ["linux-image-" + series, modules + series]
@@ -278,7 +278,7 @@ def test_module_streams(system: str, modules: str, stream: t.Optional[str]) -> N
         ("el_9", "rhel9/x86_64", "D42D0685.pub"),
     ],
 )
-def test_the_vendor_s_repository(system: str, url: str, key: str) -> None:
+def test_the_vendors_repository(system: str, url: str, key: str) -> None:
     repository = plan(system, source="cuda_repository")["repository"]
     assert repository["url"].endswith("/compute/cuda/repos/%s/" % url)
     assert repository["key"] == repository["url"] + key
@@ -366,7 +366,7 @@ def test_each_system_has_its_own_source_and_branch(system: str, settings: Data, 
     assert (found["repository"] == {}) == (source == "distribution")
 
 
-def test_branches_of_the_vendor_s_repository() -> None:
+def test_branches_of_the_vendors_repository() -> None:
     assert "no branch 580, but 590, 595" in refusal("debian_13", branch="580")
     assert "set nvidia_driver_source to distribution" not in refusal("debian_13", branch="580")
     assert "nvidia_driver_source to distribution" in refusal("ubuntu_26.04", branch="580", source="cuda_repository")
@@ -586,7 +586,7 @@ def test_the_lowest_driver_of_each_board(device: str, branch: str, version: str,
         assert "or later" in refusal("ubuntu_22.04", gpu(device), **settings)
 
 
-def test_the_most_demanding_board_decides() -> None:
+def test_the_highest_minimum_of_the_boards_applies() -> None:
     message = refusal("ubuntu_22.04", gpu(A100), gpu(H200, 1), branch="535", source="cuda_repository")
     assert "H200-141GB needs driver 550.90.07 or later, and 535 would be installed" in message
 
@@ -655,7 +655,7 @@ def test_imex_is_installed_on_grace_blackwell(system: str, settings: Data, packa
     assert other["module_options"] == {}
 
 
-def test_persistence_mode_is_enabled_where_ubuntu_s_unit_disables_it() -> None:
+def test_persistence_mode_is_enabled_if_ubuntus_unit_disables_it() -> None:
     assert plan("ubuntu_24.04")["persistence_override"]
     assert not plan("ubuntu_24.04", persistenced=False)["persistence_override"]
     assert not plan("ubuntu_24.04", source="cuda_repository")["persistence_override"]

@@ -183,7 +183,7 @@ def test_branches_of_the_archive_match_the_table(system: str) -> None:
         installed = row.get("installs", branch)
         server = "-server" if row.get("server") == "only" and not row.get("installs") else ""
         assert branches[tool % installed + server if "%" in tool else tool] == installed
-        if "%" in tool:  # the requested branch has packages of its own name
+        if "%" in tool:  # the requested branch has packages with its name
             assert {tool % branch, tool % branch + "-server"} & set(branches)
 
 

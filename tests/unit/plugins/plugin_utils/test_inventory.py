@@ -51,10 +51,10 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
 
 
 class _Tagged(str):
-    """A string type of Ansible's own."""
+    """One of Ansible's own string types."""
 
 
-def test_types_are_named_as_ansible_names_them_now() -> None:
+def test_types_have_the_names_of_the_current_ansible() -> None:
     """Before ansible-core 2.19, the name would be <class 'ansible.parsing.yaml.objects.AnsibleUnicode'>."""
     (problem,) = judge({"nvidia_mig_reset": _Tagged("perhaps"), "nvidia_mig_layout": LAYOUT}, "nvidia_mig").problems
     assert problem.startswith("argument 'nvidia_mig_reset' is of type str and we were unable to convert to bool")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _report
 
 
-def test_no_problems_make_no_message() -> None:
+def test_there_is_no_message_without_problems() -> None:
     assert _report.preflight({"a": [], "b": []}) == ""
     assert _report.verify("a", []) == ""
 

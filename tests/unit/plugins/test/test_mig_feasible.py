@@ -54,6 +54,6 @@ def test_feasible_and_infeasible_layouts(held: t.Any, board: str, feasible: bool
         ({}, "Thor-iGPU-GB10B", "the placements of Thor-iGPU-GB10B are unknown"),
     ],
 )
-def test_undecidable_questions_are_errors(held: t.Any, board: str, message: str) -> None:
+def test_invalid_values_and_unknown_boards_are_errors(held: t.Any, board: str, message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         mig_feasible(held, board)

@@ -58,7 +58,7 @@ _CI_STARTS = {
     7: {1: (0, 1, 2, 3, 4, 5, 6), 2: (0, 2, 4), 3: (0, 4), 4: (0,), 7: (0,)},
 }
 _CI_IDS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4}
-_REV1 = 7  # one slice with more multiprocessors, once a GPU instance
+_REV1 = 7  # one slice with more multiprocessors, once per GPU instance
 
 
 def profile(board, name, slices=None):
@@ -254,7 +254,7 @@ class Refused(Exception):
 
 
 class FakeBackend:
-    """``fail`` maps (call, how often it was called before) to a code; ``late`` makes those fail after their effect."""
+    """``fail`` maps (call, how often it was called before) to a code; ``late`` makes those fail after they took effect."""
 
     name = "fake"
 
@@ -326,11 +326,11 @@ class FakeBackend:
             self._counts[name] += 1
             self.calls.append((name, index))
             if code is not None and not self.late:
-                raise BackendError(code, name, "told to fail")
+                raise BackendError(code, name, "injected failure")
             try:
                 answer = effect()
             except Refused as refused:
                 raise BackendError(refused.code, name) from None
             if code is not None:
-                raise BackendError(code, name, "told to fail after its effect")
+                raise BackendError(code, name, "injected failure after its effect")
             return answer

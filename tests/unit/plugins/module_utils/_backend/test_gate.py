@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 
 
-def test_calls_pass_concurrently():
+def test_calls_run_concurrently():
     gate, meeting = Gate(), threading.Barrier(3, timeout=60)
 
     def pass_through():
@@ -28,7 +28,7 @@ def test_calls_pass_concurrently():
     assert not meeting.broken
 
 
-def test_closing_waits_for_those_inside_and_keeps_others_out():
+def test_closing_waits_for_running_calls_and_blocks_new_ones():
     gate, order = Gate(), []
     inside, leave = threading.Event(), threading.Event()
 
@@ -40,7 +40,7 @@ def test_closing_waits_for_those_inside_and_keeps_others_out():
 
     def closer():
         with gate.closed():
-            late.start()  # comes while the gate is closed
+            late.start()  # called while the gate is closed
             order.append("closer")
 
     def latecomer():
@@ -61,7 +61,7 @@ def test_closing_waits_for_those_inside_and_keeps_others_out():
 
 
 @pytest.mark.parametrize("way", ["passing", "closed"])
-def test_an_exception_inside_releases_it(way):
+def test_an_exception_releases_the_gate(way):
     gate = Gate()
     with pytest.raises(ValueError), getattr(gate, way)():
         raise ValueError

@@ -59,7 +59,7 @@ def test_a_file_with_other_content_is_not_emptied(path):
         assert handle.read() == "root:x:0:0:root:/root:/bin/bash\n"
 
 
-def test_waiting_is_announced_once_and_ends_when_the_holder_does(path, holder):
+def test_waiting_is_reported_once_and_ends_with_the_holder(path, holder):
     messages = []
 
     def tell(text):
@@ -86,7 +86,7 @@ def test_the_signature_is_removed_with_the_lock(path):
     assert os.path.getsize(path) == 0
 
 
-def test_an_exception_inside_frees_the_lock(path):
+def test_an_exception_releases_the_lock(path):
     with pytest.raises(ValueError), held(path):
         raise ValueError
     with held(path):
@@ -158,12 +158,12 @@ def fixture_directory(tmp_path, monkeypatch):
     return tmp_path / "gpufleet"
 
 
-def test_the_default_is_in_a_directory_of_its_own():
+def test_the_default_is_in_a_separate_directory():
     assert lock.DEFAULT_PATH == "/run/gpufleet/nvidia-mig.lock"
     assert lock.DIRECTORY == "/run/gpufleet"
 
 
-def test_the_directory_of_the_default_is_created_for_its_owner_alone(directory):
+def test_the_default_directory_is_only_accessible_to_its_owner(directory):
     previous = os.umask(0)
     try:
         for _run in range(2):
@@ -197,7 +197,7 @@ def test_two_runs_may_create_it_at_the_same_time(directory, monkeypatch):
 
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o701, 0o1777])
-def test_a_directory_that_others_may_enter_is_refused(directory, create, mode):
+def test_a_directory_that_other_users_can_access_is_refused(directory, create, mode):
     directory.mkdir()
     directory.chmod(mode)
     words = "gpufleet is open to other users, with mode %04o. " % mode
@@ -234,7 +234,7 @@ def test_a_directory_of_another_user_is_refused(directory, monkeypatch, create):
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize("exists", [True, False])
 def test_without_root_the_default_is_refused(directory, create, exists):
-    """Check mode too: it cannot see whether another run holds the lock, and a real run would fail."""
+    """Check mode too: it cannot detect whether another run holds the lock, and a real run would fail."""
     for parent in list(directory.parents)[:-1]:
         parent.chmod(parent.stat().st_mode | 0o555)
     if exists:

@@ -96,7 +96,7 @@ def test_an_older_library_is_queried_with_older_calls_and_names_are_computed(ope
         (4, 7, 80640, 81920, "7g.80gb"),
     ],
 )
-def test_computed_names_match_the_driver_s(constant, slices, memory, gpu_memory, name):
+def test_computed_names_match_those_of_the_driver(constant, slices, memory, gpu_memory, name):
     assert computed_profile_name(constant, slices, memory, gpu_memory) == name
 
 
@@ -245,7 +245,7 @@ def test_without_the_list_of_compute_processes_nothing_counts_as_idle(opened):
     assert refusal(driver.read, 0).code == codes.FUNCTION_NOT_FOUND
 
 
-def test_process_names_fall_back_to_the_kernel_s(opened):
+def test_process_names_fall_back_to_those_of_the_kernel(opened):
     driver, nvml = opened()
     nvml.errors["nvmlSystemGetProcessName"] = codes.NO_PERMISSION
     nvml.entries["compute", "gpu"] = [entry(1 << 30), entry(threading.get_native_id())]
@@ -285,7 +285,7 @@ def test_compute_profiles_may_lack_placements(opened):
     assert [profile.placements for profile in driver.compute_profiles(0, 2)] == [(), ()]
 
 
-def test_an_index_that_leads_to_another_gpu_is_an_error(opened):
+def test_an_index_that_refers_to_another_gpu_is_an_error(opened):
     driver, nvml = opened()
     driver.read(0)
     nvml.uuid = "GPU-two"

@@ -72,7 +72,7 @@ def test_a_transient_error_is_retried(nvml):
     assert nvml.calls.count("nvmlInit") == 2
 
 
-def test_nvidia_smi_is_no_fallback_for_an_unloaded_driver(nvml):
+def test_nvidia_smi_is_not_a_fallback_for_an_unloaded_driver(nvml):
     nvml.errors["nvmlInit"] = codes.DRIVER_NOT_LOADED
     with pytest.raises(BackendError) as error:
         open_backend("auto", smi)

@@ -115,14 +115,22 @@ LIST_0, LIST_1 = (line for line in texts.LIST.splitlines(True) if "3g.40gb" in l
         (
             "mig -lci -i GPU-aaaa",
             "\n".join(texts.COMPUTE_INSTANCES.splitlines()[:-2]),
-            "(1, 0) is not listed everywhere",
+            "(1, 0) is missing from one of the lists",
         ),
-        ("mig -lci -i GPU-aaaa", Result(6, "No compute instances found: Not Found\n", ""), "(1, 0) is not listed"),
-        ("-q -x -i GPU-aaaa", LOG_WITHOUT_DEVICE_1, "(1, 1) is not listed everywhere"),
-        # nvidia-smi numbers the other MIG devices as if there were no more.
-        ("-L", texts.LIST.replace(LIST_0 + LIST_1, LIST_1.replace("Device  1", "Device  0")), "other MIG devices"),
-        ("-L", texts.LIST.replace(LIST_1, ""), "other MIG devices"),
-        ("-L", texts.LIST.replace("1c.3g", "2c.3g"), "other MIG devices"),
+        (
+            "mig -lci -i GPU-aaaa",
+            Result(6, "No compute instances found: Not Found\n", ""),
+            "(1, 0) is missing from one of the lists",
+        ),
+        ("-q -x -i GPU-aaaa", LOG_WITHOUT_DEVICE_1, "(1, 1) is missing from one of the lists"),
+        # nvidia-smi renumbers the remaining MIG devices.
+        (
+            "-L",
+            texts.LIST.replace(LIST_0 + LIST_1, LIST_1.replace("Device  1", "Device  0")),
+            "its MIG devices differ from those in nvidia-smi -q -x",
+        ),
+        ("-L", texts.LIST.replace(LIST_1, ""), "its MIG devices differ from those in nvidia-smi -q -x"),
+        ("-L", texts.LIST.replace("1c.3g", "2c.3g"), "its MIG devices differ from those in nvidia-smi -q -x"),
     ],
 )
 def test_a_mig_device_that_is_not_listed_everywhere_is_an_error(driver, script, line, answer, reason):
@@ -223,7 +231,7 @@ LOST = "Unable to determine the device handle for GPU: GPU is lost.  Reboot the 
 )
 @pytest.mark.parametrize("listed", [LOST, "GPU 1: GPU is lost (UUID: GPU is lost)\n", ""])
 def test_a_lost_gpu_does_not_affect_the_others(failure, listed):
-    """A query of all GPUs fails then, but nvidia-smi lists and reads the others."""
+    """A query of all GPUs then fails, but nvidia-smi lists and reads the others."""
     script = Script()
     script.answers[QUERY] = failure
     script.answers["-L"] = Result(15, texts.LIST.partition("GPU 1:")[0] + listed + "GPU 2: X (UUID: GPU-cccc)\n", "")
@@ -260,7 +268,7 @@ NO_HANDLE = "Unable to determine the device handle for gpu : %s\n"
     ],
 )
 def test_gpus_that_cannot_be_accessed_are_listed_with_the_reason(query, reason, code):
-    """An empty list would say that the node has no GPU."""
+    """An empty list would mean that the node has no GPU."""
     script = Script()
     script.answers[QUERY] = query
     script.answers["-L"] = Result(query.rc, NO_HANDLE % reason * 2, "")
@@ -274,7 +282,7 @@ def test_gpus_that_cannot_be_accessed_are_listed_with_the_reason(query, reason, 
 
 
 def test_gpus_that_nvidia_smi_leaves_out_are_listed_with_the_reason():
-    """It skips GPUs that may not be accessed, and succeeds."""
+    """It skips GPUs that this user may not access, and exits with status 0."""
     script = Script()
     script.answers[QUERY] = "0, GPU-aaaa, 8.0, 2\n"
     script.answers["-L"] = Result(4, texts.LIST.partition("GPU 1:")[0] + NO_HANDLE % "Insufficient Permissions", "")
@@ -289,7 +297,7 @@ def test_gpus_that_nvidia_smi_leaves_out_are_listed_with_the_reason():
 
 @pytest.mark.parametrize("text", ["Unknown Error", "GPU is lost", "GPU is lost.  Reboot the system"])
 def test_error_texts_of_nvidia_smi_are_not_values(driver, script, text):
-    """In particular, no architecture that changes MIG mode without a reset."""
+    """In particular, they must not be mistaken for an architecture that needs no reset."""
     log = texts.LOG.replace(">Ampere<", ">%s<" % text)
     log = re.sub("<serial>.*?</serial>", "<serial>%s</serial>" % text, log)
     script.answers["-q -x -i GPU-aaaa"] = log
@@ -313,7 +321,7 @@ def test_error_texts_of_nvidia_smi_are_not_versions(driver, script, path, name):
     assert driver.versions().driver == "550.163.01"
 
 
-def test_no_gpu_instances_beside_mig_devices_is_an_error(driver, script):
+def test_mig_devices_without_gpu_instances_are_an_error(driver, script):
     script.answers["mig -lgi -i GPU-aaaa"] = Result(6, "No GPU instances found: Not Found", "")
     assert "no GPU instance, but MIG devices" in str(refusal(driver.read, 0))
 
@@ -390,7 +398,7 @@ def test_creating_that_fails(driver, script):
     )
     assert refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)).code == codes.INSUFFICIENT_RESOURCES
     script.answers["mig -cgi 9:4 -i GPU-aaaa"] = "Something else\n"
-    assert "answer not understood: Something else" in str(refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)))
+    assert "unexpected output: Something else" in str(refusal(driver.create_gpu_instance, 0, 9, Placement(4, 4)))
 
 
 def test_compute_profiles_of_an_instance(driver, script):
@@ -458,7 +466,7 @@ def test_a_hanging_command_times_out(monkeypatch, tmp_path):
     given_up = refusal(command.run, ["nvidia-smi"])
     assert given_up.waited
     assert given_up.code == codes.TIMEOUT
-    assert "no answer after 0.05 seconds" in str(given_up)
+    assert "no response after 0.05 seconds" in str(given_up)
     assert "dmesg for NVRM and Xid" in str(given_up)
 
 

@@ -76,7 +76,7 @@ def test_uuids_of_one_gpu():
     "mebibytes",
     [4864, 5952, 9728, 9856, 9984, 10880, 11968, 16128, 18048, 19968, 20096, 22016, 24000, 40192, 40448, 80640, 81152],
 )
-def test_memory_survives_the_rounding_of_the_table(mebibytes):
+def test_memory_is_exact_despite_the_rounding_in_the_table(mebibytes):
     assert smi_tables.mebibytes("%.2f" % (mebibytes / 1024)) == mebibytes
 
 

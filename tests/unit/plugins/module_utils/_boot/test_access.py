@@ -63,7 +63,7 @@ def test_a_missing_device_is_created_with_nvidia_modprobe(root):
     assert mode(root, 1) == 0o440
 
 
-def test_without_that_tool_the_device_stays_missing(root):
+def test_without_nvidia_modprobe_a_missing_device_is_an_error(root):
     (root / access.DEVICES / "nvidia-cap1").unlink()
 
     def run(argv):

@@ -123,7 +123,7 @@ def test_an_unreadable_gpu_does_not_block_the_others(boot):
     status, said = boot(driver)
     assert status == 1
     assert [held(gpu) for gpu in gpus] == [[], HELD]
-    assert said.startswith("GPU 0 cannot be read, and is left as it is: read: GPU_IS_LOST")
+    assert said.startswith("GPU 0 cannot be read, and is left unchanged: read: GPU_IS_LOST")
 
 
 def test_a_failure_is_rolled_back_and_reported(boot):
@@ -164,17 +164,17 @@ def down(code=codes.DRIVER_NOT_LOADED):
     return BackendError(code, "nvmlInit")
 
 
-def test_a_late_driver_is_awaited(boot):
+def test_waits_for_a_late_driver(boot):
     gpu = FakeGpu()
     status, said = boot(FakeBackend(gpu), opening=[down(), down()], driver_wait=60)
     assert (status, held(gpu)) == (0, HELD)
     assert said.count("Waiting up to 60 seconds for the NVIDIA driver: nvmlInit: DRIVER_NOT_LOADED") == 1
 
 
-def test_without_a_driver_the_node_is_left_as_it_is(boot):
+def test_without_a_driver_the_node_is_unchanged(boot):
     status, said = boot(FakeBackend(), opening=[down()] * 100000)
     assert status == 3
-    assert "The NVIDIA driver is not up, so the GPUs are left as they are: nvmlInit: DRIVER_NOT_LOADED" in said
+    assert "The NVIDIA driver is not up, so the GPUs are left unchanged: nvmlInit: DRIVER_NOT_LOADED" in said
     assert "restart gpufleet-mig-restore.service" in said
 
 
@@ -239,7 +239,7 @@ UUIDS = ["GPU-00000000-0000-0000-0000-%012d" % number for number in range(8)]
 
 
 def left(*missing):
-    """The GPUs of a node of eight with some missing: the others have new indices."""
+    """The GPUs of an eight-GPU node, some of which are missing: the others have new indices."""
     gpus = [FakeGpu(index=index) for index in range(8)]
     rest = [gpu for gpu in gpus if gpu.index not in missing]
     for index, gpu in enumerate(rest):
@@ -267,7 +267,7 @@ def test_a_missing_gpu_is_named_and_the_others_are_restored(boot, devices, recor
         )
 
 
-def test_an_index_is_that_of_the_role_s_run(boot):
+def test_an_index_refers_to_the_gpu_that_had_it_when_the_role_ran(boot):
     """Without the record, the GPUs after the missing one would get their neighbours' layouts."""
     gpus = left(3)
     layout = [*LAYOUT, dict(OTHER, devices=[3, 5]), {"devices": 7, "mig_enabled": False}]
@@ -314,7 +314,7 @@ def test_a_lost_gpu_of_the_layout_is_named_once(boot, devices):
     status, said = boot(driver, layout=[*LAYOUT, dict(OTHER, devices=devices)], gpus=dict(enumerate(UUIDS)))
     assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 7 + [[]])
     (problem,) = [line for line in said.splitlines() if not line.endswith("|  restored")]
-    assert problem.startswith("GPU 7 cannot be read, and is left as it is: ") and UUIDS[7] in problem
+    assert problem.startswith("GPU 7 cannot be read, and is left unchanged: ") and UUIDS[7] in problem
 
 
 def test_an_unsupported_entry_affects_only_its_gpu(boot):
@@ -352,7 +352,7 @@ def test_a_gpu_that_hangs_on_reads_does_not_block_the_others(boot, monkeypatch):
     assert (ended, [held(gpu) for gpu in gpus]) == ([1], [HELD] * 2 + [[]] + [HELD] * 5)
     (problem,) = seen
     assert problem.startswith(
-        "GPU 2 cannot be read, and is left as it is: reading the GPU: TIMEOUT (no answer after 0.5 "
+        "GPU 2 cannot be read, and is left unchanged: reading the GPU: TIMEOUT (no response after 0.5 "
     )
 
 

@@ -242,7 +242,7 @@ def _add_ci(gi: GpuInstance, of: Profile, rest: t.Sequence[int], reduced: bool) 
 def ci_starts(
     of: Profile, present: t.Iterable[ComputeInstance], sizes: t.Sequence[int]
 ) -> t.Optional[t.Tuple[int, ...]]:
-    """Starts for compute instances of these sizes beside the present ones, by brute force; None if impossible."""
+    """Starts for compute instances of these sizes next to the existing ones, by brute force; None if impossible."""
     used = {unit for ci in present if ci.placement for unit in _units(ci.placement)}
     for starts in itertools.product(*(_CI_STARTS[of.slices, size] for size in sizes)):
         units = [unit for start, size in zip(starts, sizes) for unit in range(start, start + size)]

@@ -39,17 +39,17 @@ def test_the_attribute_class_follows_from_constant_and_from_name(name: str, kind
     assert rules.attribute(known._replace(name="1g.24gb")) == kind
 
 
-def test_double_memory_is_plain() -> None:
+def test_double_memory_is_not_an_attribute() -> None:
     assert rules.attribute(profile(board("A100-80GB"), "1g.20gb")) == rules.PLAIN
 
 
 @pytest.mark.parametrize("model", models())
-def test_the_count_of_every_profile_matches_the_driver_s(model: str) -> None:
+def test_the_count_of_every_profile_matches_that_of_the_driver(model: str) -> None:
     on = board(model)
     assert {p.name: rules.capacity(on, p) for p in on.profiles} == {p.name: p.max_instances for p in on.profiles}
 
 
-def test_a_wrong_count_of_the_driver_refuses_nothing() -> None:
+def test_a_wrong_count_from_the_driver_causes_no_refusal() -> None:
     """NVML misreports the A30's counts."""
     on = board("A30-24GB")
     one = profile(on, "1g.6gb")._replace(max_instances=1)
@@ -104,7 +104,7 @@ def test_the_number_of_gpu_instances_counts_too() -> None:
     assert reasons == ["the GPU holds at most 2 GPU instances, not 3"]
 
 
-def test_graphics_are_bounded_by_the_driver_s_count() -> None:
+def test_graphics_are_limited_by_the_drivers_count() -> None:
     on = board(RTX)
     one = profile(on, "1g.24gb+gfx")._replace(max_instances=1)
     assert rules.capacity(on, one) == 1
@@ -121,7 +121,7 @@ def test_graphics_are_bounded_by_the_driver_s_count() -> None:
         (6, {1: [0, 1, 2, 3, 4, 5], 6: [0]}),  # no board has it
     ],
 )
-def test_places_of_compute_instances(slices: int, starts: t.Dict[int, t.List[int]]) -> None:
+def test_placements_of_compute_instances(slices: int, starts: t.Dict[int, t.List[int]]) -> None:
     expected = {size: tuple(Placement(start, size) for start in found) for size, found in starts.items()}
     assert rules.places_inside(slices) == expected
     for model in models():

@@ -121,7 +121,7 @@ def test_several_one_slice_instances_get_a_kind_that_fits_together():
     assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [16, 16]
 
 
-def test_compute_instances_without_known_places_are_left_to_the_driver(a100):
+def test_compute_instances_without_known_placements_are_left_to_the_driver(a100):
     a100.tells_ci_places = False
     run(FakeBackend(a100), target(A100, ("4g.20gb", (2, 1, 1))))
     assert layout(a100) == [("4g.20gb", 0, (1, 1, 2))]
@@ -153,7 +153,7 @@ def test_after_any_failed_call_the_gpu_matches_the_plan_or_its_previous_state(co
                 [name_of[name]] if write and not late else []
             )
         elif "could not be read back" not in outcome.error:
-            assert "told to fail" in outcome.error
+            assert "injected failure" in outcome.error
             assert layout(gpu) == before, outcome.error
             assert not outcome.changed and outcome.retries == ()
             assert "previous state was restored" in outcome.error or "Nothing was changed" in outcome.error
@@ -185,7 +185,7 @@ def test_a_call_that_timed_out_is_not_retried(a100):
     backend = FakeBackend(a100)
 
     def hang(*_args: object) -> int:
-        raise BackendError(codes.TIMEOUT, "nvidia-smi mig -cgi", "no answer after 300 seconds", waited=True)
+        raise BackendError(codes.TIMEOUT, "nvidia-smi mig -cgi", "no response after 300 seconds", waited=True)
 
     backend.create_gpu_instance = hang
     outcome = run(backend, target(A100, "7g.40gb"))
@@ -198,7 +198,7 @@ def test_the_number_of_retries_is_limited(a100):
     outcome = run(driver, target(A100, "7g.40gb"))
     assert driver.writes == ["create_gpu_instance"] * (1 + len(retry.PAUSES))
     assert outcome.restored is True and len(outcome.retries) == len(retry.PAUSES)
-    assert "told to fail" in outcome.retries[0].error
+    assert "injected failure" in outcome.retries[0].error
 
 
 def test_a_permanent_failure_is_reported_with_the_missing_instances(a100):
@@ -436,7 +436,7 @@ def test_a_refused_reset_destroys_no_instance():
     assert set(driver.writes) == {"reset"}
 
 
-def test_pending_is_ended_by_a_reset_if_that_is_allowed():
+def test_an_allowed_reset_activates_a_pending_mode():
     gpu = off(activation=codes.RESET_REQUIRED)
     outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
     assert outcome.error is None and not outcome.reset_required
@@ -465,7 +465,7 @@ def test_a_hidden_client_that_blocks_a_reset_is_inferred():
 
 @pytest.mark.parametrize("reset", [False, True])
 def test_a_hidden_client_is_reported_whether_or_not_a_reset_is_allowed(reset):
-    """The client would block a reset too, so the error must not suggest to allow one."""
+    """The client would block a reset too, so the error must not suggest allowing one."""
     gpu = off()
     gpu.hidden_client = True
     driver = FakeBackend(gpu)
@@ -502,7 +502,7 @@ def test_a_failed_reset_is_an_error_and_the_mode_is_restored():
 
 
 def test_switching_off_under_a_client_destroys_nothing():
-    """On Ampere the mode would only be pending, and the instances would be destroyed without need."""
+    """On Ampere the mode would only be pending, and the instances would be destroyed needlessly."""
     gpu = mixed(FakeGpu())
     gpu.use(pid=7, name="monitor")
     driver = FakeBackend(gpu)

@@ -190,7 +190,7 @@ def test_mig_devices(mig_devices: t.Any, instances: t.List[t.Any]) -> None:
 
 
 def test_several_sizes_use_as_few_instances_as_possible() -> None:
-    """2c can start at 0, 2 and 4 of a 7g and 3c at 0 and 4, so that 3c, 2c and 2c fill it."""
+    """2c can start at 0, 2 and 4 of a 7g and 3c at 0 and 4, so 3c, 2c and 2c fill it."""
     assert target({"3c.7g.80gb": 1, "2c.7g.80gb": 2}) == [("7g.80gb", None, (3, 2, 2))]
 
 

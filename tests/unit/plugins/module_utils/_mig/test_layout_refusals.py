@@ -183,7 +183,7 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (
         holds([{"profile": "3g.40gb", "start": 4}, {"profile": "1g.10gb", "start": 4}]),
         "item 1 of mig_devices and item 2 of mig_devices both start at 4",
-        "give each instance a start of its own",
+        "give each instance its own start",
     ),
     (line(compute_instances="1c.3g.40gb"), "item 1 of mig_devices", "write a list of names"),
     (line(compute_instances=None), "item 1 of mig_devices", "write a list of names"),
@@ -291,14 +291,14 @@ def test_an_entry_for_another_board(held: t.Any, remedy: str) -> None:
     assert remedy in message
 
 
-def test_long_values_do_not_drown_the_message() -> None:
+def test_long_values_are_truncated_in_the_message() -> None:
     with pytest.raises(LayoutError) as refused:
         layout.parse([devices(list(range(500)) + [0])])
     assert len(str(refused.value)) < 150
 
 
 def nested() -> t.Any:
-    """A value that is small in memory and infinite in text."""
+    """A value that is small in memory, but whose text is infinite."""
     value: t.Any = ["x"]
     for _level in range(30):
         value = [value] * 10
@@ -358,7 +358,7 @@ def test_a_layout_for_other_boards_only_is_refused_with_the_present_ids() -> Non
     assert "Tesla T4), 0x1EB810DE" in str(refused.value)
 
 
-def test_unknown_profiles_are_not_reported_as_a_typing_error() -> None:
+def test_unknown_profiles_are_not_reported_as_a_misspelling() -> None:
     request = layout.parse([GOOD]).resolve(node())[0]
     with pytest.raises(LayoutError, match="the driver lists no profiles .* turn MIG mode on first"):
         request.target(A100._replace(profiles=()))

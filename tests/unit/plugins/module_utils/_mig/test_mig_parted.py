@@ -87,7 +87,7 @@ def node() -> t.List[Gpu]:
 
 
 def held(data: t.Any, name: t.Optional[str] = None) -> t.Dict[int, t.Any]:
-    """The desired instances of each GPU of the node: None where MIG is off."""
+    """The desired instances of each GPU of the node: None if MIG is off."""
     out: t.Dict[int, t.Any] = {}
     for index, request in mig_parted.parse(data, name).resolve(node()).items():
         target = request.target(A100)

@@ -90,7 +90,7 @@ def test_new_instances_leave_the_largest_profiles_possible():
 
 
 def test_layouts_that_fail_with_nvidia_smi_fit_with_placements():
-    """``-cgi 19,19,14,9`` fails on hardware because of the driver's placements; with explicit ones it cannot."""
+    """``-cgi 19,19,14,9`` fails on hardware because of the driver's placements; with explicit ones it does not."""
     result = plan(gpu(A100), want(A100, "1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"))
     assert len(carry_out(result).instances) == 4
 
@@ -127,17 +127,17 @@ def test_busy_blocking_compute_instance_is_refused():
     assert "compute instance 0 (1c) of GPU instance 68 (3g.40gb at 4:4), used by PID 1000 (train)" in str(caught.value)
 
 
-def test_busy_compute_instance_stays_and_idle_ones_around_it_change():
+def test_busy_compute_instance_is_kept_while_idle_ones_change():
     result = plan(gpu(A100, "3g.40gb@4=1@0+1@1+1@2", busy=[(4, 2)]), want(A100, "3g.40gb=2+1"))
     assert result.kept[0].keep == (2,)
 
 
-def test_of_equal_compute_instances_the_busy_one_stays():
+def test_of_equal_compute_instances_the_busy_one_is_kept():
     result = plan(gpu(A100, "7g.80gb@0=1@0+1@1+1@2+1@3", busy=[(0, 3)]), want(A100, "7g.80gb=1+1"))
     assert 3 in result.kept[0].keep and len(result.kept[0].keep) == 2
 
 
-def test_busy_compute_instance_stays_though_more_idle_ones_could():
+def test_busy_compute_instance_is_kept_instead_of_several_idle_ones():
     """A 2c fits beside the busy one at 0, or beside both idle ones, but not beside all three."""
     result = plan(gpu(A100, "4g.40gb@0=1@0+1@2+1@3", busy=[(0, 0)]), want(A100, "4g.40gb=2+1+1"))
     assert result.kept[0].keep == (0,)
@@ -157,7 +157,7 @@ def test_unknown_compute_instance_counts_as_all_busy():
         plan(gpu(A100, "3g.40gb@4=1@0+1@1", busy=[(4, None)]), want(A100, "3g.40gb=1"))
 
 
-def test_compute_instance_of_unknown_placement_stays_only_if_nothing_is_added():
+def test_compute_instance_of_unknown_placement_is_kept_only_if_nothing_is_added():
     same = plan(gpu(A100, "3g.40gb@4=2+1"), want(A100, "3g.40gb=2+1"))
     assert not same.changes
     fewer = plan(gpu(A100, "3g.40gb@4=2+1"), want(A100, "3g.40gb=1"))
@@ -204,14 +204,14 @@ def test_a_process_listed_twice_is_named_once():
     assert str(caught.value).count("PID 1000") == 1
 
 
-def test_busy_instance_stays_even_where_that_destroys_more():
+def test_busy_instance_is_kept_even_if_that_destroys_more():
     specs = ("1g.10gb@0", "1g.10gb@4", "1g.10gb@5")
     target = want(A100, "1g.10gb", "1g.10gb", "3g.40gb")
     assert destroyed(plan(gpu(A100, *specs), target)) == ["0:1"]
     assert destroyed(plan(gpu(A100, *specs, busy=[(0, 0)]), target)) == ["4:1", "5:1"]
 
 
-def test_busy_instance_stays_even_if_its_compute_instances_cannot_be_seen():
+def test_busy_instance_is_kept_even_if_its_compute_instances_are_unknown():
     target = want(A100, "3g.40gb", "2g.20gb")
     result = plan(gpu(A100, "2g.20gb@0=", "2g.20gb@4", busy=[(0, None)]), target)
     assert destroyed(result) == ["4:2"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every ordered pair of feasible layouts, against plain enumeration: the planner is never worse."""
+"""Every ordered pair of feasible layouts, compared with plain enumeration: the planner is never worse."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Properties of every plan: it reaches the layout in a legal order and disturbs nothing without need."""
+"""Properties of every plan: it reaches the layout in a legal order and disturbs nothing needlessly."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_order_of_entries_and_of_instances_does_not_matter(case: t.Tuple[Gpu, Ta
 
 @given(cases())
 @settings(max_examples=300, deadline=None)
-def test_busy_is_refused_only_where_no_placement_keeps_it(case: t.Tuple[Gpu, Target]) -> None:
+def test_busy_is_refused_only_if_no_placement_keeps_it(case: t.Tuple[Gpu, Target]) -> None:
     """Checked for GPU instances with whole compute instances, because keeping them depends only on placements."""
     state, target = case
     target = Target(True, tuple(wanted._replace(compute_instances=WHOLE) for wanted in target.instances))
@@ -317,7 +317,7 @@ def test_an_infeasible_layout_is_refused_and_the_nearest_fits(model: str, data: 
     _reason, _found, nearest = str(caught.value).partition("nearest that fits: ")
     part, _found, more = nearest.partition(", with room for ")
     offered = ids(on, part)
-    assert not offered - request, "a part of what was asked for"
+    assert not offered - request, "a part of the request"
     assert tuple(sorted((offered + ids(on, more)).elements())) in LAYOUTS[model], "it fits"
     inside = [layout for layout in LAYOUTS[model] if not Counter(layout) - request]
     assert sum(offered.values()) == max(map(len, inside)), "no larger part fits"

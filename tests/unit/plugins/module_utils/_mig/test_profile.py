@@ -84,7 +84,7 @@ _WORDS = st.lists(st.sampled_from(["me", "gfx", "me.all", "x1"]), unique=True, m
     compute=st.none() | st.integers(1, 8),
     mig=st.booleans(),
 )
-def test_every_name_survives_its_canonical_form(slices, memory, words, plus, compute, mig) -> None:
+def test_every_name_round_trips_through_its_canonical_form(slices, memory, words, plus, compute, mig) -> None:
     if compute is not None and compute > slices:
         compute = slices
     text = "%s%s%dg.%dgb%s" % (
@@ -194,7 +194,7 @@ def test_profiles_with_invalid_names_are_ignored() -> None:
         ("7c.7g.80gb", "nvidia.com/mig-7g.80gb"),
     ],
 )
-def test_the_resource_has_the_device_plugin_s_name(name: str, resource: str) -> None:
+def test_the_resource_name_is_that_of_the_device_plugin(name: str, resource: str) -> None:
     assert profile.resource_name(name) == resource
 
 

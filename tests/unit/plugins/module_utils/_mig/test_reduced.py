@@ -151,7 +151,7 @@ def test_an_idle_one_of_the_other_kind_requires_disturb() -> None:
         plan(gpu(H100, "1c.1g.20gb@2"), want(H100, "1g.20gb"), disturb=False)
 
 
-def test_a_busy_one_stays_where_another_of_its_kind_is_desired() -> None:
+def test_a_busy_one_is_kept_if_another_of_its_kind_is_desired() -> None:
     result = plan(gpu(H100, "1g.20gb@0", "1c.1g.20gb@6", busy=[(6, 0)]), want(H100, "1c.1g.20gb"))
     assert [gi.placement.start for gi in result.destroyed] == [0] and not result.created
     assert result.kept[0].keep == (0,)
@@ -237,7 +237,7 @@ def test_documents_name_the_reduced_kind_and_read_it_back() -> None:
         [{"profile": "1c.1g.20gb", "count": 2}],
     ],
 )
-def test_documents_of_layouts_too(mig_devices: t.Any) -> None:
+def test_documents_of_layouts_name_the_reduced_kind(mig_devices: t.Any) -> None:
     entries = [{"devices": "all", "mig_enabled": True, "mig_devices": mig_devices}]
     (written,) = mig_parted.from_layout(layout.parse(entries))
     assert written["mig-devices"] == {"1c.1g.20gb": 2}

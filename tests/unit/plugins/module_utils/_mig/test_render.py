@@ -142,7 +142,7 @@ def test_a_gpu_with_late_profiles() -> None:
     silent = a100(mode_current=False, mode_pending=False, profiles_known=False)
     silent = silent._replace(board=Board("A100", (), 0, 0, 0))
     text = render.plan_diff([deferred_plan(silent)])
-    assert text["after"].endswith("  MIG on, its profiles are known only then\n")
+    assert text["after"].endswith("  MIG on, profiles not known yet\n")
 
 
 @pytest.mark.parametrize(

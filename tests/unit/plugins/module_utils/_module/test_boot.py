@@ -30,7 +30,7 @@ def below(root: Path, path: str) -> Path:
     return root / path.lstrip("/")
 
 
-def test_twelve_steps(tmp_path: Path) -> None:
+def test_create_change_and_remove(tmp_path: Path) -> None:
     os.umask(0o022)
     all_of = [settings.DEFAULT_PATH, boot.COMMAND, boot.UNIT, PACKAGE]
     for files, changing in (

@@ -122,15 +122,15 @@ def test_a_yaml_value_that_cannot_be_constructed_is_refused_with_its_place(tmp_p
         ("a: \0", "unacceptable character #x0000"),
         ('"\\UFFFFFFFF"', "neither JSON nor YAML: line 1, column 4: "),
         ("%%YAML 1.%s\n---\na\n" % ("9" * 5000), "neither JSON nor YAML: line 1, column 9: "),
-        ("a: &a [*a]", "line 1, column 8 an alias to a value that contains it"),
-        ("a: &a {<<: *a}", "line 1, column 12 an alias to a value that contains it"),
+        ("a: &a [*a]", "has an alias at line 1, column 8 to a value that contains it"),
+        ("a: &a {<<: *a}", "has an alias at line 1, column 12 to a value that contains it"),
         (b"a: \xff", "cannot be read on the node: .*utf-8.* position 3"),
         ('{"a": %s}' % ("9" * 5000), "an integer of 5000 digits"),
         ('{"a": NaN}', "NaN as a value"),
         ('{"a": [-Infinity]}', "-Infinity as a value"),
     ],
 )
-def test_a_document_that_cannot_be_read_is_refused_with_the_place_and_briefly(tmp_path, content, words):
+def test_an_invalid_document_is_refused_with_the_place_in_a_short_message(tmp_path, content, words):
     message = refusal(tmp_path / "config", content)
     with pytest.raises(LayoutError, match=words):
         raise LayoutError(message)

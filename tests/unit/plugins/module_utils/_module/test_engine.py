@@ -36,7 +36,7 @@ def packed(tmp_path: Path) -> Path:
     return archive
 
 
-def test_all_files_of_the_archive_are_installed_whatever_is_loaded(packed: Path) -> None:
+def test_all_files_of_the_archive_are_installed_even_if_not_loaded(packed: Path) -> None:
     script = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "from ansible_collections.gpufleet.node.plugins.module_utils._module import engine\n"

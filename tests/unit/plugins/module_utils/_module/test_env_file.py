@@ -37,5 +37,5 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.env_file imp
         ("A=x\\", {"A": "x"}),
     ],
 )
-def test_as_systemd_reads_it(text, expected):
+def test_files_are_parsed_as_by_systemd(text, expected):
     assert parse(text) == expected

@@ -27,7 +27,7 @@ NO_MODULE = KernelModule("none", None, None)
 
 
 class FakeNode:
-    """The node around the driver; empty by default."""
+    """The data of a node that do not come from the driver; empty by default."""
 
     def __init__(self, gpus=(), kernel=NO_MODULE, packages=()):
         self.gpus = lambda: None if gpus is None else tuple(gpus)
@@ -218,7 +218,7 @@ def test_a_device_id_that_cannot_be_read_is_null():
     assert gpu["pci_device_id"] is None
 
 
-def test_the_drivers_list_is_enough_where_the_pci_bus_cannot_be_read():
+def test_the_drivers_list_is_enough_if_the_pci_bus_cannot_be_read():
     assert gather(FakeNode(gpus=None), Driver)["gpus"] == []
     assert len(gather(FakeNode(gpus=None), lambda: Driver(FakeGpu()))["gpus"]) == 1
 
@@ -230,7 +230,7 @@ def test_an_empty_node_gives_empty_lists():
     assert facts["gpus"] == []
 
 
-def test_gpus_that_the_driver_does_not_have_are_listed_behind_its_own():
+def test_gpus_that_the_driver_does_not_list_come_after_its_own():
     node = FakeNode(
         gpus=[
             PciGpu("00000000:01:00.0", 0x20B510DE, None, None),  # for example, passed through to a virtual machine
@@ -266,7 +266,7 @@ BUS = [PciGpu("00000000:%02X:00.0" % (7 + number), 0x20B010DE, "A100", "GPU-%d" 
 
 
 def with_lost(count, *lost):
-    """A driver that lists so many GPUs and can read all but the lost ones; its bus ids are those of ``BUS``."""
+    """A driver that lists this many GPUs and can read all but the lost ones; its bus ids are those of ``BUS``."""
     driver = Driver(*(FakeGpu(index=number) for number in range(count)))
     real = driver.read
 
@@ -283,7 +283,7 @@ def listed(gpus):
     return [(gpu["index"], gpu["pci_bus_id"], gpu["uuid"]) for gpu in gpus]
 
 
-def test_lost_gpus_are_listed_once_with_what_the_bus_shows():
+def test_lost_gpus_are_listed_once_with_their_data_from_the_bus():
     gpus = gather(FakeNode(BUS), lambda: with_lost(4, 1, 3))["gpus"]
     assert [(gpu["index"], gpu["pci_bus_id"]) for gpu in gpus] == list(enumerate(gpu.pci_bus_id for gpu in BUS))
     assert (gpus[1]["uuid"], gpus[1]["name"], gpus[1]["pci_device_id"]) == ("GPU-1", "A100", "0x20B010DE")

@@ -185,7 +185,7 @@ def test_an_unknown_uuid_of_the_kernel_module_is_none(tree):
     "slot, expected",
     [("0000:47:00.0", "00000000:47:00.0"), ("10000:e1:00.0", "00010000:E1:00.0")],
 )
-def test_bus_ids_are_spelt_as_nvml_does(slot, expected):
+def test_bus_ids_are_spelled_as_by_nvml(slot, expected):
     assert nvml_bus_id(slot) == expected
 
 

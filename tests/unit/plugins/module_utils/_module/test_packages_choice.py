@@ -144,7 +144,7 @@ def test_a_node_that_matches_has_no_problems() -> None:
         (
             installed(NEW) + dpkg(("hi ", "nvidia-kernel-dkms", OLD)),
             desired("nvidia-smi", "libnvidia-ml1", "nvidia-kernel-dkms"),
-            "nvidia-kernel-dkms 535.261.03-1: of another version than driver 535.309.01",
+            "nvidia-kernel-dkms 535.261.03-1: version differs from driver 535.309.01",
         ),
     ],
 )
@@ -195,7 +195,7 @@ def test_the_newest_version_of_the_branch_is_installed_on_a_new_node() -> None:
     )
 
 
-def test_an_installed_version_stays() -> None:
+def test_an_installed_version_is_kept() -> None:
     assert choose(installed(OLD), {}) == Choice("535.261.03", [], False, [])
     assert choose(installed(OLD)) == Choice("535.261.03", [], False, [])
 
@@ -212,7 +212,7 @@ def test_a_package_of_another_version_is_replaced() -> None:
     assert (found.version, found.install[-1]) == ("535.309.01", "nvidia-fabricmanager-535=535.309.01-1")
 
 
-def test_an_upgrade_is_requested() -> None:
+def test_an_upgrade_is_installed_on_request() -> None:
     found = choose(installed(OLD, "hi "), wanted=desired(upgrade=True))
     assert (found.version, found.downgrade) == ("535.309.01", False)
     assert found.install == ["nvidia-smi=" + NEW, "libnvidia-ml1=" + NEW]

@@ -269,8 +269,8 @@ def test_modules_that_have_to_be_built(listed: str, source: t.Optional[str]) -> 
             "Error! Your kernel headers for kernel 5.14.0-570.el9.x86_64 cannot be found at /lib",
             "headers of the running kernel",
         ),
-        ("The following packages have unmet dependencies:", "do not fit together"),
-        ("Problem: nothing provides dkms needed by kmod-nvidia-open-dkms", "do not fit together"),
+        ("The following packages have unmet dependencies:", "have conflicting dependencies"),
+        ("Problem: nothing provides dkms needed by kmod-nvidia-open-dkms", "have conflicting dependencies"),
         ("E: Failed to fetch http://x/y.deb 404 Not Found", "cannot be reached"),
         ("E: Failed to fetch http://x/y.deb  File has unexpected size (916 != 918).", "run this again"),
         ("dpkg: something new", "output has the reason"),
@@ -280,7 +280,7 @@ def test_causes(text: str, words: str) -> None:
     assert words in causes.cause("Reading package lists...\n" + text, "nvidia_driver").text
 
 
-def test_causes_name_the_role_s_variables() -> None:
+def test_causes_name_the_roles_variables() -> None:
     text = causes.cause("is not signed", "nvidia_container_toolkit").text
     assert "nvidia_container_toolkit_repository_key" in text
 

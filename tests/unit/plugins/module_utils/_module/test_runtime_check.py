@@ -169,7 +169,7 @@ def test_a_containerd_without_cri_reports_the_cause():
     assert health.problems[0].endswith("ctr plugins ls reports: no default runtime.")
 
 
-def test_without_an_answer_of_ctr_nothing_is_known_of_cri():
+def test_if_ctr_fails_the_state_of_cri_is_unknown():
     node = containerd()
     del node.answers["ctr --address /run/containerd/containerd.sock plugins ls"]
     health = node.check("containerd")
@@ -184,7 +184,7 @@ def test_a_containerd_that_reads_another_file(tmp_path):
     (tmp_path / "17" / "cmdline").write_text("/usr/bin/containerd\0--config\0/srv/other.toml\0")
     health = node.check("containerd")
     assert health.cri_healthy
-    assert "knows no other runtimes than kata, runc. Its service may read another" in health.problems[0]
+    assert "its only runtimes are kata, runc. Its service may read a configuration other than" in health.problems[0]
 
 
 def test_a_containerd_that_is_older_than_its_configuration(tmp_path):
@@ -203,7 +203,7 @@ def test_docker():
     )
     assert node.check("docker") == ([], True)
     node.answers["docker info"] = '{"runc":{"path":"runc"}}\n'
-    assert "docker runs, but does not know the nvidia runtime" in node.check("docker").problems[0]
+    assert "docker runs, but does not offer the nvidia runtime" in node.check("docker").problems[0]
     del node.answers["docker info"]
     node.calls.clear()
     assert node.check("docker").problems
