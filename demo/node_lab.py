@@ -29,8 +29,8 @@ HARDWARE = ("--board", "A100-80GB:8", "--simulator=--activation", "--simulator=r
 NVSIM = "/opt/gpufleet-lab/bin/nvsim"
 # The node is itself a container, so containers on it need a wrapper for runc and a CDI setting. The root filesystem of
 # the demo's container is one program of the node with its libraries.
-RUNC = programs.TOP / "extensions/molecule/nvidia_container_toolkit/files/runc"
 CONTAINERS = """
+ln -s /opt/gpufleet-lab/bin/runc /usr/local/sbin/runc
 mkdir -p /etc/nvidia-container-toolkit /srv/container/etc /srv/container/proc
 echo NVIDIA_CTK_CDI_GENERATE_DISABLED_HOOKS=disable-device-node-modification \
   >/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env
@@ -73,8 +73,6 @@ class NodeOfLab(Node):
             programs.call(self.here(["kill", str(pid)]))
 
     def let_containers_run(self) -> None:
-        programs.checked([LABNS, "podman", "cp", RUNC, NAME + ":/usr/local/sbin/runc"])
-        self.run(["chmod", "0755", "/usr/local/sbin/runc"])
         self.run(["sh", "-ec", CONTAINERS])
 
 

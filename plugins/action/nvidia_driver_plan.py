@@ -29,7 +29,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         settings, problems = _inventory.validated("nvidia_driver", values)
         plan: dict[str, t.Any] = {}
         try:
-            plan = {} if problems else _driver_node.plan(variables["inventory_hostname"], facts, settings)
+            plan = {} if problems else _driver_node.plan(facts, settings)
         except Refusal as error:
             problems = [str(error)]
         if plan and plan["manager"] == "dnf" and plan["build"] == "dkms" and not self._finds_dkms():

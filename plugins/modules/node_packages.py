@@ -14,9 +14,10 @@ description:
   - Selects the version. O(version) if it is given. Otherwise an installed version of O(branch) is kept, unless O(upgrade=true).
     Otherwise the newest version of O(branch) in which all packages are available. Without O(version) and O(branch) the packages
     are only installed, at any version, and are neither pinned nor held.
+  - If O(repository) has packages of the family, versions that other package sources offer do not count.
   - With apt, pins the version in C(/etc/apt/preferences.d/gpufleet-ROLE) before it installs. With O(hold),
     this is the exact version, otherwise the O(branch), and without a O(branch) there is no such file. With dnf, enables
-    O(stream); the role itself sets C(includepkgs) in the repository's file.
+    O(stream), and prefers O(repository) in the transaction, also for dependencies.
   - Holds with C(dpkg --set-selections), or with lines in the file of dnf's plugin C(versionlock), which is installed if it is
     missing.
   - Foreign holds and locks are kept. If they block the version, the module fails and names them.
@@ -57,10 +58,13 @@ options:
     description:
       - V(present) installs O(packages).
       - V(absent) removes the packages that the role installed according to its record, except those that other packages
-        need, releases its holds, and removes its pin. The entry in the record stays for the role to remove.
-      - V(verified) only reads, and returns RV(problems).
+        need, releases its holds, and removes its pin. The entry in the record stays for the role to remove. If somebody
+        else holds one of the packages with apt, the module fails and changes nothing.
+      - V(verified) only reads, and returns as RV(problems) how the packages differ.
+      - V(preflight) only reads, and returns as RV(problems) the package sources that apt refuses together with O(repository),
+        because they have its URL and another key.
     type: str
-    choices: [present, absent, verified]
+    choices: [present, absent, verified, preflight]
     default: present
   manager:
     description:
@@ -72,7 +76,7 @@ options:
     description:
       - Names of the packages. With dnf, a name may include version, release and architecture, as in
         V(kernel-devel-5.14.0-503.el9.x86_64).
-      - Required unless O(state=absent).
+      - Required if O(state=present) or O(state=verified).
     type: list
     elements: str
     default: []
@@ -180,6 +184,10 @@ options:
             the source.
         type: bool
         default: false
+      key:
+        description:
+          - The file on the node with the key that signs it.
+        type: path
   lock_timeout:
     description:
       - Seconds to wait for another package manager.
@@ -222,26 +230,26 @@ RETURN = r"""
 version:
   description:
     - The version that is installed, or would be. V(null) if it is not known, or if neither O(version) nor O(branch) is given.
-  returned: success
+  returned: unless O(state=preflight)
   type: str
   sample: 580.126.20
 pending:
   description: Whether this is check mode and packages would be installed.
-  returned: success
+  returned: unless O(state=preflight)
   type: bool
 installed:
   description: The packages that the role installed, according to its record.
-  returned: success
+  returned: unless O(state=preflight)
   type: list
   elements: str
 held:
   description: The role's holds, according to its record. With apt, packages. With dnf, lines of its plugin C(versionlock).
-  returned: success
+  returned: unless O(state=preflight)
   type: list
   elements: str
 problems:
-  description: Plain sentences without the node's name. Empty if the packages match.
-  returned: if O(state=verified)
+  description: Plain sentences without the node's name and without a full stop at the end. Empty if there are none.
+  returned: if O(state=verified) or O(state=preflight)
   type: list
   elements: str
   sample: ["driver 535.309.01 is installed, and branch 580 is requested"]
@@ -256,7 +264,7 @@ msg:
   type: str
 diff:
   description: The packages before and after.
-  returned: success
+  returned: unless O(state=preflight)
   type: dict
 """
 

@@ -15,9 +15,9 @@ description:
   - Adds the nvidia runtime to the configuration of containerd, docker or CRI-O through C(nvidia-ctk runtime configure),
     and removes it.
   - C(nvidia-ctk) works on a copy of the owner's configuration, so that files are written only if they differ.
-  - The owner's configuration is kept in C(/var/lib/gpufleet/nvidia_container_toolkit). Files keep their mode and owner; new
-    ones, and the file that C(nvidia-ctk) adds, can be read by root only, since configurations may hold passwords. For the
-    same reason, the module returns no content.
+  - The owner's configuration is kept in C(/var/lib/gpufleet-nvidia-container-toolkit). Files keep their mode and owner;
+    new ones, and the file that C(nvidia-ctk) adds, can be read by root only, since configurations may hold passwords. For
+    the same reason, the module returns no content.
   - It does not restart the service. Restart it if the module reports a change.
 extends_documentation_fragment:
   - gpufleet.node._attributes
@@ -43,8 +43,8 @@ options:
     required: true
   state:
     description:
-      - V(present) adds the nvidia runtime. The module also reports a change if the service was started before its
-        configuration was written, as after an interrupted run.
+      - V(present) adds the nvidia runtime. The module also reports a change if the service was started before the module
+        last wrote its configuration, as after an interrupted run.
       - V(absent) restores the owner's configuration. If it has been changed since, only the nvidia runtime is removed.
       - V(checked) changes nothing. It returns the problems of the running service.
     type: str

@@ -116,16 +116,6 @@ plan:
     minimum_board:
       description: The board that requires RV(plan.minimum_version).
       type: str
-    host:
-      description: The node's name, for messages.
-      type: str
-    kernel:
-      description: The running kernel.
-      type: str
-    gpus:
-      description: The GPUs, for messages.
-      type: list
-      elements: str
     notices:
       description: What an administrator may not expect.
       type: list

@@ -15,11 +15,10 @@ from . import _driver_plan, _driver_tables
 Data = t.Dict[str, t.Any]
 
 
-def plan(host: str, facts: t.Mapping[str, t.Any], settings: Data) -> Data:
+def plan(facts: t.Mapping[str, t.Any], settings: Data) -> Data:
     """The plan for a node. ``settings`` are the role's variables. Raises Refusal if the driver cannot be installed."""
     nvidia = facts["nvidia"]
     node = {
-        "host": host,
         "kernel": facts["kernel"],
         "architecture": facts["architecture"],
         "gpus": nvidia["gpus"],

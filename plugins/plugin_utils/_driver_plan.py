@@ -29,6 +29,14 @@ _SOURCES = {
     "apt": "/etc/apt/sources.list.d/gpufleet-nvidia-driver.sources",
     "dnf": "/etc/yum.repos.d/gpufleet-nvidia-driver.repo",
 }
+# Sources whose packages are not known for a node's architecture, and what a user can do who knows them.
+_UNKNOWN_SOURCES = {
+    "cuda_repository": (
+        "in NVIDIA's CUDA repository",
+        "set nvidia_driver_repository_url to a mirror that has one",
+    ),
+    "distribution": ("of its own", "list its packages in nvidia_driver_packages"),
+}
 _VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?$")
 # Series and flavour: 6.8.0-149-generic, 6.8.0-1067-nvidia-lowlatency, 6.11.0-1016-nvidia-64k
 _UBUNTU_KERNEL = re.compile(r"(\d+\.\d+)\.\d+-\d+-([a-z][a-z0-9-]*)$")
@@ -53,6 +61,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     prefix.
     """
     notices: t.List[str] = []
+    table = _for_architecture(table, node["architecture"], settings)
     source_name = _source_name(table, settings)
     source = _source(table, source_name)
     boards = [_boards.data(name) for name in settings["boards"]]
@@ -77,6 +86,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
             % (node["kernel"], table["title"])
         )
     names = _named(settings, "packages") or [
+        *(source.get("prebuilt", {}).get("packages", ()) if build == "prebuilt" else ()),
         *source["packages"][settings["flavour"]][build],
         *(source["persistenced"] if settings["persistenced"] else ()),
     ]
@@ -100,8 +110,6 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "version": settings["version"] or None,
         "modules": modules,
         "build": build,
-        "host": node.get("host") or "the node",
-        "kernel": node["kernel"],
         # Without these, DKMS builds no modules for the running kernel.
         "headers": words["headers"] if build == "dkms" else None,
         "packages": packages,
@@ -122,7 +130,6 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "repository": _repository(table, node, settings) if source_name == "cuda_repository" else {},
         "minimum_version": minimum,
         "minimum_board": minimum_board,
-        "gpus": [gpu.title for gpu in found],
         "notices": notices,
     }
 
@@ -143,22 +150,38 @@ def numbers(version: str) -> t.Tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+def _for_architecture(table: Data, architecture: str, settings: Data) -> Data:
+    """The table for nodes of an architecture: without the sources whose packages are not known for it.
+
+    A mirror may have packages for any architecture, and packages in the settings need no table.
+    """
+    chosen = {"cuda_repository": settings["repository_url"], "distribution": settings["packages"]}
+    sources = {
+        name: {**source, **source.get(architecture, {})}
+        for name, source in table["sources"].items()
+        if architecture in source["architectures"] or chosen[name]
+    }
+    title = table["title"] if architecture == "x86_64" else "%s on %s" % (table["title"], architecture)
+    return {**table, "title": title, "sources": sources, "unknown": sorted({*table["sources"]} - {*sources})}
+
+
 def _source_name(table: Data, settings: Data) -> str:
     """The source. With a mirror, auto is the CUDA repository."""
     if settings["source"] != "auto":
         return str(settings["source"])
-    return "cuda_repository" if settings["repository_url"] else str(table["default_source"])
+    if settings["repository_url"]:
+        return "cuda_repository"
+    default = str(table["default_source"])
+    return default if default in table["sources"] else next(iter(table["sources"]), default)
 
 
 def _source(table: Data, name: str) -> Data:
     source: t.Optional[Data] = table["sources"].get(name)
     if source is None:
-        raise Refusal(
-            "%s has no NVIDIA driver of its own; set nvidia_driver_source to cuda_repository" % table["title"]
-            if name == "distribution"
-            else "NVIDIA's CUDA repository has no current driver for %s; set nvidia_driver_source to distribution"
-            % table["title"]
-        )
+        what, remedy = _UNKNOWN_SOURCES[name]
+        remedies = ["set nvidia_driver_source to " + other for other in table["sources"]]
+        remedies += [remedy] if name in table["unknown"] else []
+        raise Refusal("%s has no known driver %s; %s" % (table["title"], what, ", or ".join(remedies)))
     return source
 
 
@@ -310,14 +333,21 @@ def _build(
             )
         build = "prebuilt" if can and requested != "dkms" else "dkms"
     else:
-        own: Data = source.get("prebuilt", {})
-        can = modules in own.get("modules", ()) and node["architecture"] in own.get(
-            "architectures", [node["architecture"]]
-        )
-        build = "prebuilt" if can and requested == "prebuilt" else "dkms"
-        if build == "prebuilt" and own.get("repository"):
+        can = requested == "prebuilt" and _has_prebuilt(source, node, modules, words)
+        build = "prebuilt" if can else "dkms"
+        if (
+            can
+            and not (words["version"] or settings["packages"])
+            and "{version}" in str(source["prebuilt"]["packages"])
+        ):
+            raise Refusal(
+                "precompiled modules of %s have the driver's version in their names; set nvidia_driver_version"
+                % table["title"]
+            )
+        if can and source["prebuilt"].get("repository"):
             notices.append(
-                "The signed modules are in the repository %s, which must be enabled on the node." % own["repository"]
+                "The signed modules are in the repository %s, which must be enabled on the node."
+                % source["prebuilt"]["repository"]
             )
     if requested == "prebuilt" and build != "prebuilt":
         raise Refusal(
@@ -330,6 +360,16 @@ def _build(
             "somebody must confirm at the console (mokutil --import)."
         )
     return build
+
+
+def _has_prebuilt(source: Data, node: Data, modules: str, words: t.Mapping[str, str]) -> bool:
+    """Whether there are modules beside those that DKMS builds, on other systems than Ubuntu."""
+    own: Data = source.get("prebuilt", {"modules": ()})
+    return bool(
+        modules in own["modules"]
+        and node["architecture"] in own["architectures"]
+        and (words["kernel"] or "{kernel}" not in str(own["packages"]))
+    )
 
 
 def _fabric_manager(
@@ -390,6 +430,7 @@ def _words(table: Data, node: Data, branch: Data, modules: str, settings: Data) 
     number = branch["installs"]
     is_open = modules == OPEN
     series = _ubuntu_series(table, node)
+    el_kernel = _EL_KERNEL.match(node["kernel"])
     return {
         "branch": number,
         "suffix": "-" + number if int(number) < _UNSUFFIXED else "",
@@ -398,7 +439,9 @@ def _words(table: Data, node: Data, branch: Data, modules: str, settings: Data) 
         "open": "-open" if is_open else "",
         "meta": "nvidia-open" if is_open else "cuda-drivers",
         "kmod": "open" if is_open else "latest",
-        "prebuilt": table["sources"].get("cuda_repository", {}).get("prebuilt", {}).get("package", ""),
+        "version": settings["version"],
+        # As in names of precompiled modules; empty if there are none for the flavour: 5.14.0-611.24.1
+        "kernel": el_kernel.group(1).split(".el")[0] if el_kernel and not el_kernel.group(2) else "",
         "headers": _headers(table, node),
         "later_headers": _later_headers(table, node, series),
         "series": series,
@@ -444,13 +487,9 @@ def _ubuntu_series(table: Data, node: Data) -> str:
 
 def _repository(table: Data, node: Data, settings: Data) -> Data:
     """NVIDIA's repository or its mirror, with the key and the files for them on the node."""
-    directory = table["architectures"].get(node["architecture"])
-    if directory is None:
-        raise Refusal(
-            "NVIDIA's repository has no packages for %s on %s, only for %s; set nvidia_driver_source to distribution"
-            % (node["architecture"], table["title"], ", ".join(sorted(table["architectures"])))
-        )
     own = table["repository"]
+    architecture = node["architecture"]
+    directory = table["sources"]["cuda_repository"]["architectures"].get(architecture, architecture)
     url = settings["repository_url"] or "https://developer.download.nvidia.com/compute/cuda/repos/%s/%s" % (
         own["name"],
         directory,
@@ -465,9 +504,17 @@ def _repository(table: Data, node: Data, settings: Data) -> Data:
         "keyring": apt_keyring if table["manager"] == "apt" else "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia-driver",
         # Empty if unknown.
         "fingerprint": settings["repository_key_fingerprint"] or own["fingerprint"],
+        "signed": _signed(settings),
         # Checksum of the key file without the Version lines of its armour.
         "checksum_without_version": own.get("checksum_without_version", ""),
     }
+
+
+def _signed(settings: Data) -> str:
+    """What the key signs in an rpm repository. NVIDIA signs packages and metadata; mirrors often make new metadata."""
+    if settings["repository_signed"] != "auto":
+        return str(settings["repository_signed"])
+    return "packages" if settings["repository_url"] else "both"
 
 
 def _models(node: Data, boards: t.Sequence[Data]) -> t.List[str]:

@@ -118,8 +118,8 @@ def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None =
     )
 
 
-def from_either(values: object, board: str | None = None, state: bool = True) -> list[Gpu]:
-    """GPUs from a list of facts or of board names in order of index. Without ``state``, only identity is required."""
+def from_either(values: object, board: str | None = None) -> list[Gpu]:
+    """GPUs from a list of facts or of board names in order of index."""
     if not isinstance(values, list) or not values:
         raise LayoutError("gpus is %s: give ansible_facts.nvidia.gpus, or a list of board names" % short(values))
     out: list[Gpu] = []
@@ -132,8 +132,7 @@ def from_either(values: object, board: str | None = None, state: bool = True) ->
                 "give ansible_facts.nvidia.gpus, or names such as 'A100-80GB'" % (index + 1)
             )
         else:
-            if state:
-                require_known(value)
+            require_known(value)
             without = value["mig"].get("capable") is False
             out.append(
                 from_fact(value, Board(str(value.get("name")), (), 0, 0, 0) if without else board_of(value, board))

@@ -43,16 +43,15 @@ Values = t.Mapping[str, t.Any]
 
 
 class Findings(t.NamedTuple):
-    """Sentences without a full stop. ``misspelled`` is a subset of ``problems``."""
+    """Sentences without a full stop."""
 
     problems: list[str]
-    misspelled: list[str]
     notices: list[str]
     invalid: list[str]  # the roles with variables of wrong types or values
     layout: list[str]  # the problems of nvidia_mig_layout
 
 
-NOTHING = Findings([], [], [], [], [])
+NOTHING = Findings([], [], [], [])
 
 
 def known() -> set[str]:
@@ -78,11 +77,11 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
         and not any(problem.startswith("gpu_node_boards") for problem in unfit)
     ):
         layout = _layout_problems.of_layout(values["nvidia_mig_layout"], boards)
-    errors = {role: _refused(role, values, unreadable) for role in roles}
+    errors = {role: validated(role, values, unreadable)[1] for role in roles}
     own = [*broken, *unfit]
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
     refused = [error for role in roles for error in errors[role]]
-    return Findings([*refused, *broken, *misspelled, *unfit, *layout], misspelled, notices, invalid, layout)
+    return Findings([*refused, *broken, *misspelled, *unfit, *layout], notices, invalid, layout)
 
 
 def of_boards(values: Values, gpus: object) -> list[str]:
@@ -92,11 +91,6 @@ def of_boards(values: Values, gpus: object) -> list[str]:
         return []
     remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
     return [remedy % problem for problem in _problems.of_boards(gpus, boards)]
-
-
-def _refused(role: str, values: Values, unreadable: t.Collection[str]) -> list[str]:
-    """The errors of Ansible's argument validation for a role's variables."""
-    return validated(role, values, unreadable)[1]
 
 
 def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> tuple[dict[str, t.Any], list[str]]:

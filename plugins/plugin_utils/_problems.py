@@ -88,7 +88,7 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
         why = "" if automatic else _of_type(value, types.get(name, "raw"))
         if why:
             problems.append("%s is %s: %s" % (name, _shown(value), why))
-        elif name.endswith(("_path", "_record", "_output")) and value:
+        elif name.endswith(("_path", "_output")) and value:
             if not str(value).startswith(("/", "~")):
                 problems.append("%s is %r: give an absolute path" % (name, str(value)))
         elif name.endswith(("_timeout", "_time_limit", "_wait")):

@@ -35,7 +35,7 @@ def preflight(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
 def verify(host: str, problems: t.Sequence[object]) -> str:
     """The message for the problems of one host; empty if there are none."""
     found = sentences(problems, host)
-    lines = [each for each in found if _NO_PERMISSION in each] or found
+    lines = [each for each in found if _NO_PERMISSION in each] or found  # without root, others may follow from that
     if not lines:
         return ""
     return "\n".join(["%s does not match the inventory:" % host, *("- %s" % each for each in lines)])

@@ -88,9 +88,10 @@ class Node:
 
     def _environment(self) -> t.Dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-        kept.pop("PYTHONPATH", None)
         return dict(
             kept,
+            PYTHONPATH=str(TOP / "tests" / "lab" / "images" / "bytecode"),  # modules are compiled once
+            GPUFLEET_BYTECODE=str(TOP / ".cache" / "bytecode"),
             PATH="%s:%s" % (Path(sys.executable).parent, os.environ["PATH"]),
             ANSIBLE_COLLECTIONS_PATH=str(TOP / ".cache" / "collections"),
             ANSIBLE_HOME=str(self.work / "ansible"),

@@ -115,8 +115,9 @@ class Fleet:
 
 def ansible_playbook(work: Path, *arguments: t.Union[str, Path]) -> Run:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    environment.pop("PYTHONPATH", None)
     environment.update(
+        PYTHONPATH=str(TOP / "tests" / "lab" / "images" / "bytecode"),  # modules are compiled once
+        GPUFLEET_BYTECODE=str(TOP / ".cache" / "bytecode"),
         PATH="%s:%s" % (Path(sys.executable).parent, os.environ["PATH"]),
         ANSIBLE_COLLECTIONS_PATH=str(TOP / ".cache" / "collections"),
         ANSIBLE_HOME=str(work / "ansible"),

@@ -4,7 +4,7 @@
 
 """Project rules that linters do not cover.
 
-Allowed imports, role variables and their documented defaults, licences, pins, and forbidden texts.
+Allowed imports, licences, pins, and forbidden texts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 import tomllib
-import yaml
 
 TOP = Path(__file__).resolve().parents[2]
 PLUGINS = TOP / "plugins"
@@ -85,7 +84,6 @@ LAYERS = (
     Layer("action", ["plugin_utils", MIG], ["ansible.errors", "ansible.plugins.action"]),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
-    Layer("action", ["plugin_utils", MIG], ["ansible.plugins.action"]),
     Layer("plugin_utils", ["plugin_utils", MIG], ["ansible.errors", "ansible.module_utils", "yaml"]),
     Layer("doc_fragments", []),
 )
@@ -195,37 +193,6 @@ def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
 def test_the_import_check_itself(layer: str, name: str, allowed: bool) -> None:
     judged = judge(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
     assert (judged is None) == allowed
-
-
-# --- Roles ------------------------------------------------------------------------------------------------------------
-
-ROLES = sorted(path.name for path in (TOP / "roles").iterdir() if path.is_dir())
-
-
-def role_yaml(role: str, path: str) -> t.Dict[str, t.Any]:
-    return yaml.safe_load((TOP / "roles" / role / path).read_text()) or {}
-
-
-def documented(role: str) -> t.Dict[str, t.Dict[str, t.Any]]:
-    """Every option of every entry point."""
-    specs = role_yaml(role, "meta/argument_specs.yml")["argument_specs"]
-    return {name: option for spec in specs.values() for name, option in spec.get("options", {}).items()}
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_role_defaults_are_the_documented_ones(role: str) -> None:
-    """Ansible uses the default of an argument specification only for documentation, so the two may diverge."""
-    options = documented(role)
-    assert role_yaml(role, "defaults/main.yml") == {
-        name: option["default"] for name, option in options.items() if "default" in option
-    }
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_role_variables_start_with_the_roles_name(role: str) -> None:
-    names = {*role_yaml(role, "defaults/main.yml"), *documented(role)}
-    assert names
-    assert [name for name in names if not name.startswith(role + "_")] == []
 
 
 # --- Licences, pins and forbidden texts -------------------------------------------------------------------------------

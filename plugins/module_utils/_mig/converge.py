@@ -18,7 +18,7 @@ from . import codes, mode, words
 from .backend import BackendError
 from .ci_choice import Choice, choose
 from .errors import MigError
-from .journal import Journal, Progress, Retry
+from .journal import Journal, Retry
 from .model import Gpu, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Blocked, Operation, Plan
 from .rollback import Restored, differences, restore
@@ -57,18 +57,13 @@ class Outcome(t.NamedTuple):
         return bool(differences(self.before, self.after))
 
 
-def converge(
-    backend: Backend, plans: t.Sequence[Plan], reset: bool = False, progress: t.Optional[Progress] = None
-) -> t.Tuple[Outcome, ...]:
-    """Apply all plans, GPUs in parallel; outcomes in the order of the plans.
-
-    ``progress`` is called after every write, from several threads.
-    """
+def converge(backend: Backend, plans: t.Sequence[Plan], reset: bool = False) -> t.Tuple[Outcome, ...]:
+    """Apply all plans, GPUs in parallel; outcomes in the order of the plans."""
     outcomes: t.Dict[int, Outcome] = {}
     work = [plan for plan in plans if plan.changes or plan.blocked]
     if work:
         with ThreadPoolExecutor(max_workers=len(work)) as pool:
-            runs = pool.map(lambda plan: _Run(backend, plan, reset, progress).run(), work)
+            runs = pool.map(lambda plan: _Run(backend, plan, reset).run(), work)
             outcomes = {outcome.before.index: outcome for outcome in runs}
     return tuple(outcomes.get(plan.gpu.index, Outcome(plan.gpu, plan.gpu, plan)) for plan in plans)
 
@@ -92,11 +87,11 @@ class _NotActive(Exception):
 class _Run:
     """Applies the plan of one GPU."""
 
-    def __init__(self, backend: Backend, plan: Plan, reset: bool, progress: t.Optional[Progress]) -> None:
+    def __init__(self, backend: Backend, plan: Plan, reset: bool) -> None:
         self._plan = plan
         self._reset_allowed = reset
         self._before = plan.gpu
-        self._journal = Journal(backend, plan.gpu, progress)
+        self._journal = Journal(backend, plan.gpu)
         self._now: t.Optional[Operation] = None  # in progress
         self._choices: t.Dict[Placement, t.List[Choice]] = {}
 

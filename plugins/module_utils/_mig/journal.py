@@ -19,8 +19,6 @@ if t.TYPE_CHECKING:
 
 _T = t.TypeVar("_T")
 
-Progress = t.Callable[[Gpu, Operation], None]
-
 
 class Retry(t.NamedTuple):
     """A write that failed without effect and was retried."""
@@ -36,14 +34,13 @@ class Journal:
     instances were or may have been created: a call may fail after it took effect.
     """
 
-    def __init__(self, backend: Backend, gpu: Gpu, progress: t.Optional[Progress] = None) -> None:
+    def __init__(self, backend: Backend, gpu: Gpu) -> None:
         self.backend = backend
         self.state = gpu
         self.performed: t.List[Operation] = []
         self.retries: t.List[Retry] = []
         self.attempted: t.Set[t.Tuple[Placement, int]] = set()  # placement and profile id of GPU instances
         self.entered: t.Set[Placement] = set()  # GPU instances in which compute instances were created
-        self._progress = progress
         self._profiles = {profile.id: profile for profile in gpu.board.profiles}
 
     def read(self) -> Gpu:
@@ -60,7 +57,7 @@ class Journal:
 
         operation = Operation(SET_MODE, enabled=enabled)
         status = self._write(operation, lambda: self.backend.set_mode(self.state.index, enabled), made)
-        self._done(operation)
+        self.performed.append(operation)
         return status
 
     def reset(self) -> None:
@@ -70,7 +67,7 @@ class Journal:
             operation, lambda: self.backend.reset(self.state.index), lambda now: now.mode_current == now.mode_pending
         )
         self.state = self.state._replace(instances=())
-        self._done(operation)
+        self.performed.append(operation)
 
     def create_gi(self, profile: Profile, placement: Placement) -> GpuInstance:
         self._profiles[profile.id] = profile
@@ -88,7 +85,7 @@ class Journal:
         )
         created = GpuInstance(gi_id, profile.id, placement)
         self.state = self.state._replace(instances=(*self._without(gi_id), created))
-        self._done(Operation(CREATE_GI, profile, placement, gi_id))
+        self.performed.append(Operation(CREATE_GI, profile, placement, gi_id))
         return created
 
     def destroy_gi(self, instance: GpuInstance) -> None:
@@ -100,7 +97,7 @@ class Journal:
             lambda now: all(gi.id != instance.id for gi in now.instances),
         )
         self.state = self.state._replace(instances=self._without(instance.id))
-        self._done(operation)
+        self.performed.append(operation)
 
     def create_ci(self, instance: GpuInstance, profile: CiProfile, start: t.Optional[int]) -> None:
         self.entered.add(instance.placement)
@@ -135,7 +132,7 @@ class Journal:
             reduced=profile.reduced,
         )
         self._replace(instance.id, (*had, created))
-        self._done(operation._replace(ci_id=ci_id))
+        self.performed.append(operation._replace(ci_id=ci_id))
 
     def destroy_ci(self, instance: GpuInstance, ci_id: int, slices: int) -> None:
         operation = Operation(
@@ -153,7 +150,7 @@ class Journal:
             lambda now: all(ci.id != ci_id for ci in _cis(now, instance.id)),
         )
         self._replace(instance.id, tuple(ci for ci in _cis(self.state, instance.id) if ci.id != ci_id))
-        self._done(operation)
+        self.performed.append(operation)
 
     def compute_profiles(self, instance: GpuInstance) -> t.Tuple[CiProfile, ...]:
         """The compute instance profiles that a live GPU instance offers."""
@@ -193,11 +190,6 @@ class Journal:
                 for gi in self.state.instances
             )
         )
-
-    def _done(self, operation: Operation) -> None:
-        self.performed.append(operation)
-        if self._progress is not None:
-            self._progress(self.state, operation)
 
 
 def _cis(gpu: Gpu, gi_id: int) -> t.Tuple[ComputeInstance, ...]:

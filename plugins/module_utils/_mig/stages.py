@@ -24,24 +24,19 @@ from .plan import plan
 
 if t.TYPE_CHECKING:
     from .backend import Backend
-    from .journal import Progress
 
 Replan = t.Callable[[Gpu], Plan]
 
 
 def converge_node(
-    backend: Backend,
-    plans: t.Sequence[Plan],
-    replan: Replan,
-    reset: bool = False,
-    progress: t.Optional[Progress] = None,
+    backend: Backend, plans: t.Sequence[Plan], replan: Replan, reset: bool = False
 ) -> t.Tuple[Outcome, ...]:
     """Apply the plans of a node; outcomes in the order of the plans.
 
     ``replan`` plans a GPU again after its MIG mode has changed, if its first plan only changed the mode.
     """
     modes = [item for item in plans if item.mode_only]
-    switched = {outcome.before.index: outcome for outcome in converge(backend, modes, reset, progress)}
+    switched = {outcome.before.index: outcome for outcome in converge(backend, modes, reset)}
     work: t.List[Plan] = []
     refused: t.Dict[int, str] = {}
     for item in plans:
@@ -56,7 +51,7 @@ def converge_node(
                 refused[index] = str(error)
     if refused:
         return _called_off(backend, plans, switched, refused, reset)
-    done = {outcome.before.index: outcome for outcome in converge(backend, work, reset, progress)}
+    done = {outcome.before.index: outcome for outcome in converge(backend, work, reset)}
     failed = [done[index] for index in switched if index in done and done[index].error is not None]
     back = _switch_off(backend, [outcome.after for outcome in failed if not outcome.after.instances], reset)
     return tuple(_joined(switched.get(item.gpu.index), done.get(item.gpu.index), back) for item in plans)

@@ -24,7 +24,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "cdi_devices": {"type": "bool", "default": True},
     }
 }
-MEMORY = "/var/lib/gpufleet/nvidia_container_toolkit"
+MEMORY = "/var/lib/gpufleet-nvidia-container-toolkit"
 
 
 def run(module: AnsibleModule) -> None:
@@ -50,7 +50,8 @@ def run(module: AnsibleModule) -> None:
                 raise runtime_config.ConfigError("%s is not installed" % " and ".join(missing))
             settings = runtime_config.Settings(given["default_runtime"], given["cdi_devices"])
             change = runtime_config.plan_present(name, runtime, memory, settings, command)
-            restart = runtime_check.service(name, command).is_older_than(runtime.drop_in or runtime.config)
+            # Docker's configuration is the owner's too, who decides when docker reads their changes.
+            restart = runtime_check.service(name, command).is_older_than(runtime.drop_in or memory.last_write)
         actions = [file.describe() for file in change.files]
         if restart:
             actions.append("Restart %s, which was started before its configuration was written" % name)

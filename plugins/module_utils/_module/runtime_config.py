@@ -13,6 +13,7 @@ that only root can read, because it may contain passwords.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -102,15 +103,16 @@ class Memory:
         """Whether this collection wrote the configuration: the last one, or after an interruption the one before."""
         return config is not None and config in (self.read("after"), self.read("previous"))
 
+    @property
+    def last_write(self) -> str:
+        """A file that is as old as our last change."""
+        return os.path.join(self.directory, "after")
+
     def forget(self) -> None:
-        """Remove the directory, and its parents if they are empty."""
+        """Remove the directory, and its parent if that is empty then."""
         shutil.rmtree(self.directory, ignore_errors=True)
-        parent = os.path.dirname(self.directory)
-        try:
-            os.rmdir(parent)
-            os.rmdir(os.path.dirname(parent))
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(self.directory))
 
 
 class Change(t.NamedTuple):
@@ -133,21 +135,29 @@ def _stat(path: str) -> t.Optional[os.stat_result]:
         return None
 
 
-def _owners(runtime: Runtime, memory: Memory) -> t.Tuple[Content, Content]:
-    """The owner's configuration and drop-in: current files that this collection did not write, else the saved ones."""
-    config = files.read(runtime.config)
-    drop_in = files.read(runtime.drop_in) if runtime.drop_in else None
-    if memory.exists():
-        drop_in = memory.read("drop_in")
-        if memory.wrote(config):
-            config = memory.read("before")
-    return config, drop_in
+def _owners(name: str, runtime: Runtime, memory: Memory) -> Content:
+    """The configuration without what we added to it. What differs from what we wrote is the owner's."""
+    current = files.read(runtime.config)
+    if current is None or not memory.exists():
+        return current
+    before = memory.read("before")
+    if memory.wrote(current):
+        return before
+    return without_docker(current, before) if name == "docker" else without_import(current, before, runtime.drop_in)
 
 
 def plan_present(name: str, runtime: Runtime, memory: Memory, settings: Settings, run: Run) -> Change:
     """Plan the changes that add the nvidia runtime. Changes nothing."""
-    before, drop_in = _owners(runtime, memory)
+    before = _owners(name, runtime, memory)
+    drop_in = None
+    if memory.exists():
+        drop_in = memory.read("drop_in")
+    elif runtime.drop_in:
+        drop_in = files.read(runtime.drop_in)
     config, added = _configure(name, runtime, settings, before, drop_in, run)
+    current = files.read(runtime.config)
+    if name == "docker" and config and current and _daemon(config) == _daemon(current):
+        config = current  # its owner edited it: only order and spaces differ
     wanted = [File(runtime.config, config, None)]
     if runtime.drop_in:
         wanted.append(File(runtime.drop_in, added, _PRIVATE))
@@ -161,17 +171,7 @@ def plan_absent(name: str, runtime: Runtime, memory: Memory) -> Change:
     """Plan the changes that remove the nvidia runtime. Changes nothing."""
     if not memory.exists():
         return Change([], {})
-    before = memory.read("before")
-    current = files.read(runtime.config)
-    if current is None:
-        restored = None
-    elif memory.wrote(current):
-        restored = before
-    elif name == "docker":
-        restored = without_docker(current, before)
-    else:
-        restored = without_import(current, before, runtime.drop_in)
-    wanted = [File(runtime.config, restored, None)]
+    wanted = [File(runtime.config, _owners(name, runtime, memory), None)]
     if runtime.drop_in:
         wanted.append(File(runtime.drop_in, memory.read("drop_in"), None))
     return Change([file for file in wanted if not file.is_current()], {})

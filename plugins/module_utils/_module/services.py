@@ -12,10 +12,9 @@ import grp
 import json
 import os
 import re
-import tempfile
 import typing as t
 
-from . import results
+from . import files, results
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -71,7 +70,8 @@ def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
     if kubelets:
         module.warn(split_warning(params["layout"], kubelets))
     if found and not module.check_mode:
-        write(params["record"], sorted({*read(params["record"]), *found}))
+        units = sorted({*read(params["record"]), *found})
+        files.write(params["record"], json.dumps({"stopped": units}).encode(), 0o600)
         for unit in found:
             status, _output, error = systemctl("stop", unit)
             if status != 0:
@@ -167,15 +167,3 @@ def read(path: str) -> t.List[str]:
     if not isinstance(units, list):
         raise ValueError("it has no list of units")
     return [str(unit) for unit in units]
-
-
-def write(path: str, units: t.Sequence[str]) -> None:
-    """Replace the record atomically."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".", dir=os.path.dirname(path))
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-            json.dump({"stopped": list(units)}, handle)
-        os.replace(temporary, path)
-    except BaseException:
-        os.remove(temporary)
-        raise

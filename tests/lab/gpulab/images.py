@@ -20,7 +20,7 @@ PACKAGES = (
 ).split()
 COMPONENTS = "main,contrib,non-free,non-free-firmware"
 RECIPES = HERE / "images"
-DEBIAN_RECIPES = tuple(RECIPES / name for name in ("debian.sh", "compiled_modules.py", "gpufleet-lab.service"))
+DEBIAN_RECIPES = tuple(RECIPES / name for name in ("debian.sh", "bytecode/sitecustomize.py", "gpufleet-lab.service"))
 LABEL = "gpufleet.lab"
 
 
@@ -85,8 +85,14 @@ def build(name: str) -> str:
             bootstrap(name, image, wanted)
         else:
             derive(name, image, wanted)
-        succeeds(LABNS, "podman", "image", "prune", "--force")  # fails while another image is built
     return reference(name)
+
+
+def store(*command: t.Union[str, Path]) -> None:
+    """Add an image with a podman command, and remove the one that it replaces."""
+    with alone("images"):  # an image that another build is adding has no name yet, and would be removed too
+        podman(*command)
+        succeeds(LABNS, "podman", "image", "prune", "--force")  # fails if a container uses an old image
 
 
 def settings(wanted: str) -> t.Iterator[str]:
@@ -100,7 +106,7 @@ def bootstrap(name: str, image: Image, wanted: str) -> None:
     try:
         archive = work / "root.tar"
         mmdebstrap(t.cast(str, image.suite), [*PACKAGES, *image.packages], [RECIPES / "debian.sh"], archive)
-        podman("import", "--quiet", *settings(wanted), archive, reference(name))
+        store("import", "--quiet", *settings(wanted), archive, reference(name))
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -126,6 +132,6 @@ def derive(name: str, image: Image, wanted: str) -> None:
             *("run", "--name", container, "--privileged", "--volume", "%s:/recipes:ro" % RECIPES, base),
             *("sh", "-e", "/recipes/" + image.recipe[0], *image.recipe[1:]),
         )
-        podman("commit", "--quiet", *settings(wanted), container, reference(name))
+        store("commit", "--quiet", *settings(wanted), container, reference(name))
     finally:
         podman("rm", "--force", "--time", "1", "--ignore", container)

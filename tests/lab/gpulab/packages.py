@@ -104,6 +104,7 @@ class Package(t.NamedTuple):
     postinst: str = ""
     units: t.Sequence[str] = ()  # enabled and started, as by debhelper's scripts
     conffiles: t.Sequence[str] = ()
+    arch: str = ""  # of rpm, if it is not the machine's
     description: str = "the test lab's stand-in"
 
 
@@ -122,12 +123,13 @@ def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild
     made = []
     for driver in drivers(what):
         branch = driver.split(".")[0]
-        words = {"v": driver + release, "u": driver, "b": branch}
+        words = {"v": what.get("epoch", "") + driver + release, "u": driver, "b": branch}
         for name, row in known["families"][family].items():
             if not row.get("since", 0) <= int(branch) < row.get("before", 1000):
                 continue
             fields: Data = {key: value.format(**words) for key, value in row.items() if isinstance(value, str)}
-            package = Package(name.format(**words), words["v"], driver, parts=row.get("parts", ()), **fields)
+            fields = {"version": words["v"], **fields}
+            package = Package(name.format(**words), driver=driver, parts=row.get("parts", ()), **fields)
             if not snapshot.has(system, what["source"], branch, package.name):
                 continue
             if broken and has_module(package):
@@ -150,11 +152,11 @@ def driver_packages(what: Data, broken: bool = False, dkms: bool = False, kbuild
 
 
 def drivers(what: Data) -> t.List[str]:
-    """The driver versions of a repository: those in the definitions that are real, and those in `beyond`."""
+    """The driver versions of a repository: those of the definitions that the real repository has."""
     wanted = what.get("drivers", definitions()["drivers"])
     if what["source"] == "archive":
         return list(wanted)  # a real archive has one version of each name; an upgrade needs two
-    return [each for each in wanted if each in what.get("beyond", ()) or snapshot.cuda_has(what["system"], each)]
+    return [each for each in wanted if snapshot.cuda_has(what["system"], each)]
 
 
 def has_module(package: Package) -> bool:

@@ -5,9 +5,11 @@
 """Signed rpm repositories for the Rocky look-alike, with module streams like the vendor's.
 
 cuda/rhel9/x86_64/              the driver
+later/rhel9/x86_64/             a later version of it
 toolkit/stable/rpm/x86_64/      the container toolkit
 docker/9/x86_64/stable/         containerd.io
-unsigned/..., otherkey/...      variants of the first two: unsigned; signed with a key other than the published one
+unsigned/..., otherkey/...      variants of the driver and the toolkit: unsigned; signed with another key than the
+                                published one
 
 They are built in a container that has rpm's tools.
 """
@@ -30,6 +32,10 @@ ROOT = LAB / "rpm"
 TOOLKIT = "toolkit/stable/rpm/x86_64"
 DOCKER = "docker/9/x86_64/stable"
 CONTAINER = "gpufleet-image-rpms"
+# The kernel modules of the module streams.
+OPEN_MODULES, PROPRIETARY_MODULES = "kmod-nvidia-open-dkms", "kmod-nvidia-latest-dkms"
+PRECOMPILED_MODULES = r"kmod-nvidia-\d"
+LATEST = {"open-dkms": OPEN_MODULES, "latest-dkms": PROPRIETARY_MODULES, "latest": PRECOMPILED_MODULES}
 
 SPEC = """\
 %define _build_id_links none
@@ -100,10 +106,11 @@ def prepare() -> None:
         shutil.rmtree(new, ignore_errors=True)
         known = packages.definitions()["rpm_repositories"]
         for path, what in known.items():
-            what["release"] = "-" + what["release"]
-            repository(image, path, packages.driver_packages(what), new, modular=True)
-            made = packages.driver_packages(what, dkms=True)
-            repository(image, "broken/" + path, made, new, modular=True, twins=False)
+            alone_here = what.get("alone", False)
+            repository(image, path, packages.driver_packages(what), new, modular=True, twins=not alone_here)
+            if not alone_here:
+                made = packages.driver_packages(what, dkms=True)
+                repository(image, "broken/" + path, made, new, modular=True, twins=False)
         repository(image, TOOLKIT, [dependencies_of_rpm(each) for each in toolkit.packages()], new)
         repository(image, DOCKER, [containerd.package()], new, twins=False)
         (new / ".stamp").write_text(wanted)
@@ -125,7 +132,7 @@ def repository(
 ) -> None:
     """Build a repository, and its unsigned and wrongly signed variants (``twins``).
 
-    ``modular``: with a module stream for every branch and flavour.
+    ``modular``: with the module streams of the driver.
     """
     BUILDING.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix="rpm-", dir=BUILDING))
@@ -145,7 +152,7 @@ def repository(
             folder = root / (prefix + path)
             shutil.copytree(work / files, folder)
             if modular:
-                (folder / "modules.yaml").write_text(streams(sorted(each.name for each in folder.glob("*.rpm"))))
+                (folder / "modules.yaml").write_text(streams(wanted))
             index(image, folder)
             sign(folder, signer)
     finally:
@@ -169,6 +176,7 @@ def specify(package: packages.Package, folder: Path) -> None:
     version, release = full.rsplit("-", 1)
     fields = {
         "Epoch": epoch,
+        "BuildArch": package.arch,
         "Requires": rpm_words(package.depends),
         "Conflicts": rpm_words(package.conflicts),
         "Provides": rpm_words(package.provides),
@@ -194,37 +202,46 @@ def rpm_words(text: str) -> str:
     return " ".join(text.split())
 
 
-def streams(files: t.Sequence[str]) -> str:
-    """The vendor's streams: a branch with the open or the proprietary modules."""
-    documents = []
-    drivers = {match.group(1) for match in (re.search(r"-(\d{3})\.\d+\.", name) for name in files) if match}
-    for branch in sorted(drivers):
-        for flavour, foreign in (("open", "kmod-nvidia-latest-dkms"), ("dkms", "kmod-nvidia-open-dkms")):
-            mine = [name for name in files if re.search(r"-%s\.\d+\." % branch, name) and not name.startswith(foreign)]
-            documents.append(
-                {
-                    "document": "modulemd",
-                    "version": 2,
-                    "data": {
-                        "name": "nvidia-driver",
-                        "stream": "%s-%s" % (branch, flavour),
-                        "version": 20260101,
-                        "context": "0123abcd",
-                        "arch": "x86_64",
-                        "summary": "NVIDIA driver of branch %s" % branch,
-                        "description": "NVIDIA driver of branch %s" % branch,
-                        "license": {"module": ["MIT"]},
-                        "artifacts": {"rpms": [nevra(name) for name in mine]},
-                    },
-                }
-            )
+def streams(wanted: t.Sequence[packages.Package]) -> str:
+    """The vendor's streams, as its genmodules.py makes them.
+
+    A branch with open or proprietary modules that DKMS builds, or with precompiled ones. The same for the newest branch,
+    under names without the branch; one of them is the default. Packages of no stream are visible in any.
+    """
+    documents: t.List[packages.Data] = []
+    modular = [each for each in wanted if each.driver and not re.search("fabricmanager|nscq", each.name)]
+    branches = sorted({each.driver.split(".")[0] for each in modular})
+    names = {"open": OPEN_MODULES, "dkms": PROPRIETARY_MODULES, "": PRECOMPILED_MODULES}
+    rows = [("-".join(filter(None, (branch, kind))), branch, names[kind]) for branch in branches for kind in names]
+    rows += [(kind, branches[-1], pattern) for kind, pattern in LATEST.items()]
+    for name, branch, pattern in rows:
+        mine = [each for each in modular if each.driver.startswith(branch + ".")]
+        mine = [each for each in mine if not each.name.startswith("kmod-nvidia-") or re.match(pattern, each.name)]
+        documents.append(
+            {
+                "document": "modulemd",
+                "version": 2,
+                "data": {
+                    "name": "nvidia-driver",
+                    "stream": name,
+                    "version": 20260000 + max(int(each.driver.split(".")[1]) for each in mine),
+                    "context": "0123abcd",
+                    "arch": "x86_64",
+                    "summary": "NVIDIA driver of branch %s" % branch,
+                    "description": "NVIDIA driver of branch %s" % branch,
+                    "license": {"module": ["MIT"]},
+                    "artifacts": {"rpms": sorted(nevra(each) for each in mine)},
+                },
+            }
+        )
+    default = {"module": "nvidia-driver", "stream": "open-dkms"}
+    documents.append({"document": "modulemd-defaults", "version": 1, "data": default})
     return yaml.safe_dump_all(documents, explicit_start=True, sort_keys=False)
 
 
-def nevra(name: str) -> str:
-    """The name of a package with its epoch, from the name of its file."""
-    match = re.fullmatch(r"(.+)-([^-]+-[^-]+)\.rpm", name)
-    return "%s-0:%s" % (match.group(1), match.group(2)) if match else name
+def nevra(package: packages.Package) -> str:
+    version = package.version if ":" in package.version else "0:" + package.version
+    return "%s-%s.%s" % (package.name, version, package.arch or "x86_64")
 
 
 def index(image: str, folder: Path) -> None:

@@ -28,7 +28,7 @@ def has(system: str, source: str, branch: str, name: str) -> bool:
     """
     if source == "archive":
         return re.sub(r"-(\d+\.\d+)\.0-\d+-([a-z]+)$", r"-\2-\1", name) in archive(system)
-    return name in names(system, branch)
+    return re.sub(r"^(kmod-nvidia)-\d.*", r"\1-VERSION-KERNEL", name) in names(system, branch)
 
 
 def cuda_has(system: str, driver: str) -> bool:

@@ -18,7 +18,7 @@ chroot "$root" systemctl mask --quiet systemd-timesyncd.service console-getty.se
 echo 'Acquire::Languages "none";' >"$root/etc/apt/apt.conf.d/80gpufleet-lab"
 echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/gpufleet-lab"
 packages=$root/usr/lib/python3/dist-packages
-install -m 644 "$images/compiled_modules.py" "$packages/gpufleet_lab_modules.py"
+install -m 644 "$images/bytecode/sitecustomize.py" "$packages/gpufleet_lab_modules.py"
 echo 'import gpufleet_lab_modules' >"$packages/gpufleet_lab.pth"
 
 # Each node generates its own host key and machine id. Not an RSA key, which takes seconds to generate.

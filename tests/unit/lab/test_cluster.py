@@ -37,9 +37,9 @@ go 1.26.0
 godebug default=go1.26
 
 require (
-	go.uber.org/zap v1.27.0
-	k8s.io/api v0.0.0
-	k8s.io/klog/v2 v2.140.0
+    go.uber.org/zap v1.27.0
+    k8s.io/api v0.0.0
+    k8s.io/klog/v2 v2.140.0
 )
 """
 

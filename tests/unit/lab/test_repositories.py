@@ -11,11 +11,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
 sys.path.insert(0, LAB)
 try:
-    from gpulab import packages, snapshot
+    from gpulab import packages, rpm, snapshot
 finally:
     sys.path.remove(LAB)
 
@@ -54,12 +55,28 @@ def test_a_package_that_the_snapshot_lacks_is_not_built(path: str, monkeypatch: 
     real = snapshot.has
 
     def without_modules(system: str, source: str, branch: str, name: str) -> bool:
-        return "dkms" not in name and real(system, source, branch, name)
+        return "-dkms" not in name and real(system, source, branch, name)
 
     before = {each.name for each in packages.driver_packages(REPOSITORIES[path])}
     monkeypatch.setattr(snapshot, "has", without_modules)
     after = {each.name for each in packages.driver_packages(REPOSITORIES[path])}
-    assert before - after == {name for name in before if "dkms" in name} != set()
+    assert before - after == {name for name in before if "-dkms" in name} != set()
+
+
+def test_streams_of_the_rpm_repository() -> None:
+    """By default only the newest branch is visible, with the open modules that DKMS builds."""
+    *documents, default = yaml.safe_load_all(rpm.streams(packages.driver_packages(REPOSITORIES["cuda/rhel9/x86_64"])))
+    found = {each["data"]["stream"]: each["data"]["artifacts"]["rpms"] for each in documents}
+    assert default["data"]["stream"] == "open-dkms"
+    assert {"latest", "latest-dkms", "open-dkms", "580", "580-dkms", "580-open"} <= set(found)
+    for name, modules in (
+        ("open-dkms", ["kmod-nvidia-open-dkms-3:595.58.03-1.el9.noarch"]),
+        ("595-dkms", ["kmod-nvidia-latest-dkms-3:595.58.03-1.el9.noarch"]),
+        ("595", ["kmod-nvidia-595.58.03-5.14.0-%s-3:595.58.03-3.el9.x86_64" % kernel for kernel in (503, 570)]),
+    ):
+        assert [each for each in found[name] if each.startswith("kmod-nvidia-")] == modules
+        assert "nvidia-driver-cuda-3:595.58.03-1.el9.x86_64" in found[name]
+        assert not [each for each in found[name] if "fabricmanager" in each]
 
 
 def test_versions_match_the_real_repository() -> None:

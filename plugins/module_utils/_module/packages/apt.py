@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -15,12 +16,13 @@ import tempfile
 import time
 import typing as t
 
-from ..files import write
+from .. import files
 from . import causes
 from .choice import Package
 from .manager import CommandError, Commands, Repository, Simulation
 
 PREFERENCES = "/etc/apt/preferences.d"
+SOURCES = "/etc/apt/sources.list"
 RETRIES = 2
 PAUSE = 3.0  # seconds between them
 
@@ -40,11 +42,13 @@ class Apt:
     releases = True
     checks_builds = False
 
-    def __init__(self, commands: Commands, role: str, check_mode: bool) -> None:
+    def __init__(self, commands: Commands, role: str, check_mode: bool, repository: Repository) -> None:
         self._commands = commands
         self._role = role
         self._check_mode = check_mode
+        self._repository = repository
         self._pin: t.Optional[bytes] = None  # that is not written, for simulations; empty if it is not removed
+        self._former_pin: t.Optional[bytes] = None
 
     @property
     def pin_file(self) -> str:
@@ -64,14 +68,21 @@ class Apt:
             raise CommandError(output.text)
         return output.text if output.status else ""
 
-    def refresh(self, repository: Repository) -> None:
+    def conflicting_sources(self) -> t.List[str]:
+        """apt reads no source at all if it finds two keys for one repository."""
+        own = self._repository
+        paths = [SOURCES, *sorted(glob.glob(SOURCES + ".d/*.list") + glob.glob(SOURCES + ".d/*.sources"))]
+        texts = {path: (files.read(path) or b"").decode(errors="replace") for path in paths if path != own.file}
+        return [path for path, text in texts.items() if has_other_key(text, own.url, own.key)]
+
+    def refresh(self) -> None:
         for attempt in range(RETRIES + 1):
             output = self._commands.attempt([*_GET, "update"])
             readable = output.status == 0 and not _UNREADABLE.search(output.stderr)
             if readable or causes.cause(output.stderr, self._role).kind == "signature" or attempt == RETRIES:
                 break
             time.sleep(PAUSE)
-        own = repository.url.rstrip("/")
+        own = self._repository.url.rstrip("/")
         if output.status or (own and not readable and own in output.stderr):
             raise CommandError(output.stderr)
         if not readable:
@@ -81,12 +92,12 @@ class Apt:
         """apt has no module streams: the pin selects the branch."""
         return False
 
-    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
         output = self._commands.attempt(["apt-cache", "madison", *names]).stdout
         rows = [[field.strip() for field in line.split("|")] for line in output.splitlines()]
         rows = [[*row[:2], row[2].partition(" ")[0].rstrip("/")] for row in rows if len(row) == 3]
-        url = _without_login(url).rstrip("/")
-        only_here = own if any(row[2] == url for row in rows) else ()  # apt may print the URL in another spelling
+        url = _without_login(self._repository.url).rstrip("/")
+        only_here = own if any(row[2] == url for row in rows) else ()  # apt may show a URL in another spelling
         found: t.Dict[str, t.List[str]] = {}
         for name, version, source in rows:
             versions = found.setdefault(name, [])
@@ -95,17 +106,24 @@ class Apt:
         return found
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
-        path = self.pin_file
         text = preference(self._role, patterns, version).encode() if version else None
-        before = _content(path)
+        before = files.read(self.pin_file)
         self._pin = None
-        if before != text and (preview or self._check_mode):
-            self._pin = text or b""
-        elif before != text and text is not None:
-            write(path, text, 0o644)
-        elif before != text:
-            os.remove(path)
+        if preview or self._check_mode:
+            self._pin = (text or b"") if before != text else None
+        else:
+            self._former_pin = before
+            self._write_pin(text)
         return before != text
+
+    def restore_pin(self) -> None:
+        self._write_pin(self._former_pin)
+
+    def _write_pin(self, text: t.Optional[bytes]) -> None:
+        if text is None:
+            files.remove(self.pin_file)
+        elif text != files.read(self.pin_file):
+            files.write(self.pin_file, text, 0o644)
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation:
         argv = [*_GET, "--simulate", "--allow-downgrades", "--allow-change-held-packages", *_INSTALL, "install"]
@@ -116,7 +134,7 @@ class Apt:
                 parts = os.path.join(folder, "preferences.d")
                 if os.path.isdir(PREFERENCES):
                     shutil.copytree(PREFERENCES, parts)
-                write(os.path.join(parts, os.path.basename(self.pin_file)), self._pin, 0o644)
+                files.write(os.path.join(parts, os.path.basename(self.pin_file)), self._pin, 0o644)
                 os.chmod(folder, 0o755)
                 output = self._commands.attempt(
                     [*argv, "--option", "Dir::Etc::PreferencesParts=" + parts, *specifications]
@@ -176,13 +194,22 @@ def preference(role: str, patterns: t.Sequence[str], version: str) -> str:
     )
 
 
+def has_other_key(text: str, url: str, key: str) -> bool:
+    """Whether a file of sources, of one line or several each, has the flat repository with another key.
+
+    Sources without a key are left to apt: it accepts them or not, depending on the order of the files.
+    """
+    address = re.escape(_without_login(url).partition("//")[2].rstrip("/"))
+    address = r"//(?:[^/@\s]*@)?%s/?" % re.sub("amd64|arm64", r"(?:\g<0>|\\$\\(ARCH\\))", address)
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for source in re.split(r"\n\s*\n|\n(?=deb)", "\n".join(lines)):
+        one_line = re.search(address + r"\s+/(?:\s|$)", source)
+        stanza = re.search(address + r"(?:\s|$)", source) and re.search(r"(?im)^suites:\s*/\s*$", source)
+        enabled = not re.search(r"(?im)^enabled:\s*(?:no|false|off|0|without|disable)\b", source)
+        if (one_line or stanza) and enabled and re.search("(?i)signed-by", source) and key not in source:
+            return True
+    return False
+
+
 def _without_login(url: str) -> str:
     return re.sub(r"//[^/]*@", "//", url)
-
-
-def _content(path: str) -> t.Optional[bytes]:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read()
-    except FileNotFoundError:
-        return None

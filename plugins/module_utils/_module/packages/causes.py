@@ -27,7 +27,7 @@ _CAUSES = (
     (
         "lock",
         r"Could not get lock|Unable to acquire the dpkg frontend lock|frontend lock was locked|waiting for lock"
-        r"|Failed to obtain the transaction lock|already locked by|Failed to lock|[Ll]ockfile is held",
+        r"|Unable to lock directory|Failed to obtain the transaction lock|already locked by|Failed to lock|[Ll]ockfile is held",
         "Another package manager is running on the node: wait for it to finish, and run this again.",
     ),
     (
@@ -36,7 +36,7 @@ _CAUSES = (
         r"|GPG signature is not available"
         r"|validate GPG signature|Public key for .* is not installed",
         "A package source is not signed with the key that was given: check {role}_repository_url and "
-        "{role}_repository_key with its checksum or fingerprint.",
+        "{role}_repository_key with its checksum or fingerprint, and with dnf {role}_repository_signed.",
     ),
     (
         "changing",

@@ -309,20 +309,39 @@ def refuse_holds(
         )
 
 
-def refuse_locks(locks: t.Sequence[str], names: t.Collection[str], version: str, desired: Desired) -> None:
-    """Locks of dnf's plugin versionlock that are not the role's: NAME-[EPOCH:]VERSION-RELEASE.ARCHITECTURE.
+def refuse_to_remove(foreign: t.Sequence[str], desired: Desired) -> None:
+    """Packages that the role installed and somebody else holds."""
+    if foreign:
+        raise Refusal(
+            "somebody else holds %s, which %s installed and would remove. Release them (apt-mark unhold), and run this again"
+            % (", ".join(foreign), desired.role)
+        )
+
+
+def refuse_locks(
+    locks: t.Sequence[str], changed: t.Sequence[t.Tuple[str, str]], version: t.Optional[str], desired: Desired
+) -> None:
+    """Locks of dnf's plugin versionlock that are not the role's, and that packages in a transaction would not keep."""
+    broken = {lock: name for lock in locks for name, full in changed if _breaks(lock, name, full)}
+    if broken:
+        set_version = ", or set %s_version to that version" % desired.role
+        raise Refusal(
+            "somebody else locks %s, which blocks %s. Release them (dnf versionlock delete)%s"
+            % (
+                ", ".join(broken),
+                " ".join(filter(None, (title(desired.role), version))),
+                set_version if any(map(desired.shares_version, broken.values())) else "",
+            )
+        )
+
+
+def _breaks(lock: str, name: str, full: str) -> bool:
+    """Whether a package breaks the lock NAME-[EPOCH:]VERSION[-RELEASE[.ARCHITECTURE]].
 
     Any part but the name may have wildcards, and an exclamation mark excludes a version.
     """
-    foreign = []
-    for lock in locks:
-        excluded = lock.startswith("!")
-        for name in filter(desired.shares_version, names):
-            rest = re.match(r"!?%s-(?:(?:\d+|\*):)?([\d*?][^-]*)" % re.escape(name), lock)
-            if rest and excluded == fnmatch.fnmatchcase(version.split("-")[0], rest.group(1)):
-                foreign.append(lock)
-    if foreign:
-        raise Refusal(
-            "somebody else locks %s, which blocks %s %s. Release them (dnf versionlock delete), or set %s_version to that "
-            "version" % (", ".join(dict.fromkeys(foreign)), title(desired.role), version, desired.role)
-        )
+    rest = re.match(r"!?%s-(?:(?:\d+|\*):)?([\d*?].*)" % re.escape(name), lock)
+    if not rest:
+        return False
+    forms = (full, full.rsplit(".", 1)[0], full.rsplit("-", 1)[0])
+    return lock.startswith("!") == any(fnmatch.fnmatchcase(form, rest.group(1)) for form in forms)

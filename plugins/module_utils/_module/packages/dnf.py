@@ -22,7 +22,7 @@ LOCKS = "/etc/dnf/plugins/versionlock.list"
 PLUGIN = ("/etc/dnf/plugins/versionlock.conf", "python3-dnf-plugin-versionlock")
 
 _FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
-# The role may change the packages that it has locked; foreign locks are checked before.
+# The role may change the packages that it has locked; foreign locks are checked in a simulation before.
 _DNF = ("dnf", "--assumeyes", "--disableplugin=versionlock", "--setopt=exit_on_lock=True")
 _INSTALL = ("--setopt=install_weak_deps=False", "install")
 _REMOVE = ("remove", "--noautoremove")
@@ -33,9 +33,10 @@ class Dnf:
     releases = False
     checks_builds = True
 
-    def __init__(self, commands: Commands, check_mode: bool) -> None:
+    def __init__(self, commands: Commands, check_mode: bool, repository: Repository) -> None:
         self._commands = commands
         self._check_mode = check_mode
+        self._repository = repository
 
     def packages(self) -> t.List[Package]:
         return parse(self._commands.run(["rpm", "--query", "--all", "--queryformat", _FORMAT]).stdout)
@@ -46,7 +47,11 @@ class Dnf:
     def recover(self) -> str:
         return ""
 
-    def refresh(self, repository: Repository) -> None:
+    def conflicting_sources(self) -> t.List[str]:
+        """Each repository of dnf has keys of its own."""
+        return []
+
+    def refresh(self) -> None:
         self._commands.run([*_DNF, "--quiet", "--refresh", "makecache"])
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
@@ -63,14 +68,19 @@ class Dnf:
             self._commands.run([*_DNF, "module", "enable", stream])
         return True
 
-    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
-        """A package that is requested with its version, such as kernel-devel-5.14.0, is listed under that name too."""
-        argv = [*_DNF, "--quiet", "repoquery", "--queryformat", "%{name} %{evr} %{arch}\n", *names]
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
+        """A package that is requested with its version, such as kernel-devel-5.14.0, is listed under that name too.
+
+        Other repositories may add packages of ``own`` that the role's lacks: Red Hat's kernel module kmod-nvidia.
+        """
+        argv = [*_DNF, "--quiet", "repoquery", "--queryformat", "%{name} %{evr} %{arch} %{repoid}\n", *names]
+        rows = [line.split() for line in self._commands.run(argv).stdout.splitlines()]
+        rows = [row for row in rows if len(row) == 4]
+        here = self._repository.sections()
+        only_here = {row[0] for row in rows if row[3] in here and row[0] in own}
         found: t.Dict[str, t.List[str]] = {}
-        for line in self._commands.run(argv).stdout.splitlines():
-            fields = line.split()
-            if len(fields) == 3:
-                name, version, architecture = fields
+        for name, version, architecture, source in rows:
+            if source in here or name not in only_here:
                 for each in (name, "%s-%s.%s" % (name, version.split(":")[-1], architecture)):
                     if version not in found.setdefault(each, []):
                         found[each].append(version)
@@ -80,16 +90,22 @@ class Dnf:
         """dnf has no pins: the module stream and exact versions select the packages."""
         return False
 
+    def restore_pin(self) -> None:
+        """dnf has no pins."""
+
     def simulate(self, specifications: t.Sequence[str]) -> Simulation:
-        argv = [*_DNF, "--assumeno", *_INSTALL, *specifications]
-        output = self._commands.attempt(argv)
+        output = self._commands.attempt([*_DNF, "--assumeno", *self._install, *specifications])
         possible = output.status == 0 or "Operation aborted" in output.text
-        removed: t.List[str] = []  # none without --allowerasing
-        return Simulation(possible, installing(output.stdout), removed, output.text)
+        return transaction(output.stdout)._replace(possible=possible, output=output.text)
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
         """dnf downgrades to an older version if it is named exactly."""
-        self._commands.run([*_DNF, *_INSTALL, *specifications])
+        self._commands.run([*_DNF, *self._install, *specifications])
+
+    @property
+    def _install(self) -> t.List[str]:
+        """Where others offer the same packages, also as dependencies, the role's own repository is preferred."""
+        return [*("--setopt=%s.priority=1" % each for each in self._repository.sections()), *_INSTALL]
 
     def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
         left = list(names)
@@ -156,13 +172,22 @@ def parse(text: str) -> t.List[Package]:
     return found
 
 
-def installing(text: str) -> t.List[str]:
-    """Names of new packages in the table that dnf prints."""
-    names: t.List[str] = []
-    inside = False
+def transaction(text: str) -> Simulation:
+    """The table that dnf prints. A long name, architecture or version is followed by a new line."""
+    rows: t.List[t.List[str]] = []
+    removed = []
+    action = ""
     for line in text.splitlines():
+        words = line.split()
         if not line.startswith(" "):
-            inside = line.startswith("Installing")
-        elif inside and re.match(r" \S", line):
-            names.append(line.split()[0])
-    return names
+            action = line.split(" ")[0].rstrip(":")
+        elif words[:1] == ["replacing"]:  # the package above obsoletes it
+            removed.append(words[1].rpartition(".")[0])
+        elif line.startswith("  ") and rows:
+            rows[-1] += words
+        else:
+            rows.append([action, *words])
+    rows = [row for row in rows if row[0] in ("Installing", "Upgrading", "Downgrading", "Removing")]
+    removed += [row[1] for row in rows if row[0] == "Removing"]
+    changed = [(row[1], "%s.%s" % (row[3].split(":")[-1], row[2])) for row in rows if row[0] != "Removing"]
+    return Simulation(True, [row[1] for row in rows if row[0] == "Installing"], removed, text, changed)

@@ -91,6 +91,15 @@ class Repository(t.NamedTuple):
     url: str = ""
     file: str = ""
     added: bool = False  # in this run
+    key: str = ""  # its path on the node
+
+    def sections(self) -> t.List[str]:
+        """What dnf calls the repositories of the file."""
+        try:
+            with open(self.file, encoding="utf-8", errors="replace") as handle:
+                return re.findall(r"(?m)^\[(.+)\]", handle.read())
+        except FileNotFoundError:
+            return []
 
 
 class Simulation(t.NamedTuple):
@@ -98,6 +107,9 @@ class Simulation(t.NamedTuple):
     new: t.List[str]  # names of packages that would be installed and are not now
     removed: t.List[str]  # names of packages that would be removed
     output: str
+    changed: t.Sequence[
+        t.Tuple[str, str]
+    ] = ()  # of dnf: names and VERSION-RELEASE.ARCHITECTURE that would be installed
 
 
 class Manager(t.Protocol):
@@ -113,20 +125,26 @@ class Manager(t.Protocol):
     def recover(self) -> str:
         """Complete an interrupted installation. Returns the output if that fails."""
 
-    def refresh(self, repository: Repository) -> None:
+    def conflicting_sources(self) -> t.List[str]:
+        """Files with package sources that the package manager would refuse together with the role's own."""
+
+    def refresh(self) -> None:
         """Refresh the package lists."""
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
         """Enable a module stream, unless in check mode. Returns whether that is a change."""
 
-    def offers(self, names: t.Sequence[str], own: t.Container[str] = (), url: str = "") -> t.Dict[str, t.List[str]]:
-        """Versions by name, best first. Of the ``own`` packages, apt counts only what the repository at ``url`` offers."""
+    def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
+        """Versions by name, best first. Of the ``own`` packages, those of the role's own repository, if it has any."""
 
     def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
         """Prefer a version, or none if it is empty. Returns whether that is a change.
 
         With ``preview``, and in check mode, it only affects later simulations.
         """
+
+    def restore_pin(self) -> None:
+        """Undo the last change of the pin."""
 
     def simulate(self, specifications: t.Sequence[str]) -> Simulation: ...
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import typing as t
 
 from .. import exclusive, record
@@ -27,7 +26,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "role": {"type": "str", "required": True},
         "host": {"type": "str", "default": ""},
-        "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
+        "state": {"type": "str", "choices": ["present", "absent", "verified", "preflight"], "default": "present"},
         "manager": {"type": "str", "choices": ["auto", "apt", "dnf"], "default": "auto"},
         "packages": {"type": "list", "elements": "str", "default": []},
         "version": {"type": "str", "default": ""},
@@ -51,6 +50,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
                 "url": {"type": "str", "default": ""},
                 "file": {"type": "path"},
                 "added": {"type": "bool", "default": False},
+                "key": {"type": "path"},
             },
         },
         "lock_timeout": {"type": "int", "default": 600},
@@ -74,16 +74,20 @@ class Node:
         self.check: bool = module.check_mode
         self.warn = module.warn
         self.commands = Commands(module, given["lock_timeout"])
+        repository = given["repository"]
+        self.repository = Repository(
+            repository["url"], repository["file"] or "", repository["added"], repository["key"] or ""
+        )
         name = given["manager"]
         if name == "auto":
             name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
         self.manager: Manager = (
-            Apt(self.commands, given["role"], self.check) if name == "apt" else Dnf(self.commands, self.check)
+            Apt(self.commands, given["role"], self.check, self.repository)
+            if name == "apt"
+            else Dnf(self.commands, self.check, self.repository)
         )
         self.host: str = given["host"] or os.uname().nodename
         self.desired = Desired(**{name: given[name] for name in Desired._fields})
-        repository = given["repository"]
-        self.repository = Repository(repository["url"], repository["file"] or "", repository["added"])
         self.record: Data = {}
         self.recorded: t.Set[str] = set()  # packages, before this run
 
@@ -123,15 +127,15 @@ class Node:
 
 def run(module: AnsibleModule) -> None:
     node = Node(module)
-    state = module.params["state"]
+    state = STATES[module.params["state"]]
     try:
         with contextlib.ExitStack() as stack:
-            if not (module.check_mode or state == "verified"):
-                stack.enter_context(_locked(module.params["lock_timeout"], node.host))
-            if state != "verified":
+            if state in (present, absent):
+                if not module.check_mode:
+                    stack.enter_context(_locked(module.params["lock_timeout"], node.host))
                 node.record = record.read(node.desired.role)
                 node.recorded = set(node.record.get("installed", []))
-            result = {"present": present, "absent": absent, "verified": verified}[state](node)
+            result = state(node)
     except Refusal as error:
         module.fail_json(msg="%s: %s" % (node.host, error), changed=False)
     except (Failure, record.RecordError) as error:
@@ -164,6 +168,16 @@ def _locked(timeout: float, host: str) -> t.Iterator[None]:
 # --- States -----------------------------------------------------------------------------------------------------------
 
 
+def preflight(node: Node) -> Data:
+    sentence = (
+        "%s has the repository %s with another key than this role (%s), and apt reads no package source then. Remove the "
+        "file, or the package that it belongs to (dpkg --search)"
+    )
+    own = node.repository
+    problems = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
+    return {"changed": False, "problems": problems}
+
+
 def verified(node: Node) -> Data:
     packages = node.manager.packages()
     now = node.status(packages)
@@ -185,7 +199,10 @@ def absent(node: Node) -> Data:
         raise CommandError("The package manager lists no package at all: its database may be damaged.")
     there = {name for each in before for name in (each.name, each.full_name)}
     recorded = [name for name in node.record.get("installed", []) if name in there]
-    held = sorted(set(node.own_holds) & set(node.manager.holds()))
+    holds = set(node.manager.holds())
+    held = sorted(holds & set(node.own_holds))
+    if node.manager.releases:
+        choice.refuse_to_remove(sorted(holds.intersection(recorded).difference(held)), node.desired)
     if not node.check:
         node.manager.hold([], held)
     names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
@@ -212,7 +229,7 @@ def present(node: Node) -> Data:
         return _unknown(node, before, now)
     chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
     if chosen.install:
-        _refuse_foreign(node, packages, now, chosen)
+        _refuse_foreign_holds(node, packages, now, chosen)
     if node.check:
         return _preview(node, before, now, chosen)
     simulation = None
@@ -229,6 +246,13 @@ def present(node: Node) -> Data:
     built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
     return _result(node, before, node.manager.packages(), pinned or locked or built, version=now.version)
 
+
+STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
+    "present": present,
+    "absent": absent,
+    "verified": verified,
+    "preflight": preflight,
+}
 
 # --- Steps ------------------------------------------------------------------------------------------------------------
 
@@ -259,7 +283,7 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
         return None if needed else {}
     names = [*node.desired.packages, *node.desired.optional_packages]
     # Distributions have packages with the same names, which cannot be combined with those of the role's repository.
-    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)), node.repository.url)
+    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)))
     return None if node.check and not any(offers.values()) else offers
 
 
@@ -271,7 +295,7 @@ def _enable_stream(node: Node) -> bool:
 
 def _refresh(node: Node) -> None:
     try:
-        node.manager.refresh(node.repository)
+        node.manager.refresh()
     except CommandError as error:
         raise _withdrawn(node, str(error)) from error
 
@@ -290,20 +314,13 @@ def _withdrawn(node: Node, output: str) -> Failure:
 
 def _names(output: str, repository: Repository) -> bool:
     """Whether the output names the role's own source. For a bad signature, dnf names only the section of the file."""
-    with open(repository.file, encoding="utf-8", errors="replace") as handle:
-        sections = re.findall(r"(?m)^\[(.+)\]", handle.read())
-    names = [repository.url.rstrip("/"), repository.file, *("'%s'" % section for section in sections)]
+    names = [repository.url.rstrip("/"), repository.file, *("'%s'" % each for each in repository.sections())]
     return any(name in output for name in names if name)
 
 
-def _refuse_foreign(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:
-    if not chosen.version:
-        return
-    if node.manager.releases:
+def _refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:
+    if chosen.version and node.manager.releases:
         choice.refuse_holds(packages, now, chosen.version, node.own_holds, node.desired)
-    else:
-        foreign = [line for line in node.manager.holds() if line not in node.own_holds]
-        choice.refuse_locks(foreign, {*node.desired.packages, *now.scope}, chosen.version, node.desired)
 
 
 def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
@@ -323,27 +340,30 @@ def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
     if chosen.optional:
         more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
         simulation = node.manager.simulate(more.install)
-        if simulation.possible and not _foreign_removals(node, simulation):
-            return more, simulation
+        with contextlib.suppress(Refusal):
+            if simulation.possible:
+                _refuse_foreign_changes(node, more, simulation)
+                return more, simulation
     simulation = node.manager.simulate(chosen.install)
-    _refuse_removals(node, chosen, simulation)
+    _refuse_foreign_changes(node, chosen, simulation)
     return chosen, simulation
 
 
-def _foreign_removals(node: Node, simulation: Simulation) -> t.List[str]:
-    """Packages that would be removed, and are neither of the family nor recorded. apt may append :ARCHITECTURE."""
+def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
+    """Fail if packages would be removed that are neither of the family nor recorded, or if foreign locks of dnf block it."""
+    if not simulation.possible:
+        return
     own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
-    bare = {name: name.split(":")[0] for name in simulation.removed}
-    return sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
-
-
-def _refuse_removals(node: Node, chosen: Choice, simulation: Simulation) -> None:
-    foreign = _foreign_removals(node, simulation)
-    if foreign and simulation.possible:
+    bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE
+    foreign = sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
+    if foreign:
         raise Refusal(
             "installing %s would remove %s, which this role does not manage: remove it yourself, or choose another branch "
             "or version" % (", ".join(chosen.install), ", ".join(foreign))
         )
+    if simulation.changed:
+        locks = [line for line in node.manager.holds() if line not in node.own_holds]
+        choice.refuse_locks(locks, simulation.changed, chosen.version, node.desired)
 
 
 def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> None:
@@ -355,16 +375,23 @@ def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulati
         node.manager.hold([], own)
         node.manager.install(chosen.install, chosen.downgrade)
     except CommandError:
-        _record_remains(node)
+        there = node.manager.packages()
+        _record_remains(node, there)
+        if _versions(there) == _versions(packages):
+            node.manager.restore_pin()
         raise
     finally:
-        there = {each.name for each in node.manager.packages()} if own else set()
-        node.manager.hold([name for name in own if name in there], [])
+        names = {each.name for each in node.manager.packages()} if own else set()
+        node.manager.hold([name for name in own if name in names], [])
 
 
-def _record_remains(node: Node) -> None:
+def _versions(packages: t.Sequence[Package]) -> t.Set[Package]:
+    return {each._replace(held=False) for each in packages}
+
+
+def _record_remains(node: Node, packages: t.Sequence[Package]) -> None:
     """Record the packages that remain after a failed installation."""
-    there = {name for each in node.manager.packages() for name in (each.name, each.full_name)}
+    there = {name for each in packages for name in (each.name, each.full_name)}
     installed = [name for name in node.record.get("installed", []) if name in there]
     node.update_record({"installed": installed}, {})
 
@@ -451,7 +478,7 @@ def _preview(node: Node, before: t.Sequence[Package], now: Status, chosen: Choic
     simulation = node.manager.simulate(chosen.install)
     if not simulation.possible:
         raise CommandError(simulation.output)
-    _refuse_removals(node, chosen, simulation)
+    _refuse_foreign_changes(node, chosen, simulation)
     also = [name for name in simulation.new if not any(spec.startswith(name) for spec in chosen.install)]
     text = "Would install %s" % ", ".join([*chosen.install, *also])
     if simulation.removed:

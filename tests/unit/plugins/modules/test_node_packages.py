@@ -120,6 +120,7 @@ def fixture_node(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "LOCK", str(tmp_path / "run" / "record.lock"))
     monkeypatch.setattr(packages, "LOCK", str(tmp_path / "run" / "packages.lock"))
     monkeypatch.setattr(apt, "PREFERENCES", str(tmp_path / "preferences.d"))
+    monkeypatch.setattr(apt, "SOURCES", str(tmp_path / "sources.list"))
     monkeypatch.setattr(apt, "PAUSE", 0.0)
     monkeypatch.setattr(manager, "PAUSE", 0.0)
     monkeypatch.setattr(dkms, "STATE", str(tmp_path / "dkms"))
@@ -131,7 +132,7 @@ def fixture_node(tmp_path, monkeypatch):
 
 @pytest.fixture(name="driver")
 def fixture_driver(node):
-    return lambda check=False, **more: run(node_packages.main, check, manager="apt", **{**DRIVER, **more})
+    return lambda check=False, **more: run(node_packages.main, check, **{"manager": "apt", **DRIVER, **more})
 
 
 def recorded(role="nvidia_driver"):
@@ -253,6 +254,38 @@ def test_lines_of_versionlock_are_a_change(node):
         assert [result["changed"] for result in results] == [True, True, False, False]
 
 
+class Rpm(Debian):
+    """Answers the commands of rpm and dnf. The driver is upgraded together with the headers."""
+
+    table = "Upgrading:\n %s x86_64 3:580.126.20-1 cuda 1 k\n kernel-devel x86_64 5.14.0-503.el9 base 1 k\n" % CUDA
+
+    def __call__(self, argv, data=None, **_more):
+        self.calls.append(" ".join(argv))
+        if argv[0] == "rpm":
+            return 0, "%s\t3:580.105.08-1\tx86_64\nkernel-devel\t0:5.14.0-427.el9\tx86_64\n" % CUDA, ""
+        if "repoquery" in argv:
+            words = {"name": CUDA, "evr": "3:580.126.20-1", "arch": "x86_64", "repoid": "cuda"}
+            form = argv[argv.index("--queryformat") + 1]
+            return 0, re.sub(r"%{(\w+)}", lambda match: words[match.group(1)], form), ""
+        return 0, self.table, ""
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    "lock, table, words",
+    [
+        ("kernel-devel-0:5.14.0-427.el9.*", "", "somebody else locks kernel-devel-0:5.14.0-427.el9.*, which blocks"),
+        ("", "     replacing  game.x86_64 1-1\n", "would remove game, which this role does not manage"),
+    ],
+)
+def test_dnf_changes_no_packages_of_others(node, lock, table, words, check):
+    node.__class__ = Rpm
+    node.table += table
+    (node.folder / "versionlock.list").write_text(lock + "\n")
+    assert words in run(node_packages.main, check, manager="dnf", **{**DRIVER, "upgrade": True})["msg"]
+    assert not node.called("--assumeyes (?!.*--assumeno).* install ")
+
+
 def test_optional_packages_only_if_they_fit(node, driver):
     node.answers.append(("--simulate.*" + TOOL, 100, "E: unmet dependencies"))
     driver(optional_packages=[TOOL])
@@ -351,6 +384,23 @@ def test_verified_reads_only(node, driver):
     assert {line.split()[0] for line in node.calls} == {"dpkg-query"}
 
 
+@pytest.mark.parametrize("manager, found", [("apt", True), ("dnf", False)])
+def test_preflight_lists_sources_with_another_key(node, driver, manager, found):
+    folder = node.folder / "sources.list.d"
+    folder.mkdir()
+    own, other = folder / "gpufleet.sources", folder / "cuda.list"
+    own.write_text("deb [signed-by=/old.asc] %s /\n" % URL)
+    repository = {"url": URL, "file": str(own), "key": "/own.asc"}
+    result = driver(state="preflight", manager=manager, repository=repository)
+    assert (result["changed"], result["problems"]) == (False, [])
+    other.write_text("deb [signed-by=/other.gpg] %s /\n" % URL)
+    problems = driver(state="preflight", manager=manager, repository=repository)["problems"]
+    assert [text.startswith("%s has the repository %s with another key" % (other, URL)) for text in problems] == (
+        [True] * found
+    )
+    assert node.calls == []
+
+
 # --- Errors -----------------------------------------------------------------------------------------------------------
 
 
@@ -422,6 +472,37 @@ def test_own_holds_are_kept_after_a_failed_upgrade(node, driver):
     node.answers.append(("--yes", 100, "E: Failed to fetch http://mirror.example"))
     assert "cannot be reached" in driver(upgrade=True)["msg"]
     assert node.state == {CUDA: ["hi ", OLD], LIBRARY: ["hi ", OLD]}
+
+
+@pytest.mark.parametrize("lost", ["--yes", "^sh "], ids=["install", "release"])
+def test_an_upgrade_that_installs_nothing_restores_the_pin(node, driver, lost):
+    driver(version="580.105.08")
+    before = pinned(node)
+    node.answers.append((lost, 100, LOCKED))
+    assert "Another package manager" in driver(upgrade=True)["msg"]
+    assert pinned(node) == before
+    assert node.state == {CUDA: ["hi ", OLD], LIBRARY: ["hi ", OLD]}
+
+
+def test_an_installation_that_installs_nothing_leaves_no_pin(node, driver):
+    node.answers.append(("--yes", 100, LOCKED))
+    driver()
+    assert pinned(node) is None
+
+
+def test_a_partial_upgrade_keeps_the_pin_of_its_version(node, driver):
+    driver(version="580.105.08")
+    real = node.get
+
+    def cut_off(specifications, simulate):
+        if simulate:
+            return real(specifications, simulate)
+        node.install(LIBRARY, NEW)
+        return 100, "", "E: No space left on device"
+
+    node.get = cut_off
+    driver(upgrade=True)
+    assert "580.126.20-*" in pinned(node)
 
 
 UNSIGNED = "E: The repository '%s ./ Release' is not signed." % URL
@@ -561,6 +642,18 @@ def test_a_node_that_lists_no_package_keeps_its_record(node, driver, check):
     assert "lists no package at all" in driver(check, state="absent")["msg"]
     assert recorded() == before
     assert pinned(node)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_packages_that_somebody_else_holds_are_not_removed(node, driver, check):
+    driver(hold=False)
+    node.state[CUDA][0] = "hi "
+    before = json.dumps([node.state, recorded(), pinned(node)])
+    message = driver(check, state="absent")["msg"]
+    assert message.startswith("gpu-1: somebody else holds nvidia-driver-cuda, which nvidia_driver installed")
+    assert json.dumps([node.state, recorded(), pinned(node)]) == before
+    node.state[CUDA][0] = "ii "
+    assert driver(check, state="absent")["changed"]
 
 
 def test_nothing_is_removed_without_a_record(node, driver):

@@ -67,7 +67,7 @@ class Node:
         self.config = self.folder / "config.toml"
         self.drop_in = self.folder / "conf.d" / "99-nvidia.toml"
         self.daemon = work / "etc" / "docker" / "daemon.json"
-        self.memory = work / "var" / "gpufleet" / "toolkit"
+        self.memory = work / "var" / "gpufleet-toolkit"
 
     def program(self, name, text):
         path = self.work / "bin" / name
@@ -142,8 +142,8 @@ def test_the_nvidia_runtime_is_added_once(node):
     files = node.files()
     assert files["etc/containerd/config.toml"][0] == 0o640
     assert files["etc/containerd/conf.d/99-nvidia.toml"][0] == 0o600
-    assert files["var/gpufleet/toolkit/containerd/before"] == (0o600, OWNERS)
-    assert files["var/gpufleet/toolkit/containerd/after"][0] == 0o600
+    assert files["var/gpufleet-toolkit/containerd/before"] == (0o600, OWNERS)
+    assert files["var/gpufleet-toolkit/containerd/after"][0] == 0o600
     assert node.memory.joinpath("containerd").stat().st_mode & 0o777 == 0o700
 
     again = node.run()
@@ -158,7 +158,7 @@ def test_the_administrators_configuration_is_restored(node):
     assert node.run(state="absent", check=True)["actions"] == ["Write %s" % node.config, "Remove %s" % node.drop_in]
     assert node.run(state="absent")["changed"]
     assert node.files() == before
-    assert not (node.work / "var").joinpath("gpufleet").exists()
+    assert not node.memory.exists()
     assert not node.run(state="absent")["changed"]
 
 
@@ -183,6 +183,8 @@ def test_a_later_change_of_the_administrator_is_kept_and_applied(node):
     assert "later = true" in node.drop_in.read_text()
     assert "later = true" in (node.memory / "containerd" / "before").read_text()
     assert not node.run()["changed"]
+    node.run(state="absent")
+    assert node.config.read_text() == 'version = 2\npassword = "%s"\nlater = true\n' % PASSWORD
 
 
 def test_undo_removes_only_the_roles_part_of_a_modified_configuration(node):
@@ -287,7 +289,30 @@ def test_docker_keeps_existing_settings(node):
     assert json.loads(node.daemon.read_text()) == dict(DAEMON, later=True)
 
 
-def test_an_interrupted_second_run_does_not_lose_the_owners_settings(node, monkeypatch):
+def test_docker_is_restarted_after_our_own_changes_only(node):
+    node.own(node.daemon, json.dumps(DAEMON), 0o600)
+    node.run("docker")
+    node.started(60)
+    assert "which was started before" in node.run("docker")["actions"][0]
+    node.started(0)
+    edited = '{"later": true, ' + node.daemon.read_text().strip()[1:]
+    node.daemon.write_text(edited)
+    hour = time.time() + 3600
+    os.utime(node.daemon, (hour, hour))
+    assert node.run("docker")["actions"] == []
+    assert node.daemon.read_text() == edited
+
+
+def test_undo_removes_the_runtime_from_docker_settings_that_were_edited_between_two_changes(node):
+    node.own(node.daemon, json.dumps(DAEMON), 0o600)
+    node.run("docker")
+    node.daemon.write_text(json.dumps(dict(json.loads(node.daemon.read_text()), later=True)))
+    assert node.run("docker", default_runtime=True)["changed"]
+    assert node.run("docker", state="absent")["changed"]
+    assert json.loads(node.daemon.read_text()) == dict(DAEMON, later=True)
+
+
+def test_a_second_run_that_is_cut_off_before_it_writes_does_not_lose_the_owners_settings(node, monkeypatch):
     node.own(node.daemon, json.dumps(DAEMON), 0o600)
     node.run("docker")
     with monkeypatch.context() as patch:

@@ -122,8 +122,10 @@ PACKAGES = [
     ("el_9", {"branch": "535", "flavour": "desktop"},
      ["kernel-devel-5.14.0-503.el9.x86_64", "kmod-nvidia-latest-dkms", "nvidia-modprobe", "nvidia-driver",
       "nvidia-driver-cuda", "nvidia-persistenced"]),
-    ("el_9", {"kernel_modules": "proprietary", "module_build": "prebuilt"},
-     ["dnf-plugin-nvidia", "nvidia-modprobe", "nvidia-driver-cuda", "nvidia-persistenced"]),
+    ("el_9", {"kernel_modules": "proprietary", "module_build": "prebuilt", "version": "580.126.20"},
+     ["kmod-nvidia-580.126.20-5.14.0-503", "dnf-plugin-nvidia", "nvidia-modprobe", "nvidia-driver-cuda",
+      "nvidia-persistenced"]),
+    ("el_9", {"kernel_modules": "none"}, ["nvidia-driver-cuda-libs", "libnvidia-ml", "nvidia-persistenced"]),
     ("el_10", {"module_build": "prebuilt"},
      ["kmod-nvidia", "nvidia-modprobe", "nvidia-driver-cuda", "nvidia-persistenced"]),
 ]  # fmt: skip
@@ -147,9 +149,8 @@ def test_packages(system: str, settings: Data, packages: t.List[str]) -> None:
     ],
 )
 def test_headers_match_the_running_kernel(system: str, kernel: str, headers: str) -> None:
-    found = plan(system, around={"kernel": kernel, "host": "gpu-1"}, module_build="dkms")
+    found = plan(system, around={"kernel": kernel}, module_build="dkms")
     assert (found["headers"], found["packages"][0]) == (headers, headers)
-    assert (found["host"], found["kernel"]) == ("gpu-1", kernel)
     assert plan(system, around={"kernel": kernel}, kernel_modules="none")["headers"] is None
 
 
@@ -264,7 +265,8 @@ def test_module_streams(system: str, modules: str, stream: t.Optional[str]) -> N
     found = plan(system, kernel_modules=modules)
     assert found["module_stream"] == stream
     assert found["module_stream_optional"] == (system == "el_10")  # its repository does not always have streams
-    assert plan("el_9", kernel_modules="proprietary", module_build="prebuilt")["module_stream"] == "nvidia-driver:580"
+    found = plan("el_9", kernel_modules="proprietary", module_build="prebuilt", version="580.126.20")
+    assert found["module_stream"] == "nvidia-driver:580"
 
 
 @pytest.mark.parametrize(
@@ -306,6 +308,19 @@ def test_a_mirror(system: str, file: str, keyring: str) -> None:
     assert repository["key"].startswith("http://mirror.example/cuda/")
     assert repository["file"].endswith(file)
     assert repository["keyring"] == keyring
+
+
+@pytest.mark.parametrize(
+    "settings, signed",
+    [
+        ({}, "both"),
+        ({"repository_url": "http://mirror.example"}, "packages"),
+        ({"repository_url": "http://mirror.example", "repository_signed": "both"}, "both"),
+        ({"repository_signed": "packages"}, "packages"),
+    ],
+)
+def test_the_metadata_of_a_mirror_may_be_unsigned(settings: Data, signed: str) -> None:
+    assert plan("el_9", **settings)["repository"]["signed"] == signed
 
 
 def test_a_binary_key_of_a_mirror() -> None:
@@ -355,11 +370,81 @@ def test_branches_of_the_vendors_repository() -> None:
     assert "no branch 580, but 590, 595" in refusal("debian_13", branch="580")
     assert "set nvidia_driver_source to distribution" not in refusal("debian_13", branch="580")
     assert "nvidia_driver_source to distribution" in refusal("ubuntu_26.04", branch="580", source="cuda_repository")
-    (notice,) = plan("debian_12", branch="595")["notices"]
-    assert "Branch 595 is not among the known branches" in notice
+    (notice,) = plan("debian_12", branch="575")["notices"]
+    assert "Branch 575 is not among the known branches" in notice
     mirror = {"repository_url": "http://mirror.example", "branch": "580"}
     assert plan("debian_13", **mirror)["notices"] == []
-    assert "no current driver for Ubuntu 20.04" in refusal("ubuntu_20.04", source="cuda_repository")
+    assert refusal("ubuntu_20.04", source="cuda_repository") == (
+        "Ubuntu 20.04 has no known driver in NVIDIA's CUDA repository; set nvidia_driver_source to distribution"
+    )
+
+
+# --- Architectures ----------------------------------------------------------------------------------------------------
+
+ARM: Data = {"architecture": "aarch64"}
+
+
+@pytest.mark.parametrize(
+    "system, settings, source, branch",
+    [
+        ("debian_12", {}, "cuda_repository", "595"),
+        ("debian_12", {"source": "distribution"}, "distribution", "535"),
+        ("ubuntu_22.04", {}, "cuda_repository", "580"),
+        ("ubuntu_24.04", {}, "cuda_repository", "580"),
+        ("ubuntu_24.04", {"source": "distribution", "packages": ["mine"]}, "distribution", "580"),
+        ("ubuntu_26.04", {}, "distribution", "580"),
+        ("el_9", {}, "cuda_repository", "580"),
+    ],
+)
+def test_sources_and_branches_of_other_architectures(system: str, settings: Data, source: str, branch: str) -> None:
+    found = plan(system, around=ARM, **settings)
+    assert (found["source"], found["branch"], found["notices"]) == (source, branch, [])
+
+
+def test_packages_that_are_not_known_for_an_architecture_are_refused() -> None:
+    assert refusal("ubuntu_24.04", around=ARM, source="distribution") == (
+        "Ubuntu 24.04 on aarch64 has no known driver of its own; set nvidia_driver_source to cuda_repository, or list its "
+        "packages in nvidia_driver_packages"
+    )
+    assert refusal("ubuntu_20.04", around=ARM).endswith(
+        "Ubuntu 20.04 on aarch64 has no known driver of its own; list its packages in nvidia_driver_packages"
+    )
+    assert "no branch 615, but 580, 595" in refusal("ubuntu_26.04", around=ARM, branch="615")
+    assert "Debian 12 on aarch64 has no branch 580, but 590" in refusal("debian_12", around=ARM, branch="580")
+    (notice,) = plan("ubuntu_24.04", around=ARM, branch="615")["notices"]
+    assert "Branch 615 is not among the known branches" in notice
+    message = refusal("el_9", around={"architecture": "ppc64le"})
+    assert message.endswith("; set nvidia_driver_repository_url to a mirror that has one")
+    mirror = plan("el_9", around={"architecture": "ppc64le"}, repository_url="http://mirror.example/cuda")
+    assert mirror["repository"]["url"] == "http://mirror.example/cuda/"
+
+
+@pytest.mark.parametrize(
+    "kernel, packages",
+    [
+        ("7.0.0-43-generic", ["linux-image-generic-7.0", "linux-modules-nvidia-580-server-open-generic-7.0"]),
+        ("7.0.0-1005-nvidia", ["linux-headers-7.0.0-1005-nvidia", "nvidia-headless-580-server-open"]),
+        ("7.0.0-43-generic-64k", ["linux-headers-7.0.0-43-generic-64k", "nvidia-headless-580-server-open"]),
+    ],
+)
+def test_signed_modules_of_another_architecture(kernel: str, packages: t.List[str]) -> None:
+    assert plan("ubuntu_26.04", around={**ARM, "kernel": kernel})["packages"][:2] == packages
+
+
+def test_headers_of_later_kernels_are_installed_only_if_they_are_known() -> None:
+    kernel = "6.8.0-1031-nvidia-64k"
+    found = plan("ubuntu_24.04", around={**ARM, "kernel": kernel})["packages"]
+    assert [name for name in found if name.startswith("linux-")] == ["linux-headers-" + kernel]
+
+
+def test_precompiled_modules_are_those_of_a_kernel_and_a_driver_version() -> None:
+    settings = {"kernel_modules": "proprietary", "module_build": "prebuilt", "version": "580.126.20"}
+    found = plan("el_9", around={"kernel": "5.14.0-611.24.1.el9_7.x86_64"}, **settings)
+    assert found["packages"][0] == "kmod-nvidia-580.126.20-5.14.0-611.24.1"
+    assert "dnf-plugin-nvidia" in found["independent"]  # its version is not the driver's
+    assert "set nvidia_driver_version" in refusal("el_9", **{**settings, "version": ""})
+    for around in (ARM, {"kernel": "5.14.0-611.el9.x86_64+rt"}, {"kernel": "6.18.44-own"}):
+        assert "no prebuilt proprietary modules" in refusal("el_9", around=around, **settings)
 
 
 # --- Branches ---------------------------------------------------------------------------------------------------------
@@ -394,7 +479,7 @@ def test_an_ordinary_branch_has_no_notice() -> None:
         ("ubuntu_26.04", {"source": "distribution", "branch": "610"}, ["no server series", "nvidia_driver_server"]),
         ("ubuntu_24.04", {"branch": "550", "version": "550.90.07"}, ["is not of branch 580", "to cuda_repository"]),
         ("ubuntu_20.04", {"source": "distribution", "branch": "550", "server": False}, ["only the server series"]),
-        ("el_9", {"source": "distribution"}, ["no NVIDIA driver of its own", "cuda_repository"]),
+        ("el_9", {"source": "distribution"}, ["no known driver of its own; set nvidia_driver_source to cuda_repository"]),
         ("debian_12", {"branch": "470"}, ["'470'", "from 515 on"]),
         ("debian_12", {"branch": "latest"}, ["'latest'"]),
         ("debian_12", {"version": "580.126.20-1"}, ["'580.126.20-1'", "without the package's revision"]),

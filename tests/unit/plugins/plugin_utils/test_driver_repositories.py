@@ -29,6 +29,8 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.driver im
 
 SNAPSHOT: Data = yaml.safe_load((Path(__file__).parent / "repositories.yml").read_text())
 
+ARM = {"x86_64": "aarch64", "amd64": "arm64"}  # names of the architectures
+
 # PCI device id, NVSwitches on the bus, nvidia_driver_fabric_manager
 BOARDS = {
     "PCIe": ("20B5", 0, "auto"),
@@ -40,38 +42,50 @@ BOARDS = {
 }
 
 
-def in_archive(system: str) -> t.Set[str]:
+def in_archive(system: str, architecture: str) -> t.Set[str]:
     archive = SNAPSHOT["archives"][system]
     found = {name for names in archive["packages"].values() for name in names}
-    for kind, series in archive.get("modules", {}).items():
+    modules = archive.get("modules", {})
+    if architecture != "x86_64":
+        other = archive.get(architecture)
+        if other is None:  # it was not read
+            return set()
+        without = {"-%s-" % branch for branch in other.get("without", ())}
+        found = {name.replace("-amd64", "-arm64") for name in found if not any(each in name + "-" for each in without)}
+        modules = other.get("modules", {})
+    for kind, series in modules.items():
         found |= {"linux-modules-nvidia-%s-%s" % (kind, each) for each in series}
         found |= {"%s-%s" % (name, each) for name in ("linux-image", "linux-headers") for each in series}
     return found
 
 
-def in_cuda_repository(system: str, branch: str) -> t.Set[str]:
+def in_cuda_repository(system: str, branch: str, architecture: str) -> t.Set[str]:
     family = SNAPSHOT["cuda"]["systems"][system]["family"]
     found, absent = set(), set()
     for row in SNAPSHOT["cuda"]["names"][family]:
         if row["since"] <= int(branch) < row.get("before", 1000):
             found |= {name.format(b=branch) for name in row["names"]}
             absent |= {name.format(b=branch) for name in row.get("absent", ())}
-    return (found - absent) | in_archive_headers(system)
+    return (found - absent) | in_archive_headers(system, architecture)
 
 
 @cache
-def in_archive_headers(system: str) -> t.FrozenSet[str]:
+def in_archive_headers(system: str, architecture: str) -> t.FrozenSet[str]:
     """Kernel headers always come from the distribution, even if the driver does not."""
     if system not in SNAPSHOT["archives"]:
         return frozenset()
-    return frozenset(name for name in in_archive(system) if name.startswith("linux-headers-"))
+    return frozenset(name for name in in_archive(system, architecture) if name.startswith("linux-headers-"))
 
 
-def offered(system: str, source: str, branch: str) -> t.Set[str]:
-    return in_archive(system) if source == "distribution" else in_cuda_repository(system, branch)
+def offered(system: str, source: str, branch: str, architecture: str = "x86_64") -> t.Set[str]:
+    if source == "distribution":
+        return in_archive(system, architecture)
+    return in_cuda_repository(system, branch, architecture)
 
 
-def kernels(system: str) -> t.List[str]:
+def kernels(system: str, architecture: str) -> t.List[str]:
+    if architecture != "x86_64":
+        return [re.sub("x86_64|amd64", lambda found: ARM[found.group()], each) for each in kernels(system, "x86_64")]
     own = KERNELS[system]
     if system.startswith("ubuntu"):
         series = {each for rows in SNAPSHOT["archives"][system].get("modules", {}).values() for each in rows}
@@ -83,10 +97,11 @@ def kernels(system: str) -> t.List[str]:
 
 
 CLAIMS = [
-    (system, source, branch)
+    (system, source, branch, architecture)
     for system in SYSTEMS
     for source, rows in table(system)["sources"].items()
-    for branch in rows["branches"]
+    for architecture in rows["architectures"]
+    for branch in {**rows, **rows.get(architecture, {})}["branches"]
 ]
 
 
@@ -96,11 +111,11 @@ def of_running_kernel(name: str, kernel: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("system, source, branch", CLAIMS)
-def test_every_package_of_a_plan_exists(system: str, source: str, branch: str) -> None:
+@pytest.mark.parametrize("system, source, branch, architecture", CLAIMS)
+def test_every_package_of_a_plan_exists(system: str, source: str, branch: str, architecture: str) -> None:
     given = 0
     wrong: t.Dict[str, str] = {}
-    own = kernels(system)
+    own = kernels(system, architecture)
     nodes = [(board, own[0]) for board in BOARDS] + [("PCIe", kernel) for kernel in own[1:]]
     for (board, kernel), flavour, modules, build, server in itertools.product(
         nodes, ("headless", "desktop"), ("auto", "open", "proprietary", "none"), ("auto", "dkms", "prebuilt"),
@@ -113,29 +128,50 @@ def test_every_package_of_a_plan_exists(system: str, source: str, branch: str) -
         )  # fmt: skip
         try:
             found = _driver_plan.plan(
-                table(system), node(system, gpu(device), switches=switches, kernel=kernel), settings
+                table(system),
+                node(system, gpu(device), switches=switches, kernel=kernel, architecture=architecture),
+                settings,
             )
         except Refusal as error:
             assert re.search(r"set (it|nvidia_driver_)|remove|choose", str(error)), error
             continue
         given += 1
         names = {name for name in found["packages"] if not of_running_kernel(name, kernel)}
-        for name in names - offered(system, source, found["branch"]):
+        for name in names - offered(system, source, found["branch"], architecture):
             wrong.setdefault(name, "%s, %s, %s, %s, %s, server %s" % (board, kernel, flavour, modules, build, server))
     assert given
     assert wrong == {}
 
 
+@pytest.mark.parametrize("architecture", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("system", [each for each in SYSTEMS if "cuda_repository" in table(each)["sources"]])
-def test_branches_of_the_cuda_repository_exist(system: str) -> None:
+def test_branches_of_the_cuda_repository_exist(system: str, architecture: str) -> None:
     seen = SNAPSHOT["cuda"]["systems"][system]
+    assert table(system)["repository"]["key"] == seen["key"]
     source = table(system)["sources"]["cuda_repository"]
+    source = {**source, **source.get(architecture, {})}
+    seen = {"absent": [], **seen, **seen.get(architecture, {})}
     assert set(source["branches"]) <= set(seen["branches"])
     assert source["default_branch"] in seen["branches"]
-    assert table(system)["repository"]["key"] == seen["key"]
-    for branch in seen.get("absent", ()):
+    for branch in seen["absent"]:
         with pytest.raises(Refusal, match="no branch " + branch):
-            _driver_plan.plan(table(system), node(system), role_settings(source="cuda_repository", branch=branch))
+            _driver_plan.plan(
+                table(system),
+                node(system, architecture=architecture),
+                role_settings(source="cuda_repository", branch=branch),
+            )
+
+
+def test_only_archives_that_were_read_are_known() -> None:
+    for system, archive in SNAPSHOT["archives"].items():
+        known = {*table(system)["sources"]["distribution"]["architectures"]}
+        assert known == {"x86_64", *({"aarch64"} & set(archive))}
+
+
+@pytest.mark.parametrize("system", [each for each in SYSTEMS if each.startswith("el")])
+def test_what_the_vendor_signs_is_verified(system: str) -> None:
+    repository = _driver_plan.plan(table(system), node(system), role_settings())["repository"]
+    assert {"both": ["packages", "metadata"]}[repository["signed"]] == SNAPSHOT["cuda"]["systems"][system]["signed"]
 
 
 @pytest.mark.parametrize("system", [each for each in SYSTEMS if "distribution" in table(each)["sources"]])

@@ -386,11 +386,15 @@ def test_foreign_holds_block() -> None:
     "locks, blocking",
     [
         ([], False),
-        (["kernel-0:5.14.0-503.el9.*", "nvidia-driver-cuda-3:580.105.08-1.el9.*"], True),
+        (["kernel-0:5.14.0-427.el9.*", "nvidia-driver-cuda-3:580.105.08-1.el9.*"], True),
         (["nvidia-driver-cuda-0:580.105.*"], True),
+        (["nvidia-driver-cuda-3:580.126.20-2.el9.*"], True),
         (["nvidia-driver-cuda-*:580.126.20-*"], False),
+        (["nvidia-driver-cuda-580.126.20"], False),
         (["nvidia-driver-cuda-580.*"], False),
+        (["nvidia-driver-cuda-3:580.126.20-1.el9"], False),
         (["!nvidia-driver-cuda-3:580.126.20-1.el9.*"], True),
+        (["!nvidia-driver-cuda-580.126.20"], True),
         (["!nvidia-driver-cuda-3:580.105.08-1.el9.*"], False),
         (["nvidia-driver-cuda-libs-3:580.105.08-1.el9.*"], False),
         (["nvidia-container-toolkit-0:1.20.0-1.*", "kernel-0:5.14.0-503.el9.*"], False),
@@ -398,11 +402,23 @@ def test_foreign_holds_block() -> None:
 )
 def test_foreign_locks_block(locks: t.List[str], blocking: bool) -> None:
     wanted = desired("nvidia-driver-cuda", branch="580")
+    changed = [("nvidia-driver-cuda", "580.126.20-1.el9.x86_64")]
     if not blocking:
-        choice.refuse_locks(locks, wanted.packages, "580.126.20", wanted)
+        choice.refuse_locks(locks, changed, "580.126.20", wanted)
         return
     with pytest.raises(Refusal) as caught:
-        choice.refuse_locks(locks, wanted.packages, "580.126.20", wanted)
+        choice.refuse_locks(locks, changed, "580.126.20", wanted)
     assert "somebody else locks " + locks[-1] in str(caught.value)
     assert "blocks driver 580.126.20" in str(caught.value)
-    assert "dnf versionlock delete" in str(caught.value)
+    assert "(dnf versionlock delete), or set nvidia_driver_version" in str(caught.value)
+
+
+def test_foreign_locks_of_dependencies_block() -> None:
+    wanted = desired("nvidia-driver-cuda", branch="580")
+    changed = [("nvidia-driver-cuda", "580.126.20-1.el9.x86_64"), ("kernel-devel", "5.14.0-503.el9.x86_64")]
+    with pytest.raises(Refusal) as caught:
+        choice.refuse_locks(["kernel-devel-0:5.14.0-427.el9.*"], changed, "580.126.20", wanted)
+    assert str(caught.value) == (
+        "somebody else locks kernel-devel-0:5.14.0-427.el9.*, which blocks driver 580.126.20. "
+        "Release them (dnf versionlock delete)"
+    )

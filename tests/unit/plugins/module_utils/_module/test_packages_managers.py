@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes, dkms, dnf
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt, causes, dkms, dnf
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.choice import Package
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import CommandError, Output
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import (
+    CommandError,
+    Output,
+    Repository,
+)
 
 KERNEL = "5.14.0-503.el9.x86_64"
 
@@ -37,8 +41,47 @@ class Commands:
         return output
 
 
+def with_dnf(commands: Commands, check: bool = False, file: str = "") -> dnf.Dnf:
+    return dnf.Dnf(commands, check, Repository(file=file))  # type: ignore[arg-type]
+
+
 def manager(**answers: t.Tuple[int, str]) -> dnf.Dnf:
-    return dnf.Dnf(Commands(**answers), False)  # type: ignore[arg-type]
+    return with_dnf(Commands(**answers))
+
+
+# --- apt ---------------------------------------------------------------------------------------------------------------
+
+CUDA = "https://repo.example/cuda/repos/debian12/x86_64/"
+TOOLKIT = "https://repo.example/stable/deb/amd64"
+KEY = "/usr/share/keyrings/gpufleet.asc"
+STANZA = "Types: deb\nURIs: %s\nSuites: /\nSigned-By: /other.gpg\n"
+
+
+@pytest.mark.parametrize(
+    "text, url, conflict",
+    [
+        ("deb [signed-by=/other.gpg] %s /" % CUDA, CUDA, True),
+        ("deb [arch=amd64 signed-by=/other.gpg] %s /" % CUDA.rstrip("/"), CUDA, True),
+        ("deb [signed-by=/other.gpg] https://repo.example/stable/deb/$(ARCH) /", TOOLKIT, True),
+        ("# Mine\ndeb http://a.example stable main\n deb [signed-by=/other.gpg] %s / # CUDA" % CUDA, CUDA, True),
+        ("deb [signed-by=/other.gpg] %s /" % CUDA.replace("https", "http"), CUDA, True),
+        ("deb [signed-by=/other.gpg] %s /" % CUDA.replace("//", "//me:secret@"), CUDA, True),
+        (STANZA % CUDA, CUDA, True),
+        ("Types: deb\nURIs: http://a.example\nSuites: a\n\n" + STANZA % CUDA, CUDA, True),
+        (STANZA % CUDA + "Enabled: yes\n", CUDA, True),
+        ("", CUDA, False),
+        ("#deb [signed-by=/other.gpg] %s /" % CUDA, CUDA, False),
+        ("deb [signed-by=%s] %s /" % (KEY, CUDA), CUDA, False),
+        ("deb %s /" % CUDA, CUDA, False),
+        ("deb [signed-by=/other.gpg] %s ./" % CUDA, CUDA, False),
+        ("deb [signed-by=/other.gpg] %s-other /" % TOOLKIT, TOOLKIT, False),
+        ("deb [signed-by=/other.gpg] https://a.example /\ndeb %s /" % CUDA, CUDA, False),
+        (STANZA % CUDA + "Enabled: no\n", CUDA, False),
+        (STANZA % "http://a.example" + "\n" + (STANZA % CUDA).replace("/other.gpg", KEY), CUDA, False),
+    ],
+)
+def test_sources_with_another_key(text: str, url: str, conflict: bool) -> None:
+    assert apt.has_other_key(text, url, KEY) == conflict
 
 
 # --- dnf --------------------------------------------------------------------------------------------------------------
@@ -55,6 +98,7 @@ Upgrading:
 Installing dependencies:
  kmod-nvidia-open-dkms-with-a-long-name
                          noarch  3:580.126.20-1.el9   gpufleet            6.5 k
+     replacing  kmod-game.x86_64 1:2.0-1.el9
  libnvidia-ml            x86_64  3:580.126.20-1.el9   gpufleet            6.5 k
 
 Transaction Summary
@@ -68,15 +112,52 @@ def test_new_packages_of_a_transaction() -> None:
     found = manager(install=(1, TRANSACTION)).simulate(["nvidia-driver-cuda"])
     assert found.possible
     assert found.new == ["nvidia-driver-cuda", "kmod-nvidia-open-dkms-with-a-long-name", "libnvidia-ml"]
+    assert found.removed == ["kmod-game"]
+    assert found.changed == [
+        ("nvidia-driver-cuda", "580.126.20-1.el9.x86_64"),
+        ("dkms", "3.3.0-1.el9.noarch"),
+        ("kmod-nvidia-open-dkms-with-a-long-name", "580.126.20-1.el9.noarch"),
+        ("libnvidia-ml", "580.126.20-1.el9.x86_64"),
+    ]
     assert not manager(install=(1, "Error: Unable to find a match: x")).simulate(["x"]).possible
     assert manager(install=(0, "Nothing to do.")).simulate(["x"]).possible
 
 
 def test_offers_have_full_names_too() -> None:
-    listed = "kernel-devel 5.14.0-503.el9 x86_64\n\nnvidia-driver-cuda 3:580.126.20-1.el9 x86_64\n"
+    listed = "kernel-devel 5.14.0-503.el9 x86_64 os\n\nnvidia-driver-cuda 3:580.126.20-1.el9 x86_64 cuda\n"
     found = manager(repoquery=(0, listed)).offers(["kernel-devel"])
     assert found["kernel-devel-" + KERNEL] == ["5.14.0-503.el9"]
     assert found["nvidia-driver-cuda"] == ["3:580.126.20-1.el9"]
+
+
+def test_versions_of_other_repositories_do_not_count(tmp_path: Path) -> None:
+    listed = (
+        "kernel-devel 5.14.0-503.el9 x86_64 os\n"
+        "nvidia-driver-cuda 3:580.178.04-1.el9 x86_64 other\n"
+        "nvidia-driver-cuda 3:580.126.20-1.el9 x86_64 gpufleet\n"
+        "kmod-nvidia 3:580.126.20-1.el9 x86_64 other\n"
+    )
+    file = tmp_path / "gpufleet.repo"
+    names = ["kernel-devel", "nvidia-driver-cuda", "kmod-nvidia"]
+    commands = Commands(repoquery=(0, listed), install=(0, ""))
+    packages = with_dnf(commands, file=str(file))
+    assert packages.offers(names, own=names[1:])["nvidia-driver-cuda"] == ["3:580.178.04-1.el9", "3:580.126.20-1.el9"]
+    file.write_text("[gpufleet]\nbaseurl = http://mirror.example\n")
+    found = packages.offers(names, own=names[1:])
+    assert found["nvidia-driver-cuda"] == ["3:580.126.20-1.el9"]
+    assert found["kernel-devel"] == ["5.14.0-503.el9"]
+    assert found["kmod-nvidia"] == ["3:580.126.20-1.el9"]  # the role's repository has none
+
+
+def test_packages_come_from_the_role_s_repository_if_it_has_them(tmp_path: Path) -> None:
+    file = tmp_path / "gpufleet.repo"
+    file.write_text("[gpufleet]\nbaseurl = http://mirror.example\n")
+    commands = Commands(install=(0, ""))
+    packages = with_dnf(commands, file=str(file))
+    packages.simulate(["a-1"])
+    packages.install(["a-1"], downgrade=False)
+    assert all("--setopt=gpufleet.priority=1" in call for call in commands.calls)
+    assert len(commands.calls) == 2
 
 
 def test_foreign_locks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +165,7 @@ def test_foreign_locks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(dnf, "LOCKS", str(file))
     monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path / "versionlock.conf"), "plugin"))
     commands = Commands()
-    packages = dnf.Dnf(commands, False)  # type: ignore[arg-type]
+    packages = with_dnf(commands)
     lock = packages.spell_holds([Package("nvidia-driver-cuda", "3:580.126.20-1.el9")])
     assert lock == ["nvidia-driver-cuda-3:580.126.20-1.el9.*"]
     packages.hold(lock, [])
@@ -113,7 +194,7 @@ def test_the_list_of_locks_may_be_a_link_with_any_bytes(tmp_path: Path, monkeypa
 def test_a_stream_is_enabled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dnf, "MODULES", str(tmp_path))
     commands = Commands(list=(0, "nvidia-driver  580-open  default"))
-    packages = dnf.Dnf(commands, False)  # type: ignore[arg-type]
+    packages = with_dnf(commands)
     assert not packages.enable_stream("nvidia-driver:595-open", optional=True)
     assert packages.enable_stream("nvidia-driver:580-open", optional=True)
     assert [call.split("module ")[1] for call in commands.calls[-2:]] == [
@@ -127,7 +208,7 @@ def test_a_stream_is_enabled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_check_mode_enables_no_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dnf, "MODULES", str(tmp_path))
     commands = Commands()
-    assert dnf.Dnf(commands, True).enable_stream("nvidia-driver:580-open", optional=False)  # type: ignore[arg-type]
+    assert with_dnf(commands, check=True).enable_stream("nvidia-driver:580-open", optional=False)
     assert commands.calls == []
 
 
@@ -142,7 +223,7 @@ def test_packages_that_others_need_are_not_removed() -> None:
                 return Output(0, "libnvidia-ml\t3:580.126.20-1.el9\tx86_64\n", "")
             return Output(0, "", "")
 
-    rpm = dnf.Dnf(Rpm(), False)  # type: ignore[arg-type]
+    rpm = with_dnf(Rpm())
     assert rpm.removable(["libnvidia-ml", "nvidia-driver-cuda"], []) == ["nvidia-driver-cuda"]
     assert rpm.removable(["libnvidia-ml"], ["game"]) == ["libnvidia-ml"]
 
@@ -179,6 +260,7 @@ def test_modules_that_have_to_be_built(listed: str, source: t.Optional[str]) -> 
             "not signed with the key",
         ),
         ("E: Could not get lock /var/lib/dpkg/lock-frontend.", "Another package manager"),
+        ("E: Unable to lock directory /var/lib/apt/lists/", "Another package manager"),
         ("E: The repository 'http://x ./ Release' is not signed.", "not signed"),
         ("GPG error: http://x InRelease: NO_PUBKEY 0123456789ABCDEF", "not signed"),
         ("Bad return status for module build on kernel: 6.12.117 (x86_64)", "could not be built"),

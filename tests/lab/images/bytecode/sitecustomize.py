@@ -5,7 +5,8 @@
 """Cache the bytecode of Ansible's modules on a node.
 
 Ansible sends each module as an archive of sources, and Python compiles them again in every task: half of a short task's
-time in a container, and two seconds in a virtual machine without KVM. A .pth file imports this in every Python process.
+time in a container, and two seconds in a virtual machine without KVM. Python imports this file at its start: nodes of the
+lab through a .pth file, tests on simulated nodes through PYTHONPATH.
 """
 
 import _imp
@@ -14,7 +15,7 @@ import os
 import sys
 import zipimport
 
-CACHE = "/var/cache/gpufleet-lab/modules-" + str(sys.implementation.cache_tag)
+CACHE = "%s/modules-%s" % (os.environ.get("GPUFLEET_BYTECODE", "/var/cache/gpufleet-lab"), sys.implementation.cache_tag)
 compile_source = zipimport._compile_source  # type: ignore[attr-defined]
 
 
