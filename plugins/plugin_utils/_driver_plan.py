@@ -29,7 +29,7 @@ _SOURCES = {
     "apt": "/etc/apt/sources.list.d/gpufleet-nvidia-driver.sources",
     "dnf": "/etc/yum.repos.d/gpufleet-nvidia-driver.repo",
 }
-# Sources whose packages are not known for a node's architecture, and what a user can do who knows them.
+# Messages for sources whose packages are not known for a node's architecture: the source, and the remedy.
 _UNKNOWN_SOURCES = {
     "cuda_repository": (
         "in NVIDIA's CUDA repository",

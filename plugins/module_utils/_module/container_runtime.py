@@ -50,7 +50,7 @@ def run(module: AnsibleModule) -> None:
                 raise runtime_config.ConfigError("%s is not installed" % " and ".join(missing))
             settings = runtime_config.Settings(given["default_runtime"], given["cdi_devices"])
             change = runtime_config.plan_present(name, runtime, memory, settings, command)
-            # Docker's configuration is the owner's too, who decides when docker reads their changes.
+            # Administrators edit docker's configuration too, and decide when docker reads their changes.
             restart = runtime_check.service(name, command).is_older_than(runtime.drop_in or memory.last_write)
         actions = [file.describe() for file in change.files]
         if restart:

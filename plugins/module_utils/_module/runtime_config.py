@@ -105,11 +105,11 @@ class Memory:
 
     @property
     def last_write(self) -> str:
-        """A file that is as old as our last change."""
+        """A file whose modification time is that of our last change."""
         return os.path.join(self.directory, "after")
 
     def forget(self) -> None:
-        """Remove the directory, and its parent if that is empty then."""
+        """Remove the directory, and its parent if that is then empty."""
         shutil.rmtree(self.directory, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(self.directory))

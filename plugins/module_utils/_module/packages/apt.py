@@ -69,7 +69,7 @@ class Apt:
         return output.text if output.status else ""
 
     def conflicting_sources(self) -> t.List[str]:
-        """apt reads no source at all if it finds two keys for one repository."""
+        """apt rejects all sources if two of them have different keys for one repository."""
         own = self._repository
         paths = [SOURCES, *sorted(glob.glob(SOURCES + ".d/*.list") + glob.glob(SOURCES + ".d/*.sources"))]
         texts = {path: (files.read(path) or b"").decode(errors="replace") for path in paths if path != own.file}

@@ -48,7 +48,7 @@ class Dnf:
         return ""
 
     def conflicting_sources(self) -> t.List[str]:
-        """Each repository of dnf has keys of its own."""
+        """dnf has separate keys for each repository."""
         return []
 
     def refresh(self) -> None:
