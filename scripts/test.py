@@ -10,7 +10,7 @@ A part is a command. It passes with exit status 0, fails with any other, and is 
 something, which the part's last line names. With CI=true in the environment a skipped part counts as failed. The output
 of a part goes to .cache/test/PART.log. It is printed in full if the part fails, else only its closing lines.
 
-The duration of a part is not limited, but one that prints nothing for ten minutes is stopped.
+The duration of a part is not limited, but one that prints nothing for twenty minutes is stopped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BIN = CACHE / "venv" / "bin"
 LOGS = CACHE / "test"
 
 AT_ONCE = 2
-SILENCE = 10 * 60  # seconds without output, after which a part is stopped
+SILENCE = 20 * 60  # seconds without output, after which a part is stopped; a task that builds images prints nothing
 POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
 
