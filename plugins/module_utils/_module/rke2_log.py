@@ -50,10 +50,6 @@ CAUSES: t.Sequence[Cause] = (
         "etcd has a member of this name. Delete that node (kubectl delete node NAME) before it joins again",
     ),
     _cause(
-        r"(401 Unauthorized|not authorized|failed to validate token|invalid token|: Unauthorized)",
-        "the server rejects the token. Correct rke2_token, or leave it empty: the role then reads it from the first server",
-    ),
-    _cause(
         r"critical configuration value mismatch",
         "keys that must be equal on all servers differ: agent-token, cluster-cidr, cluster-dns, cluster-domain, "
         "disable-cloud-controller, disable-kube-proxy, egress-selector-mode, service-cidr. Set them once for the group "
@@ -77,6 +73,10 @@ CAUSES: t.Sequence[Cause] = (
         lasting=False,
     ),
     _cause(
+        r"(401 Unauthorized|not authorized|invalid token|: Unauthorized)",
+        "the server rejects the token. Correct rke2_token, or leave it empty: the role then reads it from the first server",
+    ),
+    _cause(
         r"default runtime (?P<name>\S+) was not found",
         "containerd has no runtime {name}, which default-runtime in RKE2's configuration names. Install the container "
         "toolkit first, or remove the key",
@@ -85,6 +85,10 @@ CAUSES: t.Sequence[Cause] = (
         r"toml: .*already (exists|defined)|(?P<table>\S+) has already been defined",
         "the configuration of containerd has two tables of one name. Remove the runtime from the template or drop-in in "
         "agent/etc/containerd of RKE2's data directory",
+    ),
+    _cause(
+        r"containerd exited",
+        "its containerd exits. See agent/containerd/containerd.log in RKE2's data directory",
     ),
     _cause(
         r"unknown 'kubernetes.io' or 'k8s.io' labels specified",

@@ -39,6 +39,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 PAUSE = 2.0  # seconds between polls
 PATIENCE = 30.0  # seconds for which RKE2 may repeat a lasting error
 LINES = 500  # of the log
+LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
 CONFIG = "/etc/rancher/rke2"
 SECRET_MODE = 0o077  # permissions that nobody else has by default
@@ -133,8 +134,13 @@ class Node:
         return self.run([program, "--kubeconfig", access, "--request-timeout", "10s", *arguments])
 
     def log(self, since: float) -> t.List[str]:
+        """The log since then, with containerd's own if RKE2 reports that containerd ends."""
         argv = ["journalctl", "--unit", self.unit, "--since", "@%d" % since, "--output", "cat", "--no-pager"]
-        return self.run([*argv, "--lines", str(LINES)])[1].splitlines()
+        lines = self.run([*argv, "--lines", str(LINES)])[1].splitlines()
+        if any("containerd exited" in line for line in lines):
+            path = os.path.join(self.data_path, "agent", "containerd", "containerd.log")
+            lines += (files.read(path) or b"").decode(errors="replace").splitlines()[-LINES_OF_CONTAINERD:]
+        return lines
 
     # --- What to do ---------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,14 @@ LINES = [
         False,
     ),
     (
+        'level=fatal msg="Error: preparing server: failed to bootstrap cluster data: failed to check if bootstrap data has '
+        'been initialized: failed to validate token: failed to get CA certs: Get "https://192.0.2.1:9345/cacerts": dial '
+        'tcp 192.0.2.1:9345: i/o timeout"',
+        "192.0.2.1:9345 does not answer (i/o timeout)",
+        False,
+    ),
+    ('level=error msg="containerd exited: exit status 1"', "its containerd exits", True),
+    (
         'level=error msg="failed to get CA certs: Get \\"https://127.0.0.1:6444/cacerts\\": read tcp 127.0.0.1:34892->'
         '127.0.0.1:6444: read: connection reset by peer"',
         "the server to join does not answer",

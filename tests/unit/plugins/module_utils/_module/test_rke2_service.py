@@ -162,6 +162,15 @@ def test_an_unreachable_server_may_still_come_up(machine: Machine, tmp_path: Pat
         node(machine, tmp_path).start(0.3)
 
 
+def test_a_containerd_that_ends_is_explained_from_its_own_log(machine: Machine, tmp_path: Path) -> None:
+    folder = tmp_path / "agent" / "containerd"
+    folder.mkdir(parents=True)
+    (folder / "containerd.log").write_text("containerd: failed to load TOML: toml: table nvidia already exists\n")
+    machine.starts, machine.log = False, 'level=error msg="containerd exited: exit status 1"'
+    with pytest.raises(rke2_service.Failed, match="The configuration of containerd has two tables of one name"):
+        node(machine, tmp_path).start(0.3)
+
+
 def test_an_unknown_cause_ends_with_the_log(machine: Machine, tmp_path: Path) -> None:
     machine.starts, machine.log = False, "level=info msg=a\nlevel=fatal msg=strange\n"
     with pytest.raises(rke2_service.Failed, match="did not start within 0 seconds.*ends with: level=fatal msg=strange"):
