@@ -121,7 +121,7 @@ def repo(options: argparse.Namespace) -> None:
     if getattr(options, "rpm", False):
         rpm.prepare()
     if getattr(options, "rke2", False):
-        rke2.prepare()
+        rke2.prepare(rpms=getattr(options, "rpm", False))
     serve.start(repositories.ROOT)
     print(URL)
 

@@ -111,9 +111,9 @@ def go_mod(source: Source, upstream: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def build(name: str) -> Path:
+def build(name: str, source: t.Optional[Source] = None) -> Path:
     """Build the programs of a source if they are missing or out of date, and return their folder."""
-    source = SOURCES[name]
+    source = source or SOURCES[name]
     target = BUILT / ("%s-%s" % (name, source.version))
     complete, wanted = target / "complete", fingerprint(repr(source))
     with alone("kubernetes-" + name):

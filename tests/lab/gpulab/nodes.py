@@ -148,7 +148,7 @@ def up(specs: t.Sequence[NodeSpec]) -> t.List[Node]:
     if any(image.startswith("rocky") for image in references):
         rpm.prepare()
     if any(spec.rke2 for spec in specs):
-        rke2.prepare()
+        rke2.prepare(rpms=any(spec.image.startswith("rocky") for spec in specs))
     serve.start(repositories.ROOT)
     remove([checked(spec.name) for spec in specs])
     made = [start_machine(spec, disk) for spec, disk in machines]

@@ -4,7 +4,10 @@
 
 """Releases of the stand-in for rke2, laid out as on the vendor's download site.
 
-rke2/releases/download/VERSION/     rke2.linux-amd64.tar.gz, rke2-images.linux-amd64.tar.zst, sha256sum-amd64.txt
+rke2/releases/download/VERSION/             rke2.linux-amd64.tar.gz, rke2-images.linux-amd64.tar.zst, sha256sum-amd64.txt
+rke2/rpm/stable/MINOR/centos/9/x86_64/      rke2-common, rke2-server and rke2-agent of the minor version's releases
+rke2/rpm/stable/common/centos/9/noarch/     rke2-selinux, without content
+rke2/rpm/public.key                         the key of these packages
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from pathlib import Path
 
 import yaml
 
-from . import kubernetes, podimages, repositories
+from . import images, keys, kubernetes, podimages, repositories, rpm
+from .packages import Package
 from .places import BUILDING, HERE, LAB, PROGRAMS, alone, call, fingerprint, say
 from .podimages import File, busybox_files, busybox_program, debian_files, image, merge, update
 
@@ -65,7 +69,7 @@ RELEASES = (
 )
 
 
-def prepare() -> None:
+def prepare(rpms: bool = False) -> None:
     """Build what is missing or out of date."""
     repositories.prepare()
     kubernetes.prepare(kubernetes.SOURCES)
@@ -83,9 +87,25 @@ def prepare() -> None:
                 say("making rke2 %s" % release.version)
                 make(release, folder, archives)
                 stamp.write_text(wanted)
+        if rpms:
+            rpm_repositories(
+                fingerprint(*(DOWNLOADS / each.version / CHECKSUMS for each in RELEASES), Path(rpm.__file__))
+            )
         link = repositories.ROOT / ROOT.name
         if not link.is_symlink():
             link.symlink_to(Path("..", ROOT.name))
+
+
+def kubelet(release: Release) -> None:
+    """The kubelet that reports the release's version to the cluster: the same program with another text of its length."""
+    target = ON_NODE / release.version / "kubelet"
+    like = "v%s%s+rke2r1" % (kubernetes.VERSION, "0" * (len(release.version) - len("v%s+rke2r1" % kubernetes.VERSION)))
+    built = kubernetes.build("kubelet-%d" % len(like), kubernetes.kubernetes("kubelet", version=like)) / "kubelet"
+    if not target.exists() or target.stat().st_mtime < built.stat().st_mtime:
+        new = target.with_name(".new-kubelet")
+        new.write_bytes(built.read_bytes().replace(like.encode(), release.version.encode()))
+        new.chmod(0o755)
+        os.replace(new, target)
 
 
 def iptables() -> None:
@@ -124,6 +144,7 @@ def make(release: Release, folder: Path, archives: t.Sequence[Path]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     own = ON_NODE / release.version
     own.mkdir(parents=True, exist_ok=True)
+    kubelet(release)
     BUILDING.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rke2-", dir=BUILDING) as name:
         work = Path(name)
@@ -191,3 +212,47 @@ def tarball(release: Release, work: Path) -> bytes:
             entry.size, entry.mode = len(content), mode
             archive.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
+
+
+# --- Packages for dnf -------------------------------------------------------------------------------------------------
+
+
+def rpm_repositories(wanted: str) -> None:
+    root = ROOT / "rpm"
+    stamp = root / ".stamp"
+    keys.prepare()
+    if stamp.exists() and stamp.read_text() == wanted + keys.public("main").read_text():
+        return
+    say("making rke2's rpm repositories")
+    builder = images.build("rpm")
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="rke2-", dir=BUILDING) as name:
+        for minor in sorted({minor_version(release) for release in RELEASES}):
+            found = [release for release in RELEASES if minor_version(release) == minor]
+            made = [package for release in found for package in rpm_packages(release, Path(name, release.version))]
+            rpm.repository(builder, "stable/%s/centos/9/x86_64" % minor, made, root, twins=False)
+    policy = [Package("rke2-selinux", "0.20-1.el9", "")]
+    rpm.repository(builder, "stable/common/centos/9/noarch", policy, root, twins=False)
+    shutil.copyfile(keys.public("main"), root / "public.key")
+    stamp.write_text(wanted + keys.public("main").read_text())
+
+
+def minor_version(release: Release) -> str:
+    return release.version[1:].rpartition(".")[0]
+
+
+def rpm_packages(release: Release, work: Path) -> t.Iterator[Package]:
+    work.mkdir()
+    found: t.Dict[str, Path] = {}
+    for name, (content, _mode) in contents(release, work, "/usr").items():
+        path = work / name.replace("/", "-")
+        path.write_bytes(content)
+        found["usr/" + name] = path
+    units = {name: path for name, path in found.items() if name.startswith("usr/lib/systemd/")}
+    version = release.version[1:].replace("+", "~") + "-0.el9"
+    common = {name: path for name, path in found.items() if name not in units}
+    yield Package("rke2-common", version, "", files=common)
+    for role in ("server", "agent"):
+        own = {name: path for name, path in units.items() if "rke2-%s." % role in name}
+        yield Package("rke2-" + role, version, "", depends="rke2-common = " + version, files=own)

@@ -261,7 +261,7 @@ def test_a_tarball_has_the_files_of_the_original(tmp_path: Path) -> None:
         "lib/systemd/system/rke2-server.service": 0o644,
         "share/rke2/rke2-cis-sysctl.conf": 0o644,
     }
-    assert "ExecStart=/usr/local/bin/rke2 server\n" in server and "Conflicts=rke2-agent.service\n" in server
+    assert "ExecStart=/usr/local/bin/rke2 server\n" in server and "--quiet rke2-agent.service" in server
     assert "$" not in server
 
 

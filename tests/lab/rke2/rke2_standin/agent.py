@@ -333,7 +333,6 @@ class Agent:
             "tlsCertFile": str(self.folder / "serving-kubelet.crt"),
             "tlsPrivateKeyFile": str(self.folder / "serving-kubelet.key"),
             "clusterDomain": self.config["cluster-domain"],
-            "clusterDNS": self.config["cluster-dns"],
             # A node is a container itself: it may lack cgroup controllers, its file system is an overlay, and it shares
             # the machine's disk.
             "cgroupDriver": "cgroupfs",

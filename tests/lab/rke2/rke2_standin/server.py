@@ -217,7 +217,8 @@ class Server:
 
     def promote(self) -> None:
         """Make this member a voter, as soon as it has all data."""
-        if not self.members:
+        record = self.folder / "db" / "promoted"
+        if not self.settings.get("server") or record.exists():
             return
         api = self.etcd_api(t.cast(str, urllib.parse.urlsplit(self.settings["server"]).hostname))
         deadline = time.monotonic() + READY
@@ -228,6 +229,7 @@ class Server:
                 if own.get("isLearner"):
                     api.request("POST", "/v3/cluster/member/promote", {"ID": own["ID"]})
                     info("Promoted learner %s" % self.etcd_name())
+                write(record, "")
                 return
             except (client.RequestError, StopIteration) as problem:
                 log("debug", "Waiting for etcd to be promoted: %s" % problem)
