@@ -356,6 +356,8 @@ class Agent:
         for name, option in (("node-label", "node-labels"), ("node-taint", "register-with-taints")):
             if self.settings.get(name):
                 words.append("--%s=%s" % (option, ",".join(self.settings[name])))
+        if self.settings.get("resolv-conf"):
+            words.append("--resolv-conf=" + self.settings["resolv-conf"])
         words += key_values(self.settings.get("kubelet-arg", ()))
         self.children.append(Child("kubelet", words, self.path, self.logs / "kubelet.log"))
 
@@ -418,6 +420,11 @@ class Agent:
             for program in PLUGINS:
                 link(plugins / program, LAB / "bin" / program)
             write(path, text)
+        outside = ["POSTROUTING", "--source", subnet, "!", "--destination", self.config["cluster-cidr"]]
+        outside += ["--match", "comment", "--comment", "CNI- pods", "--jump", "MASQUERADE"]
+        command = [IPTABLES / "iptables", "--wait", "--table", "nat"]
+        if run(*command, "--check", *outside, check=False).returncode:
+            run(*command, "--append", *outside)
 
     def api(self) -> client.Api:
         return client.Api(
