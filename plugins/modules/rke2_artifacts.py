@@ -11,7 +11,6 @@ version_added: 0.1.0
 description:
   - Internal to the collection's roles.
   - Compares files with the list of checksums of the release. Changes nothing.
-  - Without the list, as in check mode before it is downloaded, all files are reported as missing.
 extends_documentation_fragment:
   - gpufleet.node._attributes
 attributes:
@@ -52,7 +51,7 @@ files:
   type: list
   elements: dict
 problems:
-  description: Files that are not listed or differ. Missing files are none.
+  description: Files that are missing, not listed or different.
   returned: success
   type: list
   elements: str

@@ -80,7 +80,9 @@ def plan(settings: Data, node: Node) -> Outcome:
         "type": kind,
         "data_path": settings["data_path"],
         "version": settings["version"],
-        "images": sorted(path.rpartition("/")[2] for path in _images_of(settings, artifacts)),
+        "images": sorted(
+            path.rpartition("/")[2] for path in [*artifacts["files"][1:], *settings["airgap_copy_additional_tarballs"]]
+        ),
         "cis": str(config.get("profile", "")).startswith("cis"),
     }
     made = {
@@ -88,8 +90,7 @@ def plan(settings: Data, node: Node) -> Outcome:
         "service": "rke2-" + kind,
         "creates_cluster": not cluster.join,
         "server_url": cluster.join,
-        # Only a node that joins now needs a server that answers, unless this run starts that first.
-        "needs_server": bool(cluster.join) and not state["active"] and cluster.token_host not in node.play_hosts,
+        "needs_server": _needs_server(cluster, node),
         "token_host": "" if settings["token"] or not cluster.join else cluster.token_host,
         "address": settings["api_ip"] or node.addresses.get(node.name, ""),
         "config": {key: value for key, value in config.items() if key not in secret},
@@ -240,6 +241,15 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
     return problems
 
 
+def _needs_server(cluster: _Cluster, node: Node) -> bool:
+    """Whether a server must answer now: to a node that joins, unless this run starts it first, or that changes servers."""
+    if not cluster.join:
+        return False
+    if node.state["active"]:
+        return node.state["recorded"].get("server_url", cluster.join) != cluster.join
+    return cluster.token_host not in node.play_hosts
+
+
 def _own_keys(kind: str, settings: Data) -> dict[str, str]:
     """The keys that the role's variables set, with the names of the variables."""
     found = {}
@@ -289,21 +299,16 @@ def _of_download(settings: Data, kind: str) -> list[str]:
 def _artifacts(settings: Data, architecture: str) -> Data:
     """The files of the release, and where they come from. The first of the files is RKE2 itself."""
     directory = settings["artifact_path"].rstrip("/")
+    images = _images(settings, architecture)
+    has_images = images or settings["airgap_copy_additional_tarballs"]
     images_directory = settings["data_path"].rstrip("/") + "/agent/images"
-    images = ["%s/%s" % (images_directory, name) for name in _images(settings, architecture)]
-    more = settings["airgap_copy_additional_tarballs"]
     return {
         "source": settings["airgap_implementation"] if settings["airgap_mode"] else "download",
         "url": "%s/%s" % (settings["artifact_url"].rstrip("/"), settings["version"].replace("+", "%2B")),
-        "directories": [directory, *([images_directory] if images or more else [])],
+        "directories": [directory, *([images_directory] if has_images else [])],
         "checksums": "%s/sha256sum-%s.txt" % (directory, architecture),
-        "files": ["%s/rke2.linux-%s.tar.gz" % (directory, architecture), *images],
+        "files": ["%s/%s" % (directory, name) for name in ["rke2.linux-%s.tar.gz" % architecture, *images]],
     }
-
-
-def _images_of(settings: Data, artifacts: Data) -> list[str]:
-    """All archives of images, with those that are not of the release."""
-    return [*artifacts["files"][1:], *settings["airgap_copy_additional_tarballs"]]
 
 
 def _images(settings: Data, architecture: str) -> list[str]:

@@ -27,18 +27,17 @@ _BLOCK = 1024 * 1024
 
 
 def run(module: AnsibleModule) -> None:
-    paths = module.params["files"]
+    source = module.params["checksums"]
     try:
-        with open(module.params["checksums"], encoding="utf-8") as handle:
+        with open(source, encoding="utf-8") as handle:
             expected = parse(handle.read())
     except FileNotFoundError:
-        module.exit_json(
-            changed=False, files=[{"path": path, "sha256": "", "current": False} for path in paths], problems=[]
-        )
+        absent = [{"path": path, "sha256": "", "found": "", "current": False} for path in module.params["files"]]
+        module.exit_json(changed=False, files=absent, problems=["%s is missing" % source])
     except (OSError, ValueError) as error:
-        module.fail_json(msg="%s cannot be read: %s" % (module.params["checksums"], error))
-    found = [_file(path, expected) for path in paths]
-    module.exit_json(changed=False, files=found, problems=problems(found, module.params["checksums"]))
+        module.fail_json(msg="%s cannot be read: %s" % (source, error))
+    found = [_file(path, expected) for path in module.params["files"]]
+    module.exit_json(changed=False, files=found, problems=problems(found, source))
 
 
 def parse(text: str) -> t.Dict[str, str]:
@@ -48,7 +47,7 @@ def parse(text: str) -> t.Dict[str, str]:
 
 
 def problems(found: t.Iterable[t.Mapping[str, t.Any]], source: str) -> t.List[str]:
-    """Files that are not listed, or differ from their checksum. Missing files are none."""
+    """Files that are missing, are not listed, or differ from their checksum."""
     sentences = []
     for each in found:
         name = os.path.basename(each["path"])
@@ -57,7 +56,9 @@ def problems(found: t.Iterable[t.Mapping[str, t.Any]], source: str) -> t.List[st
                 "%s does not list %s, so that the file cannot be verified. Correct rke2_version, or the names in "
                 "rke2_airgap_images" % (source, name)
             )
-        elif each["found"] and not each["current"]:
+        elif not each["found"]:
+            sentences.append("%s is missing" % each["path"])
+        elif not each["current"]:
             sentences.append(
                 "%s has the checksum %s, and %s says %s. The file is damaged, or belongs to another version: remove it, "
                 "correct the mirror, and run this again" % (each["path"], each["found"], source, each["sha256"])

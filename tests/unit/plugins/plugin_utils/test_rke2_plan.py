@@ -92,6 +92,12 @@ def test_changes_that_install_again(change: Data) -> None:
     assert planned("a1", {"a1": installed("agent")}, **change)["installs"]
 
 
+def test_a_server_must_answer_a_node_that_changes_servers() -> None:
+    states = {"a1": installed("agent")}
+    assert not planned("a1", states)["needs_server"]
+    assert planned("a1", states, api_ip="192.0.2.100")["needs_server"]
+
+
 def test_an_interrupted_installation_is_repeated() -> None:
     found = installed("agent")
     found["version"] = None  # recorded, but not there
@@ -228,10 +234,11 @@ def test_the_kubeconfig_needs_a_directory() -> None:
     ],
 )
 def test_archives_of_images(settings: Data, names: t.Sequence[str]) -> None:
-    files = planned("a1", airgap_mode=True, **settings)["files"]
-    assert files[0] == "/var/lib/gpufleet/rke2/rke2.linux-amd64.tar.gz"
+    plan = planned("a1", airgap_mode=True, **settings)
     expected = [name if ".tar" in name else name + ".linux-amd64.tar.zst" for name in names]
-    assert files[1:] == ["/var/lib/rancher/rke2/agent/images/" + name for name in expected]
+    assert plan["files"] == ["/var/lib/gpufleet/rke2/" + name for name in ["rke2.linux-amd64.tar.gz", *expected]]
+    assert plan["record"]["images"] == sorted(expected)
+    assert plan["directories"] == ["/var/lib/gpufleet/rke2", "/var/lib/rancher/rke2/agent/images"]
 
 
 def test_architectures() -> None:
