@@ -114,6 +114,12 @@ def secret_keys(config: Config) -> list[str]:
     return sorted(str(key) for key in config if str(key).removesuffix("+") in _table()["secret"])
 
 
+def texts(config: Config, key: str) -> list[str]:
+    """The values of a key, with those that extend another file's."""
+    values = [config.get(name, ()) for name in (key, key + "+")]
+    return [str(each) for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
+
+
 def taint_problems(variable: str, taints: t.Iterable[object]) -> list[str]:
     """Taints that are not key=value:effect or key:effect."""
     found = []

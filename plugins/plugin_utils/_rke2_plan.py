@@ -74,6 +74,7 @@ def plan(settings: Data, node: Node) -> Outcome:
         return Outcome({}, problems, [])
     config = _config(cluster, settings)
     secret = _rke2_config.secret_keys(config)
+    labels, taints = (_rke2_config.texts(config, key) for key in ("node-label", "node-taint"))
     state = node.state
     artifacts = _artifacts(settings, str(architecture))
     record = {
@@ -92,9 +93,13 @@ def plan(settings: Data, node: Node) -> Outcome:
         "server_url": cluster.join,
         "needs_server": _needs_server(cluster, node),
         "token_host": "" if settings["token"] or not cluster.join else cluster.token_host,
+        # Labels and taints are set there. A cluster without servers in the inventory only gets those of a node that joins.
+        "admin_host": cluster.token_host,
         "address": settings["api_ip"] or node.addresses.get(node.name, ""),
         "config": {key: value for key, value in config.items() if key not in secret},
         "secret_keys": secret,
+        "labels": labels,
+        "taints": taints,
         "installs": state["version"] != settings["version"]
         or any(state["recorded"].get(key) != record[key] for key in ("version", "images")),
         # Agents may join together; whatever runs already is restarted one at a time.
@@ -102,8 +107,13 @@ def plan(settings: Data, node: Node) -> Outcome:
         "ready": "none" not in _list(settings["config"].get("cni", "canal")),
         "cis": record["cis"],
         "environment_file": "/etc/default/rke2-" + kind,
-        "kubeconfig": str(config.get("write-kubeconfig", "/etc/rancher/rke2/rke2.yaml")),
+        "kubeconfig": str(settings["config"].get("write-kubeconfig", "/etc/rancher/rke2/rke2.yaml")),
         "record": record,
+        "joined": {
+            "server_url": cluster.join,
+            "labels": labels,
+            "taints": taints,
+        },
         **artifacts,
     }
     return Outcome(made, [], _rke2_config.key_notices(settings["config"], settings["version"]))
@@ -222,10 +232,10 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
         *_rke2_config.key_problems(config, settings["version"]),
         *_rke2_config.value_problems(config),
         *_rke2_config.label_problems("rke2_node_labels", settings["node_labels"]),
-        *_rke2_config.label_problems("rke2_config, key node-label", _list(config.get("node-label", ()))),
+        *_rke2_config.label_problems("rke2_config, key node-label", _rke2_config.texts(config, "node-label")),
         *_rke2_config.taint_problems("rke2_server_node_taints", settings["server_node_taints"]),
         *_rke2_config.taint_problems("rke2_agent_node_taints", settings["agent_node_taints"]),
-        *_rke2_config.taint_problems("rke2_config, key node-taint", _list(config.get("node-taint", ()))),
+        *_rke2_config.taint_problems("rke2_config, key node-taint", _rke2_config.texts(config, "node-taint")),
     ]
     for key, variables in _own_keys(kind, settings).items():
         if key in config:

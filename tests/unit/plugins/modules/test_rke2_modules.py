@@ -7,12 +7,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module import record
 from ansible_collections.gpufleet.node.plugins.module_utils._module import rke2_service as service
-from ansible_collections.gpufleet.node.plugins.modules import rke2_artifacts, rke2_server, rke2_service, rke2_state
+from ansible_collections.gpufleet.node.plugins.modules import (
+    rke2_artifacts,
+    rke2_node,
+    rke2_server,
+    rke2_service,
+    rke2_state,
+)
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules.running import run
 
 
@@ -80,3 +87,35 @@ def test_a_service_that_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(service.Node, "problems", lambda self: ["x"])
     checked = run(rke2_service.main, host="gpu-1", type="agent", data_path=str(tmp_path), state="checked")
     assert (checked["changed"], checked["problems"]) == (False, ["x"])
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_labels_and_taints_are_set_with_kubectl(check, tmp_path):
+    node = {"metadata": {"labels": {"a": "1"}}, "spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}}
+    (tmp_path / "bin").mkdir()
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.write_text(
+        "#!/bin/sh\necho \"$*\" >>%s\ncase $* in *get*) echo '%s';; esac\n" % (tmp_path / "calls", json.dumps(node))
+    )
+    kubectl.chmod(0o755)
+    found = run(
+        rke2_node.main, check, name="gpu-1", data_path=str(tmp_path), kubeconfig="/k", labels=["a=2"],
+        taints=["new=x:NoExecute"], former_taints=["old:NoSchedule"],
+    )  # fmt: skip
+    assert found["changed"] and found["changes"] == ["Label a=2", "Taint new=x:NoExecute", "Taint old:NoSchedule-"]
+    calls = [line.partition("--request-timeout 30s ")[2] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert calls[0] == "get node gpu-1 --output json"
+    assert calls[1:] == (
+        []
+        if check
+        else ["label node gpu-1 --overwrite a=2", "taint node gpu-1 --overwrite new=x:NoExecute old:NoSchedule-"]
+    )
+
+
+def test_a_node_that_the_cluster_does_not_have(tmp_path):
+    (tmp_path / "bin").mkdir()
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.write_text("#!/bin/sh\necho 'nodes \"gpu-1\" not found' >&2\nexit 1\n")
+    kubectl.chmod(0o755)
+    found = run(rke2_node.main, name="gpu-1", data_path=str(tmp_path), kubeconfig="/k")
+    assert found["msg"] == 'The labels and taints of the node gpu-1 cannot be changed: nodes "gpu-1" not found'

@@ -194,6 +194,8 @@ def test_the_configuration() -> None:
         "node-taint": ["nvidia.com/gpu:NoSchedule"], "kubelet-arg": ["max-pods=200"],
     }  # fmt: skip
     assert planned("s1", **settings)["secret_keys"] == ["agent-token"]
+    assert planned("a1", **settings)["labels"] == ["gpu=a100"]
+    assert planned("a1", config={"node-taint+": ["a:NoExecute"]})["taints"] == ["a:NoExecute"]
 
 
 @pytest.mark.parametrize(
@@ -201,6 +203,7 @@ def test_the_configuration() -> None:
     [
         ({"config": {"kublet-arg": []}}, "did you mean kubelet-arg?"),
         ({"config": {"node-taint": ["x"]}}, "rke2_config, key node-taint has 'x'"),
+        ({"config": {"node-taint+": ["x"]}}, "rke2_config, key node-taint has 'x'"),
         ({"config": {"node-label": "x"}}, "rke2_config, key node-label has 'x'"),
         ({"agent_node_taints": ["x"]}, "rke2_agent_node_taints has 'x'"),
         ({"node_labels": ["a=b"], "config": {"node-label": ["c=d"]}}, "rke2_config sets node-label, and so does"),
