@@ -235,21 +235,21 @@ class Node:
         ]
 
 
-_STOPPED = "%s does not run, or will not after a reboot. See systemctl status %s, or run site.yml --tags rke2."
+_STOPPED = "%s does not run, or will not after a reboot. See systemctl status %s, or run site.yml --tags rke2"
 _NOT_READY = (
-    "RKE2 runs, but the node was not ready within %d seconds: %s. See kubectl describe node, and journalctl -u kubelet."
+    "RKE2 runs, but the node was not ready within %d seconds: %s. See kubectl describe node, and journalctl -u kubelet"
 )
 _NO_PROGRAM = (
     "nvidia-container-runtime is not installed, so RKE2 cannot add the runtime nvidia. Install the container toolkit "
-    "(site.yml --tags toolkit), or set rke2_nvidia_runtime to ignored."
+    "(site.yml --tags toolkit), or set rke2_nvidia_runtime to ignored"
 )
 _NO_CONTAINERD = (
-    "RKE2 runs, but its containerd does not answer on %s, so its runtimes are unknown. See journalctl -u rke2-*."
+    "RKE2 runs, but its containerd does not answer on %s, so its runtimes are unknown. See journalctl -u rke2-*"
 )
-_NO_CRI = "RKE2 runs, but its containerd has no healthy CRI plugin. See agent/containerd/containerd.log in RKE2's data directory."
+_NO_CRI = "RKE2 runs, but its containerd has no healthy CRI plugin. See agent/containerd/containerd.log in RKE2's data directory"
 _UNKNOWN = (
     "RKE2's containerd does not know the runtime nvidia, only: %s. RKE2 searches for %s on the PATH of its service when it "
-    "starts, and a template or drop-in in agent/etc/containerd can hide it."
+    "starts, and a template or drop-in in agent/etc/containerd can hide it"
 )
 
 
