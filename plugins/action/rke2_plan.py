@@ -29,9 +29,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if not problems:
             wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}
             servers = variables["groups"].get(wanted["servers_group_name"], ())
-            plan, problems, notices = _rke2_plan.plan(wanted, _node(variables, servers, arguments["states"]))
-            if notices:
-                result["warnings"] = notices
+            node = _node(variables, servers, arguments["states"])
+            if node.name in node.states:
+                plan, problems, notices = _rke2_plan.plan(wanted, node)
+                if notices:
+                    result["warnings"] = notices
+            else:
+                problems = ["it cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
             problems.append("Ansible does not run as root, which RKE2 needs. Set become, or log in as root")
         result.update(changed=False, plan=plan, problems=problems)

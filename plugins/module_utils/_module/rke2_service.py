@@ -237,7 +237,8 @@ class Node:
 
 _STOPPED = "%s does not run, or will not after a reboot. See systemctl status %s, or run site.yml --tags rke2"
 _NOT_READY = (
-    "RKE2 runs, but the node was not ready within %d seconds: %s. See kubectl describe node, and journalctl -u kubelet"
+    "RKE2 runs, but the node was not ready within %d seconds: %s. See kubectl describe node, and agent/logs/kubelet.log in "
+    "RKE2's data directory"
 )
 _NO_PROGRAM = (
     "nvidia-container-runtime is not installed, so RKE2 cannot add the runtime nvidia. Install the container toolkit "

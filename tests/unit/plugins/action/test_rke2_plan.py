@@ -17,7 +17,13 @@ STATE = {"recorded": {}, "version": None, "active": "", "has_cluster": False, "f
 
 def run(host: str = "gpu-1", facts: t.Optional[t.Dict[str, t.Any]] = None, **variables: t.Any) -> t.Dict[str, t.Any]:
     templar = SimpleNamespace(template=lambda value: value)
-    arguments = {"states": [{"__rke2_host": host, "state": STATE}, {"__rke2_host": "lost", "unreachable": True}]}
+    arguments = {
+        "states": [
+            {"__rke2_host": "server-1", "state": STATE},
+            {"__rke2_host": "gpu-1", "state": STATE},
+            {"__rke2_host": "lost", "unreachable": True},
+        ]
+    }
     task = SimpleNamespace(args=arguments, async_val=0, action="rke2_plan", _get_parent_attribute=lambda *_: None)
     action = ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir=None)), None, None, templar, None)
     action._task.check_mode = False
@@ -63,6 +69,10 @@ def test_values_of_wrong_types() -> None:
 def test_methods_that_are_missing_are_refused() -> None:
     (problem,) = run(rke2_install_method="rpm")["problems"]
     assert problem == "value of rke2_install_method must be one of: tar, got: rpm"
+
+
+def test_a_node_that_cannot_be_reached() -> None:
+    assert run("lost")["problems"] == ["it cannot be reached, so its state is unknown"]
 
 
 def test_without_root() -> None:
