@@ -12,6 +12,7 @@ unit without waiting for systemd, and reads the state and the log itself.
 
 from __future__ import annotations
 
+import calendar
 import json
 import os
 import stat
@@ -117,11 +118,13 @@ class Node:
             return ""
         return _UNKNOWN % (", ".join(sorted(known)) or "none", self.program)
 
-    def not_ready(self) -> str:
-        """Why the node is not ready, from the kubelet's own access to the cluster; empty if it is."""
+    def not_ready(self, since: float = 0.0) -> str:
+        """Why the node is not ready since then, from the kubelet's own access to the cluster; empty if it is."""
         name = self.name()
         rc, out, err = self._kubectl("get", "node", name or "unknown", "--output", "json")
-        return ready_problem(out) if rc == 0 and name else rke2_log.shown(err) or "the API server does not answer"
+        return (
+            ready_problem(out, since) if rc == 0 and name else rke2_log.shown(err) or "the API server does not answer"
+        )
 
     def name(self) -> str:
         """The node's name in the cluster; empty if the API server does not answer."""
@@ -178,7 +181,7 @@ class Node:
             time.sleep(PAUSE)
             found = self.service()
             if found.active and found.started >= since - 1:
-                waiting_for = self.not_ready() if self.ready else ""
+                waiting_for = self.not_ready(since) if self.ready else ""
                 if not waiting_for:
                     return
                 lasting_since = 0.0
@@ -254,12 +257,18 @@ _UNKNOWN = (
 )
 
 
-def ready_problem(node: str) -> str:
-    """Why a node is not ready, from what kubectl shows of it; empty if it is."""
+def ready_problem(node: str, since: float = 0.0) -> str:
+    """Why a node is not ready, from what kubectl shows of it; empty if it is.
+
+    For a while after a restart, the cluster still has the kubelet's report from before.
+    """
     try:
         conditions = json.loads(node)["status"]["conditions"]
         ready = next(each for each in conditions if each["type"] == "Ready")
-        return "" if ready["status"] == "True" else rke2_log.shown(ready["message"])
+        if ready["status"] != "True":
+            return rke2_log.shown(ready["message"])
+        reported = calendar.timegm(time.strptime(ready["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ"))
+        return "" if reported >= int(since) else "the kubelet has not reported since the start"
     except (ValueError, LookupError, TypeError, StopIteration):
         return "its state cannot be read"
 

@@ -81,7 +81,8 @@ def foreign(data_path: str) -> t.List[str]:
     """Installations of Kubernetes that the role has not made, if it has made none."""
     found = ["%s is installed (%s)" % (name, path) for name, path in _first_files(OTHERS)]
     own = [path for path in KUBERNETES["RKE2"] if not path.startswith("/etc")]
-    own += ["/etc/rancher/rke2/rke2.yaml", os.path.join(data_path, "agent"), os.path.join(data_path, "server")]
+    # Not the whole data directory: archives of images may be there before RKE2 is.
+    own += [os.path.join(data_path, "agent", "client-ca.crt"), os.path.join(data_path, "server", "tls")]
     found += ["RKE2 is installed (%s), but not by this role" % path for _name, path in _first_files({"": own})]
     return found
 

@@ -36,6 +36,7 @@ class Machine:
         self.plugins: t.Optional[str] = PLUGINS
         self.toolkit = PROGRAM
         self.node_ready = "True"
+        self.reported = time.time() + 1  # by the kubelet
         self.commands: t.List[str] = []
 
     def __call__(self, argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
@@ -63,7 +64,10 @@ class Machine:
         if "whoami" in words:
             return 0, "system:node:gpu-1", ""
         if "get node gpu-1" in words:
-            condition = {"type": "Ready", "status": self.node_ready, "message": "cni plugin not initialized"}
+            condition = {
+                "type": "Ready", "status": self.node_ready, "message": "cni plugin not initialized",
+                "lastHeartbeatTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.reported)),
+            }  # fmt: skip
             return 0, json.dumps({"status": {"conditions": [condition]}}), ""
         raise AssertionError(words)
 
@@ -184,6 +188,13 @@ def test_a_node_that_does_not_become_ready(machine: Machine, tmp_path: Path) -> 
     ):
         node(machine, tmp_path).start(0.1)
     node(machine, tmp_path, ready=False).start(5)
+
+
+def test_a_report_from_before_the_start_does_not_count(machine: Machine, tmp_path: Path) -> None:
+    machine.reported = time.time() - 60
+    with pytest.raises(rke2_service.Failed, match="the kubelet has not reported since the start"):
+        node(running(machine), tmp_path).start(0.1)
+    assert node(machine, tmp_path).problems() == []
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_the_state_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(rke2_state, "_system_problems", lambda _command: [])
     programs = Programs(**{"rke2_--version": SHOWN, "quiet_rke2-server": "", "command_-v": "/usr/bin/x\n"})
     found = rke2_state.read(str(tmp_path), {"type": "server"}, programs)
-    assert found.pop("foreign")  # which the plan ignores, because the role has a record
+    found.pop("foreign")
     assert found == {
         "recorded": {"type": "server"}, "version": "v1.35.7+rke2r1", "active": "server", "has_cluster": True,
         "nvidia_program": "/usr/bin/x", "network_manager": False, "problems": [],
@@ -60,8 +60,10 @@ def test_other_installations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_data_of_another_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rke2_state, "OTHERS", {})
     monkeypatch.setattr(rke2_state, "KUBERNETES", {"RKE2": []})
-    (tmp_path / "agent").mkdir()
-    assert rke2_state.foreign(str(tmp_path)) == ["RKE2 is installed (%s/agent), but not by this role" % tmp_path]
+    (tmp_path / "agent" / "images").mkdir(parents=True)
+    assert rke2_state.foreign(str(tmp_path)) == []
+    (tmp_path / "server" / "tls").mkdir(parents=True)
+    assert rke2_state.foreign(str(tmp_path)) == ["RKE2 is installed (%s/server/tls), but not by this role" % tmp_path]
 
 
 def test_problems_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
