@@ -165,7 +165,8 @@ class Node:
             self.run(["systemctl", "daemon-reload"])
         running = self.service().active
         since = time.time()
-        rc, _out, err = self.run(["systemctl", "restart" if running else "start", "--no-block", self.unit])
+        # A unit that still tries to start would keep the configuration that it has read.
+        rc, _out, err = self.run(["systemctl", "restart", "--no-block", self.unit])
         if rc != 0:
             raise Failed("%s cannot be started: %s" % (self.unit, err.strip()))
         self._wait(since, timeout, running)
