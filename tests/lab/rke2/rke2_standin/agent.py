@@ -427,9 +427,9 @@ class Agent:
             run(*command, "--append", *outside)
 
     def api(self) -> client.Api:
-        return client.Api(
-            "https://127.0.0.1:%d" % API_PORT, self.folder / "server-ca.crt", self.folder / "client-kubelet"
-        )
+        # A kubelet may only read its own node.
+        pair = self.folder / "client-kube-proxy"
+        return client.Api("https://127.0.0.1:%d" % API_PORT, self.folder / "server-ca.crt", pair)
 
     # --- All of it ----------------------------------------------------------------------------------------------------
 
