@@ -511,7 +511,12 @@ def stage(data: Path) -> Path:
     for folder, names in (("bin", PROGRAMS), ("standin", (*release.CONTROL_PLANE, "kube-proxy"))):
         (home / folder).mkdir(parents=True, exist_ok=True)
         for name in names:
-            link(home / folder / name, own / name if (own / name).exists() else LAB / "bin" / name)
+            source = own / name if (own / name).exists() else LAB / "bin" / name
+            if not name.startswith("containerd"):
+                link(home / folder / name, source)
+            elif not (home / folder / name).exists():
+                # containerd starts the shim that lies beside its own file.
+                shutil.copy(source, home / folder / name)
     link(home / "bin" / "runc", LAB_NODE / "runc")
     link(data / "bin", home / "bin")
     return home / "bin"
