@@ -144,7 +144,7 @@ class Agent:
         """Wait for a server that the token fits to, and get the node's credentials."""
         urls = [self.url, *("https://%s:9345" % address for address in self.known_servers())]
         while True:
-            for url in urls:
+            for url in dict.fromkeys(urls):
                 self.url = url
                 try:
                     self._authorities = authorities(url, self.token)
@@ -306,7 +306,7 @@ class Agent:
                 continue
             started = time.monotonic()
             try:
-                self.ctr("images", "import", "--local", "--all-platforms", path)
+                self.ctr("images", "import", "--all-platforms", path)
             except OSError as problem:
                 log("error", "Failed to import images from %s: %s" % (path, problem))
                 continue
