@@ -131,6 +131,7 @@ class Agent:
         self.children: t.List[Child] = []
         self.servers: t.List[str] = []  # addresses of the API servers
         self._routes: t.Set[str] = set()
+        self._api: t.Optional[client.Api] = None
         self._authorities = ""
         self._imported: t.Dict[str, t.Any] = {}
 
@@ -427,9 +428,11 @@ class Agent:
             run(*command, "--append", *outside)
 
     def api(self) -> client.Api:
-        # A kubelet may only read its own node.
-        pair = self.folder / "client-kube-proxy"
-        return client.Api("https://127.0.0.1:%d" % API_PORT, self.folder / "server-ca.crt", pair)
+        if not self._api:
+            # A kubelet may only read its own node.
+            pair = self.folder / "client-kube-proxy"
+            self._api = client.Api("https://127.0.0.1:%d" % API_PORT, self.folder / "server-ca.crt", pair)
+        return self._api
 
     # --- All of it ----------------------------------------------------------------------------------------------------
 
@@ -444,7 +447,7 @@ class Agent:
         proxy = self.proxy()
         if proxy:
             repeat(proxy.ensure, 3)
-        repeat(self.update_network, 3)
+        repeat(self.update_network, 4)
 
     def wait_for_node(self) -> None:
         while True:
