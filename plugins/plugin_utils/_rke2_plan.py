@@ -256,7 +256,7 @@ def _needs_server(cluster: _Cluster, node: Node) -> bool:
     if not cluster.join:
         return False
     if node.state["active"]:
-        return node.state["recorded"].get("server_url", cluster.join) != cluster.join
+        return str(node.state["recorded"].get("server_url", cluster.join)) != cluster.join
     return cluster.token_host not in node.play_hosts
 
 
