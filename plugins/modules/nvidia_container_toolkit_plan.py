@@ -45,6 +45,11 @@ options:
       - The requested version of the toolkit.
     type: str
     required: true
+  rke2:
+    description:
+      - Whether RKE2 will be installed on the node, which brings a containerd of its own.
+    type: bool
+    default: false
   pynvml_wheel:
     description:
       - URL or path of the wheel of C(nvidia-ml-py).

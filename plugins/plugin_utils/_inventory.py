@@ -35,6 +35,31 @@ _EQUIVALENTS = {
     "nvidia_driver_skip_reboot": "nvidia_driver_reboot, with the opposite value",
     "nvidia_driver_ubuntu_install_from_cuda_repo": "nvidia_driver_source: cuda_repository",
 }
+# Roles of other collections use the prefixes of these roles. Their variables are only ours where the role is selected.
+_SHARED_PREFIXES = ("rke2",)
+# Variables of lablabs.rke2 that have no equal in this collection, and the keys of rke2_config that replace them.
+_LABLABS_RKE2 = {
+    "rke2_artifact": "rke2_airgap_images",
+    "rke2_cis_profile": "rke2_config with the key profile",
+    "rke2_cluster_cidr": "rke2_config with the key cluster-cidr",
+    "rke2_cluster_domain": "rke2_config with the key cluster-domain",
+    "rke2_cni": "rke2_config with the key cni",
+    "rke2_custom_registry_configs": "rke2_registries",
+    "rke2_custom_registry_mirrors": "rke2_registries",
+    "rke2_disable": "rke2_config with the key disable",
+    "rke2_disable_cloud_controller": "rke2_config with the key disable-cloud-controller",
+    "rke2_ingress_controller": "rke2_config with the key ingress-controller",
+    "rke2_kube_apiserver_args": "rke2_config with the key kube-apiserver-arg",
+    "rke2_kube_controller_manager_arg": "rke2_config with the key kube-controller-manager-arg",
+    "rke2_kube_proxy_arg": "rke2_config with the key kube-proxy-arg",
+    "rke2_kube_scheduler_arg": "rke2_config with the key kube-scheduler-arg",
+    "rke2_kubelet_arg": "rke2_config with the key kubelet-arg",
+    "rke2_selinux": "rke2_config with the key selinux",
+    "rke2_server_options": "rke2_config",
+    "rke2_agent_options": "rke2_config",
+    "rke2_service_cidr": "rke2_config with the key service-cidr",
+    "rke2_snapshotter": "rke2_config with the key snapshotter",
+}
 # Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
 _CLASS = re.compile(r"<class '(\w+)'>")
@@ -65,6 +90,10 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
     ``names`` are the names of all variables of the host, ``values`` the collection's variables that can be read, and
     ``unreadable`` the errors of the others. Required variables are checked only for ``roles``.
     """
+    others = tuple(role + "_" for role in _SHARED_PREFIXES if role not in roles)
+    names = [name for name in names if not name.startswith(others)]
+    values = {name: value for name, value in values.items() if not name.startswith(others)}
+    unreadable = {name: why for name, why in unreadable.items() if not name.startswith(others)}
     misspelled, notices = _unknown(names)
     broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
     unfit = _problems.of_values(values, _types())
@@ -130,8 +159,9 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
             continue
         rest = {each[len(prefix) :]: each for each in prefixes[prefix]}
         near = difflib.get_close_matches(name[len(prefix) :], rest, 1, _NEAR)
-        if name in _EQUIVALENTS:
-            notices.append("%s is not a variable of this collection, which has %s" % (name, _EQUIVALENTS[name]))
+        equivalent = _EQUIVALENTS.get(name) or _LABLABS_RKE2.get(name)
+        if equivalent:
+            notices.append("%s is not a variable of this collection, which has %s" % (name, equivalent))
         elif near:
             misspelled.append("%s is not a variable of this collection: did you mean %s?" % (name, rest[near[0]]))
         else:

@@ -73,6 +73,9 @@ _FINGERPRINT = re.compile("[0-9A-Fa-f]{40}")
 # Lists for which the role also accepts the word auto.
 _LIST_OR_AUTO = frozenset({"nvidia_container_toolkit_runtimes"})
 
+# Values that messages must not show.
+_SECRET = frozenset({"rke2_environment_options", "rke2_token"})
+
 _LONGEST = 10**9  # seconds; longer waits are mistakes, and systemd is limited to 64 bits of microseconds
 
 
@@ -87,7 +90,7 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
         automatic = value == "auto" and name in _LIST_OR_AUTO
         why = "" if automatic else _of_type(value, types.get(name, "raw"))
         if why:
-            problems.append("%s is %s: %s" % (name, _shown(value), why))
+            problems.append("%s is %s: %s" % (name, "invalid" if name in _SECRET else _shown(value), why))
         elif name.endswith(("_path", "_output")) and value:
             if not str(value).startswith(("/", "~")):
                 problems.append("%s is %r: give an absolute path" % (name, str(value)))
@@ -135,6 +138,8 @@ def _of_type(value: object, kind: str) -> str:
             return "give a list"
         if not all(each.isprintable() for each in value if isinstance(each, str)):
             return "no control characters"
+    if kind == "dict" and not isinstance(value, dict):
+        return "give a mapping"
     if kind in ("str", "path"):
         if isinstance(value, (dict, list, tuple)):
             return "give a string"

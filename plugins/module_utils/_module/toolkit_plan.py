@@ -24,6 +24,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "runtimes": {"type": "list", "elements": "str", "required": True, "choices": [AUTO, *sorted(RUNTIMES)]},
         "version": {"type": "str", "required": True},
+        "rke2": {"type": "bool", "default": False},
         "pynvml_wheel": {"type": "str", "default": ""},
         "pynvml_checksum": {"type": "str", "default": ""},
         "distribution": {"type": "str", "required": True},
@@ -89,6 +90,10 @@ def _node(module: AnsibleModule) -> Node:
         programs=programs,
         distribution=module.params["distribution"],
         os_family=module.params["os_family"],
-        kubernetes=next((name for name, paths in KUBERNETES.items() if any(map(os.path.exists, paths))), ""),
+        kubernetes="RKE2" if module.params["rke2"] else _kubernetes(),
         cri_disabled=runtime_check.cri_disabled(dump),
     )
+
+
+def _kubernetes() -> str:
+    return next((name for name, paths in KUBERNETES.items() if any(map(os.path.exists, paths))), "")

@@ -88,3 +88,20 @@ def test_near_misses_are_problems_and_other_roles_variables_notices(name: str, p
     for expected, sentences in ((problem, found.problems), (notice, found.notices)):
         assert len(sentences) == bool(expected)
         assert all(sentence.startswith(name + " is ") and expected in sentence for sentence in sentences)
+
+
+def test_variables_of_another_rke2_role_are_not_judged() -> None:
+    """lablabs.rke2 has the same prefix, and variables of other types."""
+    values = {"rke2_config": "templates/config.yaml.j2", "rke2_server_node_taints": None}
+    others = ["rke2_cni", "rke2_versoin"]
+    assert judge(values, others=others, rke2_api_ip="'x' is undefined") == _inventory.NOTHING
+    found = judge({}, "rke2", others=others)
+    assert found.problems == ["rke2_versoin is not a variable of this collection: did you mean rke2_version?"]
+    assert found.notices == ["rke2_cni is not a variable of this collection, which has rke2_config with the key cni"]
+    (problem,) = judge({"rke2_config": "templates/config.yaml.j2"}, "rke2").invalid
+    assert problem == "rke2"
+
+
+def test_tokens_are_not_shown() -> None:
+    (problem,) = judge({"rke2_token": "swordfish\n"}, "rke2").problems
+    assert problem == "rke2_token is invalid: no control characters"

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The module rke2_node: labels and taints of a node, which RKE2 itself applies only when the node joins.
+
+Labels and taints that others set stay, unless they have the key (and, for taints, the effect) of one of these.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "name": {"type": "str", "required": True},
+        "data_path": {"type": "path", "required": True},
+        "kubeconfig": {"type": "path", "required": True},
+        "labels": {"type": "list", "elements": "str", "default": []},
+        "taints": {"type": "list", "elements": "str", "default": []},
+        "former_labels": {"type": "list", "elements": "str", "default": []},
+        "former_taints": {"type": "list", "elements": "str", "default": []},
+    }
+}
+
+
+class Taint(t.NamedTuple):
+    key: str
+    value: str
+    effect: str
+
+
+def run(module: AnsibleModule) -> None:
+    given = module.params
+    program = os.path.join(given["data_path"], "bin", "kubectl")
+    access = [program, "--kubeconfig", given["kubeconfig"], "--request-timeout", "30s"]
+
+    def kubectl(*arguments: str) -> str:
+        rc, out, err = module.run_command([*access, *arguments])
+        if rc != 0:
+            module.fail_json(
+                msg="The labels and taints of the node %s cannot be changed: %s" % (given["name"], err.strip()),
+            )
+        return t.cast(str, out)
+
+    node = json.loads(kubectl("get", "node", given["name"], "--output", "json"))
+    labels = label_arguments(node["metadata"].get("labels") or {}, given["labels"], given["former_labels"])
+    taints = taint_arguments(node["spec"].get("taints") or [], given["taints"], given["former_taints"])
+    for command, arguments in (("label", labels), ("taint", taints)):
+        if arguments and not module.check_mode:
+            kubectl(command, "node", given["name"], "--overwrite", *arguments)
+    changes = ["Label %s" % each for each in labels] + ["Taint %s" % each for each in taints]
+    prepared = "".join("%s %s\n" % (given["name"], each) for each in changes)
+    module.exit_json(changed=bool(changes), changes=changes, diff={"prepared": prepared} if prepared else {})
+
+
+def label_arguments(current: t.Mapping[str, str], wanted: t.Sequence[str], former: t.Sequence[str] = ()) -> t.List[str]:
+    """What kubectl label has to set (key=value) and to remove (key-)."""
+    values = dict(_pair(each) for each in wanted)
+    changed = ["%s=%s" % (key, value) for key, value in values.items() if current.get(key) != value]
+    gone = [key for key, value in map(_pair, former) if key not in values and current.get(key) == value]
+    return sorted(changed) + ["%s-" % key for key in sorted(gone)]
+
+
+def taint_arguments(
+    current: t.Sequence[t.Mapping[str, str]], wanted: t.Sequence[str], former: t.Sequence[str] = ()
+) -> t.List[str]:
+    """What kubectl taint has to set (key=value:effect) and to remove (key:effect-)."""
+    present = {Taint(each["key"], each.get("value", ""), each["effect"]) for each in current}
+    new = {taint(each) for each in wanted}
+    kept = {(each.key, each.effect) for each in new}
+    gone = {each for each in map(taint, former) if (each.key, each.effect) not in kept} & present
+    return ["%s=%s:%s" % each for each in sorted(new - present)] + [
+        "%s:%s-" % (each.key, each.effect) for each in sorted(gone)
+    ]
+
+
+def taint(text: str) -> Taint:
+    """From key=value:effect or key:effect."""
+    rest, _colon, effect = text.rpartition(":")
+    return Taint(*_pair(rest), effect)
+
+
+def _pair(text: str) -> t.Tuple[str, str]:
+    key, _equals, value = text.partition("=")
+    return key, value

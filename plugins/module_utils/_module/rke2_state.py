@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The module rke2_state: what is installed on a node, as far as the role rke2 has to know. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import typing as t
+
+from . import record, rke2_containerd
+from .container_runtimes import KUBERNETES
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ARGUMENTS: t.Dict[str, t.Any] = {"argument_spec": {"data_path": {"type": "path", "required": True}}}
+
+PREFIX = "/usr/local"
+PROGRAM = PREFIX + "/bin/rke2"
+# Files of other ways to install Kubernetes.
+OTHERS: t.Mapping[str, t.Sequence[str]] = {
+    "K3s": [path for path in KUBERNETES["K3s"] if path.startswith(("/usr", "/opt"))] + ["/var/lib/rancher/k3s"],
+    "kubeadm's kubelet": ["/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/kubelet/config.yaml"],
+    "MicroK8s": ["/var/snap/microk8s/current"],
+    "k0s": ["/var/lib/k0s"],
+}
+
+# Runs a program, and returns exit status, standard output and standard error.
+Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
+
+
+def run(module: AnsibleModule) -> None:
+    def command(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
+        program = module.get_bin_path(argv[0])
+        if not program:
+            return 127, "", "%s is not installed" % argv[0]
+        return t.cast("t.Tuple[int, str, str]", module.run_command([program, *argv[1:]]))
+
+    try:
+        recorded = record.read("rke2")
+    except record.RecordError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, state=read(module.params["data_path"], recorded, command))
+
+
+def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dict[str, t.Any]:
+    program = nvidia_program(command)
+    return {
+        "recorded": recorded,
+        "version": version(command(["/usr/local/bin/rke2", "--version"])[1]),
+        "active": next((kind for kind in ("server", "agent") if _is_active("rke2-" + kind, command)), ""),
+        "has_cluster": bool(_entries(os.path.join(data_path, "server", "db"))),
+        "nvidia_program": program,
+        "network_manager": _is_active("NetworkManager", command),
+        "foreign": foreign(data_path),
+        "problems": [*_system_problems(command), *template_problems(data_path, program)],
+    }
+
+
+def version(text: str) -> t.Optional[str]:
+    """The version in the output of rke2 --version."""
+    match = re.search(r"^rke2 version (v\S+)", text, re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def nvidia_program(command: Run) -> str:
+    """The nvidia runtime that RKE2 would find, from the PATH of its service; empty if there is none."""
+    path = os.path.join(rke2_containerd.FIRST_ON_PATH, rke2_containerd.PROGRAM)
+    if os.access(path, os.X_OK):
+        return path
+    _rc, out, _err = command(["sh", "-c", "command -v " + rke2_containerd.PROGRAM])
+    return out.strip()
+
+
+def foreign(data_path: str) -> t.List[str]:
+    """Installations of Kubernetes that the role has not made, if it has made none."""
+    found = ["%s is installed (%s)" % (name, path) for name, path in _first_files(OTHERS)]
+    own = [path for path in KUBERNETES["RKE2"] if not path.startswith("/etc")]
+    # Not the whole data directory: archives of images may be there before RKE2 is.
+    own += [os.path.join(data_path, "agent", "client-ca.crt"), os.path.join(data_path, "server", "tls")]
+    found += ["RKE2 is installed (%s), but not by this role" % path for _name, path in _first_files({"": own})]
+    return found
+
+
+def _first_files(named: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[t.Tuple[str, str]]:
+    """The first existing file of each."""
+    for name, paths in named.items():
+        path = next(filter(os.path.exists, paths), None)
+        if path:
+            yield name, path
+
+
+def template_problems(data_path: str, program: str) -> t.List[str]:
+    directory = os.path.join(data_path, "agent", "etc", "containerd")
+    templates = rke2_containerd.read_templates(directory)
+    return rke2_containerd.problems(templates, rke2_containerd.read_drop_ins(directory), program)
+
+
+def _system_problems(command: Run) -> t.List[str]:
+    found = []
+    if not os.path.isdir("/run/systemd/system"):
+        found.append("it does not run systemd, whose units start RKE2")
+    if os.path.isdir(PREFIX) and (os.path.ismount(PREFIX) or not os.access(PREFIX, os.W_OK)):
+        found.append(
+            "%s is read-only, or a file system of its own, where systemd does not find RKE2's units at boot. The role "
+            "cannot install RKE2 elsewhere" % PREFIX
+        )
+    if command(["systemctl", "is-enabled", "--quiet", "nm-cloud-setup.service"])[0] == 0:
+        found.append(
+            "nm-cloud-setup.service is enabled, and removes the routes of the pods' network. Disable it (systemctl "
+            "disable nm-cloud-setup.service nm-cloud-setup.timer), and reboot"
+        )
+    return found
+
+
+def _is_active(unit: str, command: Run) -> bool:
+    return command(["systemctl", "is-active", "--quiet", unit])[0] == 0
+
+
+def _entries(path: str) -> t.List[str]:
+    return os.listdir(path) if os.path.isdir(path) else []

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation of the action plugin of the same name, which runs on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rke2_plan
+short_description: Internal to the collection's roles, plans the installation of RKE2 on a node
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles.
+  - Decides from the role's variables (C(rke2_*)), the groups of the inventory and the state of the nodes what the role does,
+    and validates the configuration. Runs on the controller.
+  - Needs the facts of the node, and those of the first server unless C(rke2_api_ip) is set. Returns problems instead of
+    failing. The plan contains no secret.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  states:
+    description:
+      - The results of M(gpufleet.node.rke2_state) in a loop over the node and, on a server, all servers.
+    type: list
+    elements: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Plan
+  gpufleet.node.rke2_plan:
+    states: "{{ found.results }}"
+  register: planned
+"""
+
+RETURN = r"""
+plan:
+  description: What to do. Empty if there are problems.
+  returned: success
+  type: dict
+problems:
+  description: Why RKE2 cannot be installed, in sentences without a full stop.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rke2_server
+short_description: Internal to the collection's roles, checks the server that a node of RKE2 joins
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles.
+  - Checks whether the server answers and accepts the token. Changes nothing.
+  - A token is sent only to a server that presents the CA certificates of which the token has the checksum. A token without
+    checksum is sent as RKE2 itself sends it.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  url:
+    description:
+      - The server to join. Nothing is requested if it is empty.
+    type: str
+    default: ""
+  token:
+    description:
+      - The token. If it is empty, only the connection is checked.
+    type: str
+    default: ""
+  data_path:
+    description:
+      - RKE2's data directory. The token of a server on this node is compared with O(token).
+    type: path
+    required: true
+  required:
+    description:
+      - Whether a server that does not answer is a problem.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Check the server
+  gpufleet.node.rke2_server:
+    url: https://192.0.2.7:9345
+    data_path: /var/lib/rancher/rke2
+  register: checked
+"""
+
+RETURN = r"""
+problems:
+  description: Why the node cannot join, in sentences without a full stop.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2_server import ARGUMENTS, run
+
+
+def main() -> None:
+    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+
+
+if __name__ == "__main__":
+    main()

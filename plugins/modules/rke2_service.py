@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rke2_service
+short_description: Internal to the collection's roles, starts RKE2 and checks its containerd
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles.
+  - Starts RKE2 if it does not run, and restarts it if it was started before its program, its configuration or the container
+    toolkit was installed. Waits until the node is ready, and checks that its containerd knows the runtime C(nvidia).
+  - If RKE2 does not start, the reason is read from its log. A unit that ran before is left as it is, another is stopped.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  host:
+    description:
+      - The node's name in the inventory, for messages.
+    type: str
+    required: true
+  type:
+    description:
+      - Which of RKE2's services.
+    type: str
+    choices: [server, agent]
+    required: true
+  state:
+    description:
+      - V(checked) changes nothing, and returns the problems of the running service.
+    type: str
+    choices: [started, checked]
+    default: started
+  data_path:
+    description:
+      - RKE2's data directory.
+    type: path
+    required: true
+  nvidia_runtime:
+    description:
+      - Whether containerd must know the runtime C(nvidia). V(auto) requires it if the container toolkit is installed.
+    type: str
+    choices: [auto, required, ignored]
+    default: auto
+  ready:
+    description:
+      - Whether to wait until the node is ready, which needs a network plugin.
+    type: bool
+    default: true
+  changed:
+    description:
+      - Whether the program or the configuration has just been changed, or would be in check mode.
+    type: bool
+    default: false
+  timeout:
+    description:
+      - Seconds to wait.
+    type: int
+    default: 600
+"""
+
+EXAMPLES = r"""
+- name: Start RKE2
+  gpufleet.node.rke2_service:
+    host: "{{ inventory_hostname }}"
+    type: server
+    data_path: /var/lib/rancher/rke2
+"""
+
+RETURN = r"""
+reasons:
+  description: Why the service was started or restarted. Empty if it was not.
+  returned: O(state=started)
+  type: list
+  elements: str
+node_name:
+  description: The node's name in the cluster. Empty if it is unknown.
+  returned: O(state=started)
+  type: str
+problems:
+  description: What is wrong with the running service, one sentence or more each.
+  returned: O(state=checked)
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2_service import ARGUMENTS, run
+
+
+def main() -> None:
+    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+
+
+if __name__ == "__main__":
+    main()

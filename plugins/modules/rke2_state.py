@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rke2_state
+short_description: Internal to the collection's roles, reads what a node has of RKE2
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles.
+  - Reads the installed version, what the role rke2 recorded, other installations of Kubernetes, and what would keep RKE2
+    from starting. Changes nothing.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  data_path:
+    description:
+      - RKE2's data directory.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Read the state of the node
+  gpufleet.node.rke2_state:
+    data_path: /var/lib/rancher/rke2
+  register: found
+"""
+
+RETURN = r"""
+state:
+  description: What was found.
+  returned: success
+  type: dict
+  contains:
+    recorded:
+      description: The role's record. Empty if it did not install RKE2.
+      type: dict
+    version:
+      description: The installed version, or V(null).
+      type: str
+    active:
+      description: The service that runs, V(server) or V(agent), or empty.
+      type: str
+    has_cluster:
+      description: Whether the node has data of a cluster.
+      type: bool
+    nvidia_program:
+      description: The nvidia runtime that RKE2 finds, or empty.
+      type: str
+    network_manager:
+      description: Whether NetworkManager runs.
+      type: bool
+    foreign:
+      description: Installations of Kubernetes that are not the role's, in sentences without a full stop.
+      type: list
+      elements: str
+    problems:
+      description: Why RKE2 would not start, in sentences without a full stop.
+      type: list
+      elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2_state import ARGUMENTS, run
+
+
+def main() -> None:
+    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+
+
+if __name__ == "__main__":
+    main()

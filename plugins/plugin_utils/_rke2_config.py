@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Validate the configuration of RKE2, of which RKE2 itself ignores unknown keys."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import typing as t
+from pathlib import Path
+
+import yaml
+
+from . import _rke2_version
+
+_KEYS = Path(__file__).with_name("rke2") / "config_keys.yml"
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_LONGEST_PREFIX = 253
+# Labels of Kubernetes itself that a kubelet may set on its node. It does not start with others.
+_KUBELET_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_KUBELET_LABELS = frozenset(
+    {
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "kubernetes.io/arch",
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    }
+)
+
+Config = t.Mapping[str, t.Any]
+
+
+@functools.cache
+def _table() -> dict[str, t.Any]:
+    return t.cast("dict[str, t.Any]", yaml.safe_load(_KEYS.read_text(encoding="utf-8")))
+
+
+def key_problems(config: Config, version: str) -> list[str]:
+    """Keys that RKE2 does not know, or that a variable of the role sets."""
+    table = _table()
+    known = [*table["all"], *table["server"]]
+    found = []
+    for key in config:
+        name = str(key).removesuffix("+")  # key+ extends the list of another file
+        if name in table["variables"]:
+            found.append("rke2_config sets %s: %s" % (name, table["variables"][name]))
+        elif name not in known:
+            near = difflib.get_close_matches(name.replace("_", "-"), known, 1)
+            if near:
+                found.append("rke2_config has the key %s, which RKE2 does not have: did you mean %s?" % (name, near[0]))
+            elif not _is_newer(version):
+                found.append("rke2_config has the key %s, which RKE2 does not have" % name)
+    return found
+
+
+def key_notices(config: Config, version: str) -> list[str]:
+    """Keys that may belong to a version that is newer than the list of keys."""
+    if not _is_newer(version):
+        return []
+    known = [*_table()["all"], *_table()["server"], *_table()["variables"]]
+    names = [str(key).removesuffix("+") for key in config]
+    return [
+        "rke2_config has the key %s, which RKE2 v%s does not have" % (name, _table()["newest"])
+        for name in names
+        if name not in known and not difflib.get_close_matches(name.replace("_", "-"), known, 1)
+    ]
+
+
+def _is_newer(version: str) -> bool:
+    """Whether the version is newer than the list of keys."""
+    wanted = _rke2_version.parse(version)
+    major, minor = str(_table()["newest"]).split(".")
+    return wanted is not None and wanted.series > (int(major), int(minor))
+
+
+def value_problems(config: Config) -> list[str]:
+    """Values that RKE2 cannot read: each is a text, a number, a boolean or a list of these."""
+    found = []
+    for key, value in config.items():
+        values = value if isinstance(value, (list, tuple)) else [value]
+        if str(key).removesuffix("+") == "write-kubeconfig-mode" and not isinstance(value, str):
+            found.append('rke2_config sets write-kubeconfig-mode to a number: quote it, as in "0640"')
+        elif not all(isinstance(each, (str, int, float)) for each in values):
+            found.append("rke2_config, key %s: give a text, a number, a boolean, or a list of these" % key)
+        elif not all(each.isprintable() for each in values if isinstance(each, str)):
+            found.append("rke2_config, key %s: no control characters" % key)
+    return found
+
+
+def for_type(config: Config, kind: str) -> dict[str, t.Any]:
+    """The keys that a server or an agent understands. A group of both may share one configuration."""
+    ours = {str(key): value for key, value in config.items()}
+    if kind == "server":
+        return ours
+    return {key: value for key, value in ours.items() if key.removesuffix("+") not in _table()["server"]}
+
+
+def secret_keys(config: Config) -> list[str]:
+    """The keys whose values must not be shown, sorted."""
+    return sorted(str(key) for key in config if str(key).removesuffix("+") in _table()["secret"])
+
+
+def texts(config: Config, key: str) -> list[str]:
+    """The values of a key, with those that extend another file's."""
+    values = [config.get(name, ()) for name in (key, key + "+")]
+    return [str(each) for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def taint_problems(variable: str, taints: t.Iterable[object]) -> list[str]:
+    """Taints that are not key=value:effect or key:effect."""
+    found = []
+    for taint in taints:
+        rest, separator, effect = str(taint).rpartition(":")
+        key, _equals, value = rest.partition("=")
+        if not separator or effect not in _EFFECTS:
+            found.append(
+                "%s has %r: give key=value:effect, with one of the effects %s"
+                % (variable, str(taint), ", ".join(_EFFECTS))
+            )
+        elif not _is_key(key) or not _is_value(value):
+            found.append("%s has %r, whose key or value is not valid in Kubernetes" % (variable, str(taint)))
+    return found
+
+
+def label_problems(variable: str, labels: t.Iterable[object]) -> list[str]:
+    """Labels that are not key=value, or that a kubelet must not set."""
+    found = []
+    for label in labels:
+        key, separator, value = str(label).partition("=")
+        if not separator or not _is_key(key) or not _is_value(value):
+            found.append("%s has %r: give key=value as Kubernetes accepts it" % (variable, str(label)))
+        elif _is_reserved(key):
+            found.append(
+                "%s has %r: the kubelet does not start with a label of Kubernetes itself. Use a key of your own, or set "
+                "this label with kubectl once the node has joined" % (variable, str(label))
+            )
+    return found
+
+
+def _is_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > _LONGEST_PREFIX or not _PREFIX.fullmatch(prefix)):
+        return False
+    return _NAME.fullmatch(name) is not None
+
+
+def _is_value(value: str) -> bool:
+    return not value or _NAME.fullmatch(value) is not None
+
+
+def _is_reserved(key: str) -> bool:
+    prefix = key.rpartition("/")[0]
+    if not re.fullmatch(r"(.+\.)?(kubernetes|k8s)\.io", prefix) or key in _KUBELET_LABELS:
+        return False
+    return not any(prefix == each or prefix.endswith("." + each) for each in _KUBELET_PREFIXES)

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Versions of RKE2, and the upgrades between them that Kubernetes supports."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+# The oldest minor version whose configuration the role knows.
+OLDEST = (1, 31)
+_VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)(?:-(alpha|beta|rc)\.?(\d+))?\+rke2r(\d+)")
+_FINAL = "~"  # sorts after the names of pre-releases
+
+
+class Version(t.NamedTuple):
+    """A version of RKE2. Versions compare in the order of their release."""
+
+    major: int
+    minor: int
+    patch: int
+    stage: str
+    stage_number: int
+    revision: int
+
+    @property
+    def series(self) -> tuple[int, int]:
+        return (self.major, self.minor)
+
+
+def parse(text: str) -> Version | None:
+    """The version, or None if the text is not one, such as v1.35.7+rke2r1."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        return None
+    major, minor, patch, stage, stage_number, revision = match.groups()
+    return Version(int(major), int(minor), int(patch), stage or _FINAL, int(stage_number or 0), int(revision))
+
+
+def problems(wanted: str, installed: str | None) -> list[str]:
+    """Why a node cannot be installed with, or upgraded to, the version rke2_version."""
+    new = parse(wanted)
+    if new is None:
+        return ["rke2_version is %r: give an exact version, such as v1.35.7+rke2r1" % wanted]
+    if new.series < OLDEST:
+        return ["rke2_version is %s, and the oldest version that the role supports is v%d.%d" % (wanted, *OLDEST)]
+    if installed is None:
+        return []
+    old = parse(installed)
+    if old is None:
+        return ["the installed RKE2 reports the version %r, which cannot be compared with %s" % (installed, wanted)]
+    if new < old:
+        return [
+            "rke2_version is %s, and the node has %s. RKE2 cannot be downgraded: set rke2_version to %s or later"
+            % (wanted, installed, installed)
+        ]
+    if new.major != old.major or new.minor > old.minor + 1:
+        return [
+            "rke2_version is %s, and the node has %s. An upgrade must not skip a minor version: upgrade to v%d.%d first"
+            % (wanted, installed, old.major, old.minor + 1)
+        ]
+    return []

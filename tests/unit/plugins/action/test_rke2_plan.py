@@ -1,0 +1,85 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugin rke2_plan: from variables, facts and results of a loop to plan and problems."""
+
+from __future__ import annotations
+
+import typing as t
+from types import SimpleNamespace
+
+from ansible_collections.gpufleet.node.plugins.action.rke2_plan import ActionModule
+
+FACTS = {"architecture": "x86_64", "effective_user_id": 0, "default_ipv4": {"address": "192.0.2.1"}}
+STATE = {"recorded": {}, "version": None, "active": "", "has_cluster": False, "foreign": [], "problems": []}
+
+
+def run(host: str = "gpu-1", facts: t.Optional[t.Dict[str, t.Any]] = None, **variables: t.Any) -> t.Dict[str, t.Any]:
+    templar = SimpleNamespace(template=lambda value: value)
+    arguments = {
+        "states": [
+            {"__rke2_host": "server-1", "state": STATE},
+            {"__rke2_host": "gpu-1", "state": STATE},
+            {"__rke2_host": "lost", "unreachable": True},
+        ]
+    }
+    task = SimpleNamespace(args=arguments, async_val=0, action="rke2_plan", _get_parent_attribute=lambda *_: None)
+    action = ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir=None)), None, None, templar, None)
+    action._task.check_mode = False
+    given = {
+        "inventory_hostname": host,
+        "ansible_facts": facts or FACTS,
+        "groups": {"masters": ["server-1"], "workers": ["gpu-1"]},
+        "ansible_play_hosts_all": ["server-1", "gpu-1"],
+        "hostvars": {"server-1": {"ansible_facts": FACTS}, "gpu-1": {}},
+        "rke2_version": "v1.35.7+rke2r1",
+        "rke2_servers_group_name": "masters",
+        "rke2_agents_group_name": "workers",
+    }
+    result: t.Dict[str, t.Any] = action.run(task_vars={**given, **variables})
+    return result
+
+
+def test_an_agent() -> None:
+    result = run()
+    assert (result["changed"], result["problems"]) == (False, [])
+    assert (result["plan"]["type"], result["plan"]["server_url"]) == ("agent", "https://192.0.2.1:9345")
+    assert "warnings" not in result
+
+
+def test_the_first_server() -> None:
+    assert run("server-1")["plan"]["creates_cluster"]
+
+
+def test_ipv6_is_used_where_there_is_no_ipv4() -> None:
+    facts = {"default_ipv4": {}, "default_ipv6": {"address": "2001:db8::1"}}
+    assert run(hostvars={"server-1": {"ansible_facts": facts}})["plan"]["server_url"] == "https://[2001:db8::1]:9345"
+
+
+def test_the_token_is_not_in_the_plan() -> None:
+    assert "swordfish" not in str(run(rke2_token="swordfish", rke2_config={"agent-token": "swordfish"}))
+
+
+def test_values_of_wrong_types() -> None:
+    (problem,) = run(rke2_start_timeout="soon")["problems"]
+    assert "argument 'rke2_start_timeout' is of type str and we were unable to convert to int" in problem
+
+
+def test_methods_that_are_missing_are_refused() -> None:
+    (problem,) = run(rke2_install_method="rpm")["problems"]
+    assert problem == "value of rke2_install_method must be one of: tar, got: rpm"
+
+
+def test_a_node_that_cannot_be_reached() -> None:
+    assert run("lost")["problems"] == ["it cannot be reached, so its state is unknown"]
+
+
+def test_without_root() -> None:
+    (problem,) = run(facts={**FACTS, "effective_user_id": 1000})["problems"]
+    assert "Ansible does not run as root" in problem
+
+
+def test_keys_of_a_newer_version_are_a_warning() -> None:
+    result = run(rke2_version="v1.37.0+rke2r1", rke2_config={"quantum-plane": True})
+    assert "quantum-plane" in result["warnings"][0]

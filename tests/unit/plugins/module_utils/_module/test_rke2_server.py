@@ -1,0 +1,83 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a server answers and accepts the token."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module import rke2_server
+
+CERTIFICATES = b"-----BEGIN CERTIFICATE-----"
+HASH = hashlib.sha256(CERTIFICATES).hexdigest()
+SECURE = "K10%s::server:right" % HASH
+URL = "https://192.0.2.1:9345"
+
+
+class Server:
+    """Accepts the given users with the password "right"."""
+
+    def __init__(self, *users: str) -> None:
+        self.accepted = [rke2_server._basic(user, "right") for user in users]
+        self.requests: t.List[str] = []
+
+    def __call__(self, url: str, headers: t.Mapping[str, str], certificates: bytes) -> t.Tuple[int, bytes]:
+        self.requests.append(url)
+        if url.endswith("/cacerts"):
+            return 200, CERTIFICATES
+        assert certificates == CERTIFICATES
+        return (200, b"ok") if headers["Authorization"] in self.accepted else (401, b"")
+
+
+@pytest.mark.parametrize("token", [SECURE, "right"])
+def test_a_token_that_fits(token: str) -> None:
+    assert rke2_server.token_problems(URL, token, Server("server")) == []
+
+
+def test_an_agent_token_is_accepted_for_nodes_only() -> None:
+    assert rke2_server.token_problems(URL, "right", Server("node")) == []
+
+
+@pytest.mark.parametrize("token", [SECURE.replace("right", "wrong"), "wrong"])
+def test_a_token_that_is_rejected(token: str) -> None:
+    (problem,) = rke2_server.token_problems(URL, token, Server("server", "node"))
+    assert problem.startswith("the server %s rejects rke2_token" % URL)
+    assert "wrong" not in problem
+
+
+def test_a_token_of_another_cluster_is_not_sent() -> None:
+    server = Server("server")
+    (problem,) = rke2_server.token_problems(URL, SECURE.replace(HASH, "0" * 64), server)
+    assert problem.startswith("rke2_token belongs to another cluster than " + URL)
+    assert server.requests == [URL + "/cacerts"]
+
+
+def test_what_cannot_be_found_out_is_no_problem() -> None:
+    assert rke2_server.token_problems(URL, "wrong", lambda *_: (0, b"")) == []
+    assert rke2_server.token_problems(URL, "abcdef.0123456789abcdef", Server()) == []
+    assert rke2_server.token_problems(URL, "x", lambda url, *_: (200, b"") if "cacerts" in url else (500, b"")) == []
+
+
+def test_the_token_of_the_server_on_the_node() -> None:
+    assert rke2_server.own_problems("", SECURE) == rke2_server.own_problems("x", "") == []
+    assert rke2_server.own_problems("right", SECURE) == rke2_server.own_problems(SECURE, "right") == []
+    assert "rke2 token rotate first" in rke2_server.own_problems("wrong", SECURE)[0]
+
+
+def test_connections() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert rke2_server._unreachable("127.0.0.1", port) == ""
+    assert rke2_server._unreachable("127.0.0.1", port) == "Connection refused"
+
+
+def test_a_server_without_tls_gives_no_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = "https://127.0.0.1:%d" % server.getsockname()[1]
+    assert rke2_server.fetch(address + "/cacerts", {}, b"") == (0, b"")

@@ -1,0 +1,254 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role rke2 does on a node, from variables, groups and the state of the nodes."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _rke2_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2_plan import Node, Outcome
+
+ROLE = Path(__file__).resolve().parents[4] / "roles" / "rke2"
+DEFAULTS = {
+    name.removeprefix("rke2_"): value
+    for name, value in yaml.safe_load((ROLE / "defaults" / "main.yml").read_text()).items()
+}
+VERSION = DEFAULTS["version"]
+GROUPS = {"masters": ["s1", "s2", "s3"], "workers": ["a1", "a2"]}
+HOSTS = [*GROUPS["masters"], *GROUPS["workers"]]
+ADDRESSES = {host: "192.0.2.%d" % number for number, host in enumerate(HOSTS, 1)}
+Data = t.Dict[str, t.Any]
+
+
+def state(**other: t.Any) -> Data:
+    """A node without Kubernetes."""
+    return {
+        "recorded": {}, "version": None, "active": "", "has_cluster": False, "foreign": [], "problems": [], **other,
+    }  # fmt: skip
+
+
+def installed(kind: str, version: str = VERSION, **record: t.Any) -> Data:
+    recorded = {
+        "type": kind, "data_path": DEFAULTS["data_path"], "version": version, "images": [],
+        "server_url": "https://192.0.2.1:9345", **record,
+    }  # fmt: skip
+    return state(recorded=recorded, version=version, active=kind, has_cluster=kind == "server")
+
+
+def make(name: str, states: t.Optional[t.Mapping[str, Data]] = None, **other: t.Any) -> Outcome:
+    node: Data = {
+        "name": name, "architecture": "x86_64", "groups": GROUPS, "play_hosts": HOSTS, "addresses": ADDRESSES,
+        "states": {host: state() for host in (GROUPS["masters"] if name in GROUPS["masters"] else [name])},
+    }  # fmt: skip
+    node["states"].update(states or {})
+    node.update({key: other.pop(key) for key in list(other) if key in node})
+    return _rke2_plan.plan({**DEFAULTS, **other}, Node(**node))
+
+
+def planned(name: str, *positional: t.Any, **other: t.Any) -> Data:
+    found = make(name, *positional, **other)
+    assert found.problems == []
+    return found.plan
+
+
+def refused(name: str, *positional: t.Any, **other: t.Any) -> str:
+    found = make(name, *positional, **other)
+    assert found.plan == {}
+    (problem,) = found.problems
+    return problem
+
+
+def test_a_new_cluster() -> None:
+    first, second, agent = planned("s1"), planned("s2"), planned("a1")
+    assert (first["creates_cluster"], first["server_url"], first["token_host"]) == (True, "", "")
+    for plan in (second, agent):
+        assert (plan["creates_cluster"], plan["server_url"]) == (False, "https://192.0.2.1:9345")
+        assert (plan["token_host"], plan["needs_server"]) == ("s1", False)  # this run starts it
+        assert plan["config"] == {"server": "https://192.0.2.1:9345"}
+    assert (first["service"], agent["service"]) == ("rke2-server", "rke2-agent")
+    assert (second["throttle"], agent["throttle"]) == (1, 0)
+    assert first["installs"] and not first["record"]["images"] and first["ready"]
+
+
+def test_a_second_run_installs_nothing() -> None:
+    states = {host: installed("server") for host in GROUPS["masters"]}
+    states["s1"]["recorded"]["server_url"] = ""
+    assert not planned("s1", states)["installs"]
+    assert planned("s1", states)["creates_cluster"]
+    assert planned("s2", states)["server_url"] == "https://192.0.2.1:9345"
+    agent = planned("a1", {"a1": installed("agent")})
+    assert (agent["installs"], agent["throttle"]) == (False, 1)  # a restart of running pods is one at a time
+
+
+@pytest.mark.parametrize("change", [{"version": "v1.35.8+rke2r1"}, {"airgap_mode": True}])
+def test_changes_that_install_again(change: Data) -> None:
+    assert planned("a1", {"a1": installed("agent")}, **change)["installs"]
+
+
+def test_a_server_must_answer_a_node_that_changes_servers() -> None:
+    states = {"a1": installed("agent")}
+    assert not planned("a1", states)["needs_server"]
+    assert planned("a1", states, api_ip="192.0.2.100")["needs_server"]
+
+
+def test_an_interrupted_installation_is_repeated() -> None:
+    found = installed("agent")
+    found["version"] = None  # recorded, but not there
+    assert planned("a1", {"a1": found})["installs"]
+    del found["recorded"]["version"]
+    assert planned("a1", {"a1": dict(found, version=VERSION)})["installs"]
+
+
+def test_a_first_server_that_is_rebuilt_joins_the_others() -> None:
+    """It would otherwise create a second cluster."""
+    plan = planned("s1", {"s2": installed("server"), "s3": installed("server")})
+    assert (plan["creates_cluster"], plan["server_url"], plan["token_host"]) == (False, "https://192.0.2.2:9345", "s2")
+    again = planned("s1", {"s1": installed("server", server_url=plan["server_url"]), "s2": installed("server")})
+    assert again["server_url"] == plan["server_url"]  # nothing changes at the next run
+
+
+def test_a_server_whose_state_is_unknown() -> None:
+    node = {host: state() for host in ("s1", "s3")}
+    found = _rke2_plan.plan(DEFAULTS, Node("s1", "x86_64", GROUPS, HOSTS, ADDRESSES, node))
+    assert "s2 cannot be reached, so it is unknown whether the cluster exists" in found.problems[0]
+
+
+def test_an_agent_of_a_cluster_whose_servers_are_not_in_the_inventory() -> None:
+    groups = {"workers": ["a1"]}
+    found = make("a1", groups=groups, addresses={})
+    assert "the address of the server to join is unknown" in found.problems[0]
+    assert "the token of the cluster is unknown" in refused("a1", groups=groups, api_ip="rke2.example.com")
+    plan = planned("a1", groups=groups, api_ip="rke2.example.com", token="secret", play_hosts=["a1"])
+    assert (plan["server_url"], plan["token_host"], plan["needs_server"]) == ("https://rke2.example.com:9345", "", True)
+
+
+def test_addresses_of_ipv6_are_in_brackets() -> None:
+    assert planned("a1", api_ip="2001:db8::1")["server_url"] == "https://[2001:db8::1]:9345"
+
+
+def test_the_type_and_the_groups() -> None:
+    assert "neither in the group masters (rke2_servers_group_name) nor in workers" in refused("x", {"x": state()})
+    assert "in both groups" in refused("s1", groups={"masters": ["s1"], "workers": ["s1"]})
+    assert "not in the group masters" in refused("a1", type="server")
+    assert "but it is in the group masters" in refused("s1", type="agent")
+    assert planned("x", {"x": state()}, type="agent", play_hosts=[*HOSTS, "x"])["type"] == "agent"
+
+
+def test_an_even_number_of_servers() -> None:
+    groups = {"masters": ["s1", "s2"]}
+    assert "the group masters has 2 servers: etcd needs an odd number" in refused("s1", groups=groups)
+    assert planned("s1", groups=groups, config={"datastore-endpoint": "x"})["secret_keys"] == ["datastore-endpoint"]
+
+
+def test_other_kubernetes_is_refused() -> None:
+    found = refused("a1", {"a1": state(foreign=["K3s is installed (/usr/local/bin/k3s)"])})
+    assert found.startswith("K3s is installed (/usr/local/bin/k3s). The role installs RKE2 only on a node without")
+    assert "remove rke2 from gpu_node_roles" in found
+    assert planned("a1", {"a1": dict(installed("agent"), foreign=["RKE2 is installed (/usr/local/bin/rke2)"])})
+
+
+def test_what_cannot_change_after_the_installation() -> None:
+    assert "rke2_data_path is /data, and the role installed RKE2 with /var" in refused(
+        "a1", {"a1": installed("agent")}, data_path="/data"
+    )
+    assert "rke2_type is agent, and the role installed RKE2 with server" in refused(
+        "a1", {"a1": dict(installed("server"), has_cluster=False)}
+    )
+
+
+def test_versions() -> None:
+    assert "must not skip a minor version" in refused("a1", {"a1": installed("agent", "v1.33.1+rke2r1")})
+    plan = planned("a1", {"a1": installed("agent", "v1.34.1+rke2r1")})
+    assert plan["installs"] and plan["record"]["version"] == VERSION
+
+
+def test_the_order_of_the_play() -> None:
+    assert "joins the cluster that s1 creates, but comes before it in the play" in refused(
+        "a1", play_hosts=["a1", "s1"]
+    )
+    states = {"a1": installed("agent", "v1.34.1+rke2r1")}
+    assert "it is upgraded before s2, but servers must" in refused("a1", states, play_hosts=["s1", "a1", "s2"])
+    assert planned("a1", {"a1": installed("agent")}, play_hosts=["s1", "a1", "s2"])
+    assert "s1 creates the cluster, and is not part of this run" in refused("s2", play_hosts=["s2", "a1"])
+
+
+def test_the_configuration() -> None:
+    settings: Data = {
+        "api_ip": "192.0.2.100", "additional_sans": ["k8s.example.com"], "node_labels": ["gpu=a100"],
+        "server_node_taints": ["a=b:NoExecute"], "agent_node_taints": ["nvidia.com/gpu:NoSchedule"], "node_name": "n",
+        "data_path": "/data", "config": {"cni": "cilium", "agent-token": "secret", "kubelet-arg": ["max-pods=200"]},
+    }  # fmt: skip
+    assert planned("s1", **settings)["config"] == {
+        "data-dir": "/data", "node-name": "n", "node-label": ["gpu=a100"], "node-taint": ["a=b:NoExecute"],
+        "tls-san": ["192.0.2.100", "k8s.example.com"], "cni": "cilium", "kubelet-arg": ["max-pods=200"],
+    }  # fmt: skip
+    assert planned("a1", **settings)["config"] == {
+        "data-dir": "/data", "node-name": "n", "server": "https://192.0.2.100:9345", "node-label": ["gpu=a100"],
+        "node-taint": ["nvidia.com/gpu:NoSchedule"], "kubelet-arg": ["max-pods=200"],
+    }  # fmt: skip
+    assert planned("s1", **settings)["secret_keys"] == ["agent-token"]
+    assert planned("a1", **settings)["labels"] == ["gpu=a100"]
+    assert planned("a1", config={"node-taint+": ["a:NoExecute"]})["taints"] == ["a:NoExecute"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"config": {"kublet-arg": []}}, "did you mean kubelet-arg?"),
+        ({"config": {"node-taint": ["x"]}}, "rke2_config, key node-taint has 'x'"),
+        ({"config": {"node-taint+": ["x"]}}, "rke2_config, key node-taint has 'x'"),
+        ({"config": {"node-label": "x"}}, "rke2_config, key node-label has 'x'"),
+        ({"agent_node_taints": ["x"]}, "rke2_agent_node_taints has 'x'"),
+        ({"node_labels": ["a=b"], "config": {"node-label": ["c=d"]}}, "rke2_config sets node-label, and so does"),
+        ({"environment_options": ["HTTP_PROXY"]}, "rke2_environment_options has 'HTTP_PROXY': give NAME=value"),
+        ({"artifact_url": "http://mirror"}, "rke2_artifact_url is http://mirror, and nothing verifies"),
+    ],
+)
+def test_settings_that_are_refused(settings: Data, words: str) -> None:
+    assert words in refused("a1", **settings)
+
+
+def test_a_mirror_without_tls_needs_a_checksum() -> None:
+    url = {"artifact_url": "http://mirror/rke2/"}
+    assert planned("a1", artifact_checksum="sha256:" + "0" * 64, **url)["url"] == "http://mirror/rke2/v1.35.7%2Brke2r1"
+    assert planned("a1", airgap_mode=True, airgap_implementation="copy", **url)["source"] == "copy"
+
+
+def test_the_kubeconfig_needs_a_directory() -> None:
+    assert "set rke2_download_kubeconf_path" in refused("s1", download_kubeconf=True)
+    assert planned("s1", config={"write-kubeconfig": "/root/k"})["kubeconfig"] == "/root/k"
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, ["rke2-images.linux-amd64.tar.zst"]),
+        ({"config": {"cni": ["multus", "cilium"]}}, ["rke2-images-core", "rke2-images-multus", "rke2-images-cilium"]),
+        ({"config": {"cni": "none"}}, ["rke2-images-core"]),
+        ({"config": {"ingress-controller": "traefik"}}, ["rke2-images", "rke2-images-traefik"]),
+        ({"airgap_images": ["my.tar.gz"]}, ["my.tar.gz"]),
+    ],
+)
+def test_archives_of_images(settings: Data, names: t.Sequence[str]) -> None:
+    plan = planned("a1", airgap_mode=True, **settings)
+    expected = [name if ".tar" in name else name + ".linux-amd64.tar.zst" for name in names]
+    assert plan["files"] == ["/var/lib/gpufleet/rke2/" + name for name in ["rke2.linux-amd64.tar.gz", *expected]]
+    assert plan["record"]["images"] == sorted(expected)
+    assert plan["directories"] == ["/var/lib/gpufleet/rke2", "/var/lib/rancher/rke2/agent/images"]
+
+
+def test_architectures() -> None:
+    assert planned("a1", architecture="aarch64")["checksums"].endswith("/sha256sum-arm64.txt")
+    assert "there is no RKE2 for riscv64, only for aarch64, x86_64" in refused("a1", architecture="riscv64")
+
+
+def test_without_network_plugin_a_node_is_never_ready() -> None:
+    assert not planned("s1", config={"cni": "none"})["ready"]
+    assert not planned("a1", config={"cni": ["none"]})["ready"]
