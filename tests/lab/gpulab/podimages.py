@@ -24,6 +24,7 @@ PAUSE = "localhost/pause:" + kubernetes.PAUSE_VERSION
 BUSYBOX = "localhost/busybox:1"
 BUSYBOX_PROGRAM = LAB / "kubernetes" / "busybox"  # static, from Debian
 SUITE = "bookworm"
+SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class File(t.NamedTuple):
@@ -74,7 +75,7 @@ def image(
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Cmd": list(command), "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/"},
+        "config": {"Cmd": list(command), "Env": ["PATH=" + SEARCHED], "WorkingDir": "/"},
         "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
     }
     manifest = {
