@@ -32,6 +32,7 @@ PROGRAMS = {
     "nvidia-device-plugin": "device_plugin",
     "nvidia-mig-manager": "mig_manager",
     "nvidia-validator": "validator",
+    "upgrade-crd": "upgrade_crd",
 }
 SCRIPT = "#!/usr/bin/python3 -I\nfrom operands import %s\n\n%s.main()\n"
 
@@ -65,8 +66,7 @@ def files() -> t.Iterator[podimages.File]:
         raise LabError("pynvml is missing: call the lab through tests/lab/lab, which uses the project's environment")
     yield podimages.File(LIBRARY + "pynvml.py", Path(pynvml.origin).read_bytes(), mode=0o644)
     for name, module in PROGRAMS.items():
-        if (SOURCES / (module + ".py")).exists():
-            yield podimages.File("usr/bin/" + name, (SCRIPT % (module, module)).encode())
+        yield podimages.File("usr/bin/" + name, (SCRIPT % (module, module)).encode())
 
 
 def prepare() -> t.List[str]:

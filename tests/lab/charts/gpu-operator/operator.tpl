@@ -12,6 +12,7 @@ metadata:
   annotations: {gpufleet.invalid/stand-in: this is not NVIDIA's program}
 spec:
   replicas: 1
+  strategy: {type: Recreate}  # instead of a leader election
   selector:
     matchLabels: {app: gpu-operator}
   template:

@@ -13,6 +13,7 @@ metadata: {name: gpu-operator}
 rules:
 - {apiGroups: [""], resources: [nodes, namespaces], verbs: [get, list, watch, patch]}
 - {apiGroups: [nvidia.com], resources: [clusterpolicies, clusterpolicies/status, clusterpolicies/finalizers], verbs: ["*"]}
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [get, create, patch]}
 - {apiGroups: [apps], resources: [daemonsets], verbs: ["*"]}
 - {apiGroups: [node.k8s.io], resources: [runtimeclasses], verbs: ["*"]}
 ---
