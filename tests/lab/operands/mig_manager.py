@@ -91,7 +91,10 @@ class Gpus:
             self.clear(index)
         nvidia_smi("-i", gpu, "-mig", "1" if enabled else "0")
         if self.read()[index].state.enabled != enabled:
-            nvidia_smi("--gpu-reset", "-i", gpu)
+            try:
+                nvidia_smi("--gpu-reset", "-i", gpu)
+            except Failed as problem:
+                raise RebootNeeded(str(problem)) from problem
         if self.read()[index].state.enabled != enabled:
             raise RebootNeeded("GPU %d: MIG mode did not change" % index)
 
