@@ -25,6 +25,7 @@ PAUSE = "localhost/pause:" + kubernetes.PAUSE_VERSION
 BUSYBOX = "localhost/busybox:1"
 BUSYBOX_PROGRAM = LAB / "kubernetes" / "busybox"  # static, from Debian
 SUITE = "bookworm"
+SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class File(t.NamedTuple):
@@ -57,8 +58,13 @@ def image(
     files: t.Iterable[File],
     command: t.Sequence[str] = (),
     settings: t.Optional[t.Mapping[str, t.Any]] = None,
+    base: t.Optional[bytes] = None,
+    names: t.Sequence[str] = (),
 ) -> bytes:
-    """An image with one layer, which containerd imports under this reference. ``settings``: more of its configuration."""
+    """An image, which containerd imports under this reference and the other names.
+
+    It has one layer, on top of ``base`` if that is given. ``settings``: more of its configuration.
+    """
     blobs: t.Dict[str, bytes] = {}
 
     def blob(media_type: str, content: bytes) -> t.Dict[str, t.Any]:
@@ -70,27 +76,27 @@ def image(
     def text(what: t.Mapping[str, t.Any]) -> bytes:
         return json.dumps(what, sort_keys=True).encode()
 
-    layer = blob("layer.v1.tar", tar(files))
+    layers = [blob("layer.v1.tar", layer) for layer in ([base] if base else []) + [tar(files)]]
     config = {
         "architecture": "amd64",
         "os": "linux",
         "config": {
             "Cmd": list(command),
-            "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
+            "Env": ["PATH=" + SEARCHED],
             "WorkingDir": "/",
             **(settings or {}),
         },
-        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
     }
     manifest = {
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": blob("config.v1+json", text(config)),
-        "layers": [layer],
+        "layers": layers,
     }
     described = blob("manifest.v1+json", text(manifest))
-    described["annotations"] = {"io.containerd.image.name": reference}
-    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [described]}
+    named = [{**described, "annotations": {"io.containerd.image.name": name}} for name in (reference, *names)]
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": named}
     blobs["index.json"] = text(index)
     blobs["oci-layout"] = text({"imageLayoutVersion": "1.0.0"})
     return tar(File(name, content, mode=0o644) for name, content in sorted(blobs.items()))

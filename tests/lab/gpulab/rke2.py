@@ -26,7 +26,7 @@ from pathlib import Path
 
 import yaml
 
-from . import images, keys, kubernetes, podimages, repositories, rpm
+from . import charts, images, keys, kubernetes, operands, podimages, repositories, rpm
 from .packages import Package
 from .places import BUILDING, HERE, LAB, PROGRAMS, alone, call, fingerprint, say
 from .podimages import File, busybox_files, busybox_program, debian_files, image, merge, update
@@ -73,12 +73,14 @@ def prepare(rpms: bool = False) -> None:
     """Build what is missing or out of date."""
     repositories.prepare()
     kubernetes.prepare(kubernetes.SOURCES)
-    podimages.prepare()
+    names = podimages.prepare()
+    operands.prepare()  # nodes import it as if it had been pulled, so it belongs to no release
+    charts.prepare()
     with alone("rke2"):
         iptables()
         helm_job()
         sources = [path for folder in (FILES, SOURCES / PACKAGE) for path in sorted(folder.iterdir()) if path.is_file()]
-        archives = sorted(podimages.IMAGES.glob("*.tar"))
+        archives = [podimages.IMAGES / name for name in (*names, "klipper-helm.tar")]
         for release in RELEASES:
             wanted = fingerprint(repr(release), yaml.__version__, Path(__file__), *sources, *archives)
             folder = DOWNLOADS / release.version
@@ -110,22 +112,23 @@ def kubelet(release: Release) -> None:
 
 def iptables() -> None:
     """The programs that kube-proxy calls, which nodes need not have: rke2 has them in an image."""
-    if (IPTABLES / "complete").exists():
-        return
-    shutil.rmtree(IPTABLES, ignore_errors=True)
-    library = IPTABLES / "lib"
-    with debian_files(*IPTABLES_PACKAGES.split()) as root:
-        found = root / "usr" / "lib" / "x86_64-linux-gnu"
-        shutil.copytree(found / "xtables", library / "xtables")
-        for path in found.glob("*.so.*"):
-            shutil.copy(path, library / path.name)
-        shutil.copy(root / "usr" / "sbin" / "xtables-nft-multi", library)
-    for name in ("iptables", "ip6tables"):
-        for ending in ("", "-save", "-restore"):
-            program = IPTABLES / (name + ending)
-            program.write_text(IPTABLES_WRAPPER)
-            program.chmod(0o755)
-    (IPTABLES / "complete").touch()
+    with alone("iptables"):
+        if (IPTABLES / "complete").exists():
+            return
+        shutil.rmtree(IPTABLES, ignore_errors=True)
+        library = IPTABLES / "lib"
+        with debian_files(*IPTABLES_PACKAGES.split()) as root:
+            found = root / "usr" / "lib" / "x86_64-linux-gnu"
+            shutil.copytree(found / "xtables", library / "xtables")
+            for path in found.glob("*.so.*"):
+                shutil.copy(path, library / path.name)
+            shutil.copy(root / "usr" / "sbin" / "xtables-nft-multi", library)
+        for name in ("iptables", "ip6tables"):
+            for ending in ("", "-save", "-restore"):
+                program = IPTABLES / (name + ending)
+                program.write_text(IPTABLES_WRAPPER)
+                program.chmod(0o755)
+        (IPTABLES / "complete").touch()
 
 
 def helm_job() -> None:
