@@ -21,7 +21,7 @@ import urllib.parse
 from pathlib import Path
 
 from . import certificates, client, manifests
-from .agent import API_PORT, Agent, authorities, key_values, kubeconfig, link, write
+from .agent import API_PORT, Agent, key_values, kubeconfig, link, write
 from .processes import Daemon, fatal, info, log, repeat
 from .supervisor import Supervisor
 
@@ -109,7 +109,7 @@ class Server:
         info("Managed etcd cluster not yet initialized")
         begin = "Error: preparing server: "
         try:
-            text = authorities(url, client.parse_token(token))
+            text = client.authorities(url, client.parse_token(token))
         except client.RequestError as problem:
             fatal(
                 begin
