@@ -237,6 +237,14 @@ class Server:
             time.sleep(0.5)
         fatal("Error: etcd cluster join failed: the learner was not promoted in %d seconds" % READY)
 
+    def remove_member(self, node: str) -> None:
+        """Remove a deleted node from etcd."""
+        api = self.etcd_api("127.0.0.1")
+        for member in api.request("POST", "/v3/cluster/member/list", {})["members"]:
+            if re.fullmatch(re.escape(node) + "-[0-9a-f]{8}", member.get("name", "")):
+                info("Removing name=%s id=%s address=%s from etcd" % (member["name"], member["ID"], member["peerURLs"]))
+                api.request("POST", "/v3/cluster/member/remove", {"ID": member["ID"]})
+
     def etcd(self) -> Daemon:
         own, address = "https://%s:2380" % self.agent.address, self.agent.address
         tls = self.tls / "etcd"
