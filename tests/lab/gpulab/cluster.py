@@ -19,7 +19,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import kubernetes, nodes, podimages, shared
+from . import charts, kubernetes, nodes, operands, podimages, shared
 from .cluster_files import ADMINISTRATORS, CONTROL_PLANE, ON_NODE, Credentials, File, archive, node_files
 from .places import LAB, LABNS, LabError, alone, call, podman, say, succeeds
 
@@ -91,7 +91,8 @@ def up(names: t.Sequence[str]) -> None:
     began = time.monotonic()
     members = existing(names)
     kubernetes.prepare()
-    images = podimages.prepare()
+    images = [*podimages.prepare(), *operands.prepare()]
+    charts.prepare()
     shared.prepare()
     with alone("cluster"):
         remove()

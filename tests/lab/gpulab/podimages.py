@@ -51,8 +51,14 @@ def tar(files: t.Iterable[File]) -> bytes:
     return buffer.getvalue()
 
 
-def image(reference: str, files: t.Iterable[File], command: t.Sequence[str]) -> bytes:
-    """An image with one layer, which containerd imports under this reference."""
+def image(
+    reference: str,
+    files: t.Iterable[File],
+    command: t.Sequence[str],
+    base: t.Optional[bytes] = None,
+    names: t.Sequence[str] = (),
+) -> bytes:
+    """An image that containerd imports under this reference and further names: a layer on top of ``base``."""
     blobs: t.Dict[str, bytes] = {}
 
     def blob(media_type: str, content: bytes) -> t.Dict[str, t.Any]:
@@ -64,22 +70,22 @@ def image(reference: str, files: t.Iterable[File], command: t.Sequence[str]) -> 
     def text(what: t.Mapping[str, t.Any]) -> bytes:
         return json.dumps(what, sort_keys=True).encode()
 
-    layer = blob("layer.v1.tar", tar(files))
+    layers = [blob("layer.v1.tar", layer) for layer in ([base] if base else []) + [tar(files)]]
     config = {
         "architecture": "amd64",
         "os": "linux",
         "config": {"Cmd": list(command), "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/"},
-        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
     }
     manifest = {
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": blob("config.v1+json", text(config)),
-        "layers": [layer],
+        "layers": layers,
     }
     described = blob("manifest.v1+json", text(manifest))
-    described["annotations"] = {"io.containerd.image.name": reference}
-    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [described]}
+    named = [{**described, "annotations": {"io.containerd.image.name": name}} for name in (reference, *names)]
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": named}
     blobs["index.json"] = text(index)
     blobs["oci-layout"] = text({"imageLayoutVersion": "1.0.0"})
     return tar(File(name, content, mode=0o644) for name, content in sorted(blobs.items()))
@@ -125,9 +131,14 @@ def prepare() -> t.List[str]:
             "busybox.tar": image(BUSYBOX, busybox_files(busybox), ["sh"]),
         }
         for name, content in built.items():
-            path = IMAGES / name
-            if not path.exists() or path.read_bytes() != content:
-                new = path.with_name(".new-" + name)
-                new.write_bytes(content)
-                os.replace(new, path)
+            store(name, content)
     return sorted(built)
+
+
+def store(name: str, content: bytes) -> None:
+    """Write an archive for the nodes, if it differs."""
+    path = IMAGES / name
+    if not path.exists() or path.read_bytes() != content:
+        new = path.with_name(".new-" + name)
+        new.write_bytes(content)
+        os.replace(new, path)

@@ -46,6 +46,7 @@ nvmlReturn_t sim_library_open(void)
             snapshot = sim_snapshot_take(state_path, &node);
         }
         pretended_uid = uid && *uid ? strtol(uid, NULL, 10) : -1;
+        sim_devices_open(state_path);
         if (snapshot)
             sim_snapshot_drop(snapshot);
         else /* no such node: the same code as without a kernel driver */
@@ -69,7 +70,10 @@ nvmlReturn_t sim_library_close(void)
     return result;
 }
 
-bool sim_privileged(void) { return (pretended_uid >= 0 ? pretended_uid : (long)geteuid()) == 0; }
+bool sim_privileged(void)
+{
+    return (pretended_uid >= 0 ? pretended_uid : (long)geteuid()) == 0 && sim_devices_allow_changes();
+}
 
 static bool selects(const char *selector, const char *function, bool write)
 {

@@ -14,7 +14,7 @@ static nvmlReturn_t count_gpus(struct sim_call *call, unsigned int *count)
 {
     if (!count)
         return NVML_ERROR_INVALID_ARGUMENT;
-    *count = call->node->gpu_count;
+    *count = sim_visible_count(call->node);
     return NVML_SUCCESS;
 }
 
@@ -32,10 +32,11 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 
 static nvmlReturn_t by_index(struct sim_call *call, unsigned int index, nvmlDevice_t *device)
 {
-    if (!device || index >= call->node->gpu_count)
+    const struct sim_gpu *gpu = sim_visible_at(call->node, index);
+    if (!device || !gpu)
         return NVML_ERROR_INVALID_ARGUMENT;
-    call->gpu = index + 1;
-    *device = sim_gpu_handle(&call->node->gpus[index]);
+    call->gpu = gpu->index + 1;
+    *device = sim_gpu_handle(gpu);
     return NVML_SUCCESS;
 }
 
@@ -54,8 +55,8 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
 /* For GPUs and MIG devices. */
 static nvmlReturn_t by_uuid(struct sim_call *call, const char *uuid, nvmlDevice_t *device)
 {
-    for (uint32_t i = 0; i < call->node->gpu_count; i++) {
-        const struct sim_gpu *gpu = &call->node->gpus[i];
+    for (uint32_t i = 0; i < sim_visible_count(call->node); i++) {
+        const struct sim_gpu *gpu = sim_visible_at(call->node, i);
         struct sim_target target;
         char text[48];
         if (strcasecmp(uuid, gpu->uuid) == 0)
@@ -63,7 +64,7 @@ static nvmlReturn_t by_uuid(struct sim_call *call, const char *uuid, nvmlDevice_
         for (uint32_t m = 0; sim_mig_device(gpu, m, &target); m++) {
             sim_mig_uuid(gpu, target.gi->id, target.ci->id, text);
             if (strcasecmp(uuid, text) == 0) {
-                call->gpu = i + 1;
+                call->gpu = gpu->index + 1;
                 *device = sim_mig_handle(gpu, target.gi, target.ci);
                 return NVML_SUCCESS;
             }
@@ -107,8 +108,8 @@ nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *devic
     SIM_ENTER("serial=%s", serial ? serial : "");
     if (!serial || !device)
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    for (uint32_t i = 0; i < call.node->gpu_count; i++)
-        if (strcmp(serial, call.node->gpus[i].serial) == 0)
+    for (uint32_t i = 0; i < sim_visible_count(call.node); i++)
+        if (strcmp(serial, sim_visible_at(call.node, i)->serial) == 0)
             SIM_RETURN(by_index(&call, i, device));
     SIM_RETURN(NVML_ERROR_NOT_FOUND);
 }
@@ -124,8 +125,8 @@ static nvmlReturn_t by_bus_id(struct sim_call *call, const char *bus_id, nvmlDev
     if ((sscanf(bus_id, "%x:%x:%x%n.%x%n", &domain, &bus, &slot, &end, &function, &end) < 3 || bus_id[end]) &&
         (domain = 0, sscanf(bus_id, "%x:%x%n.%x%n", &bus, &slot, &end, &function, &end) < 2 || bus_id[end]))
         return NVML_ERROR_INVALID_ARGUMENT;
-    for (uint32_t i = 0; i < call->node->gpu_count; i++) {
-        const struct sim_gpu *gpu = &call->node->gpus[i];
+    for (uint32_t i = 0; i < sim_visible_count(call->node); i++) {
+        const struct sim_gpu *gpu = sim_visible_at(call->node, i);
         if (gpu->pci_domain == domain && gpu->pci_bus == bus && gpu->pci_device == slot && function == 0)
             return by_index(call, i, device);
     }
@@ -150,7 +151,7 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *index)
     struct sim_target target, other;
     if (!index || !sim_device(&call, device, &target))
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    *index = target.gpu->index;
+    *index = sim_visible_index(call.node, target.gpu);
     for (uint32_t m = 0; target.ci && sim_mig_device(target.gpu, m, &other); m++)
         if (other.ci == target.ci)
             *index = m;

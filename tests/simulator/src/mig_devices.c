@@ -17,7 +17,7 @@ bool sim_mig_device(const struct sim_gpu *gpu, uint32_t index, struct sim_target
     for (uint32_t id = 0; id < 256; id++) {
         const struct sim_gi *gi = sim_gi_by_id(gpu, id);
         for (uint32_t c = 0; gi && c < SIM_MAX_COMPUTE_INSTANCES; c++) {
-            if (gi->ci[c].present && index-- == 0) {
+            if (gi->ci[c].present && sim_visible_ci(gpu, gi, &gi->ci[c]) && index-- == 0) {
                 *target = (struct sim_target){gpu, gi, &gi->ci[c]};
                 return true;
             }

@@ -236,7 +236,7 @@ nvmlReturn_t sim_leave(struct sim_call *call, nvmlReturn_t result);
 nvmlReturn_t sim_stub(const char *function);
 nvmlReturn_t sim_library_open(void);
 nvmlReturn_t sim_library_close(void);
-bool sim_privileged(void); /* root for the simulated driver */
+bool sim_privileged(void); /* root for the simulated driver, with access to the instances */
 
 #define SIM_ENTER_(write, ...)                                   \
     struct sim_call call = {.function = __func__, .lock = -1};   \
@@ -247,6 +247,15 @@ bool sim_privileged(void); /* root for the simulated driver */
 #define SIM_ENTER(...) SIM_ENTER_(false, __VA_ARGS__)
 #define SIM_ENTER_WRITE(...) SIM_ENTER_(true, __VA_ARGS__)
 #define SIM_RETURN(result) return sim_leave(&call, (result))
+
+/* devices.c: what the process can open. GPUs are numbered without those that it cannot. */
+void sim_devices_open(const char *path);
+bool sim_devices_allow_changes(void);
+bool sim_visible(const struct sim_gpu *gpu);
+bool sim_visible_ci(const struct sim_gpu *gpu, const struct sim_gi *gi, const struct sim_ci *ci);
+uint32_t sim_visible_count(const struct sim_node *node);
+const struct sim_gpu *sim_visible_at(const struct sim_node *node, uint32_t index); /* NULL: past the last one */
+uint32_t sim_visible_index(const struct sim_node *node, const struct sim_gpu *gpu);
 
 /* state.c: within a call */
 struct sim_node *sim_lock(struct sim_call *call); /* returns the node to change; NULL: see call->failure */

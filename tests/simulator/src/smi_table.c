@@ -17,9 +17,10 @@ static nvmlReturn_t smi_handle_by_index(uintptr_t index, nvmlDevice_t *device)
     SIM_ENTER("index=%u", (unsigned int)index);
     if (!device)
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    if (index >= call.node->gpu_count)
+    const struct sim_gpu *gpu = sim_visible_at(call.node, (uint32_t)index);
+    if (!gpu)
         SIM_RETURN(NVML_ERROR_NOT_FOUND);
-    *device = sim_gpu_handle(&call.node->gpus[index]);
+    *device = sim_gpu_handle(gpu);
     SIM_RETURN(NVML_SUCCESS);
 }
 
@@ -41,9 +42,9 @@ static nvmlReturn_t smi_parse_bus_id(const char *text, unsigned int *domain, uns
 static nvmlReturn_t smi_place_of_index(uintptr_t index, unsigned int *domain, unsigned int *bus, unsigned int *device)
 {
     SIM_ENTER("index=%u", (unsigned int)index);
-    if (index >= call.node->gpu_count || !domain || !bus || !device)
+    const struct sim_gpu *gpu = sim_visible_at(call.node, (uint32_t)index);
+    if (!gpu || !domain || !bus || !device)
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    const struct sim_gpu *gpu = &call.node->gpus[index];
     *domain = gpu->pci_domain;
     *bus = gpu->pci_bus;
     *device = gpu->pci_device;

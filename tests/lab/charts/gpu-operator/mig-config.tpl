@@ -1,0 +1,15 @@
+{{- /*
+Copyright (c) 2026, the gpufleet.node authors
+GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+SPDX-License-Identifier: GPL-3.0-or-later
+*/ -}}
+{{- with .Values.migManager.config }}
+{{- if and .create .data }}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ required "migManager.config.create requires migManager.config.name" .name }}
+  namespace: {{ $.Release.Namespace }}
+data: {{ toJson .data }}
+{{- end }}
+{{- end }}

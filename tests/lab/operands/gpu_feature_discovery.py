@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Stand-in for GPU feature discovery 0.20. The original leaves the labels to node feature discovery; this sets them."""
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+from pathlib import Path
+
+from . import gpus, labels
+from .cluster_api import Client, environment, forever, say, start
+
+SYSFS = (Path("/host/sys"), Path("/sys"))
+PRODUCT = "class/dmi/id/product_name"
+INTERVAL = 60.0
+
+
+def sysfs(name: str) -> t.Optional[str]:
+    """The content of the node's file, or of the container's if the node's root folder is not mounted."""
+    return next(((root / name).read_text().strip() for root in SYSFS if (root / name).exists()), None)
+
+
+def interval(text: str) -> float:
+    """Seconds of a duration such as "60s" or "1m"."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    return float(text[:-1]) * units[text[-1]] if text else INTERVAL
+
+
+def main() -> None:
+    start("GPU feature discovery")
+    node, client = environment("NODE_NAME"), Client("gpu-feature-discovery")
+    strategy = os.environ.get("MIG_STRATEGY", "none")
+
+    def step() -> None:
+        inventory = gpus.read()
+        classes = {sysfs("bus/pci/devices/%s/class" % gpu.bus_id) or "" for gpu in inventory.gpus}
+        found = labels.labels(inventory, strategy, sysfs(PRODUCT) or "unknown", classes)
+        if os.environ.get("GFD_NO_TIMESTAMP", "false").lower() != "true":
+            found["nvidia.com/gfd.timestamp"] = str(int(time.time()))
+        wanted = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": found}}
+        client.apply("/api/v1/nodes/" + node, wanted)
+        say("wrote %d labels" % len(found))
+
+    forever(step, interval(os.environ.get("GFD_SLEEP_INTERVAL", "")))

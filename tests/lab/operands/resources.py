@@ -1,0 +1,116 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which resources a node offers under each MIG strategy, and what a container gets for them."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .gpus import Gpu
+
+FULL = "nvidia.com/gpu"
+STRATEGIES = ("none", "single", "mixed")
+SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+MOUNTS = "/var/run/nvidia-container-devices"
+CDI_VENDOR = "k8s.device-plugin.nvidia.com"
+LIST_STRATEGIES = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
+
+
+class Invalid(Exception):
+    """The device plugin cannot offer these GPUs under this strategy."""
+
+
+class Device(t.NamedTuple):
+    id: str  # UUID of the GPU or MIG device
+    nodes: t.Sequence[str]  # device nodes of this device only
+
+
+class Allocation(t.NamedTuple):
+    """What the kubelet passes on to the container runtime."""
+
+    envs: t.Mapping[str, str] = {}
+    mounts: t.Mapping[str, str] = {}  # path in the container: path on the node
+    nodes: t.Sequence[str] = ()
+    annotations: t.Mapping[str, str] = {}
+    cdi_devices: t.Sequence[str] = ()
+
+
+Minors = t.Mapping[str, int]  # of /dev/nvidia-caps/nvidia-cap*, by their name in mig-minors: "gpu0/gi1/access"
+
+
+def mig_resource(profile: str) -> str:
+    return "nvidia.com/mig-" + profile.replace("+", ".")
+
+
+def resources(gpus: t.Sequence[Gpu], strategy: str, minors: Minors) -> t.Dict[str, t.List[Device]]:
+    """The devices of each resource."""
+    if strategy not in STRATEGIES:
+        raise Invalid("unknown MIG strategy: %r. Known strategies: %s" % (strategy, ", ".join(STRATEGIES)))
+    found: t.Dict[str, t.List[Device]] = {}
+    for gpu in gpus:
+        if strategy == "none" or not gpu.mig_enabled:
+            found.setdefault(FULL, []).append(Device(gpu.uuid, ["/dev/nvidia%d" % gpu.minor]))
+    if strategy == "none":
+        return found
+    check(gpus, strategy)
+    for gpu in gpus:
+        for mig in gpu.devices:
+            name = FULL if strategy == "single" else mig_resource(mig.profile)
+            instance = "gpu%d/gi%d" % (gpu.minor, mig.gi)
+            capabilities = ["%s/access" % instance, "%s/ci%d/access" % (instance, mig.ci)]
+            nodes = ["/dev/nvidia-caps/nvidia-cap%d" % minors[each] for each in capabilities if each in minors]
+            found.setdefault(name, []).append(Device(mig.uuid, ["/dev/nvidia%d" % gpu.minor, *nodes]))
+    return found
+
+
+def check(gpus: t.Sequence[Gpu], strategy: str) -> None:
+    """Raise if the strategy does not support the node's MIG devices."""
+    enabled = [gpu for gpu in gpus if gpu.mig_enabled]
+    profiles = sorted({mig.profile for gpu in enabled for mig in gpu.devices})
+    for profile in profiles:
+        if profile.partition(".")[0].endswith("c"):
+            raise Invalid("MIG profile '%s' does not match any resource patterns" % profile)
+    for gpu in enabled:
+        if not gpu.devices:
+            raise Invalid(
+                "invalid MIG configuration: at least one device with migEnabled=true was not configured correctly: %s"
+                " has no MIG devices" % gpu.uuid
+            )
+    if strategy == "single" and len(profiles) > 1:
+        raise Invalid("invalid MIG configuration: more than one MIG device type present on node")
+    if strategy == "single" and 0 < len(enabled) < len(gpus):
+        raise Invalid("all devices on the node must be configured with the same migEnabled value")
+
+
+def read_minors(text: str) -> t.Dict[str, int]:
+    """Parse /proc/driver/nvidia-caps/mig-minors."""
+    return {name: int(minor) for name, minor in (line.split() for line in text.splitlines() if line.strip())}
+
+
+def allocate(
+    devices: t.Sequence[Device], strategies: t.Collection[str], pass_nodes: bool, response: str, prefix: str
+) -> Allocation:
+    """The response for a container; ``response`` makes the annotation's name unique."""
+    ids = [device.id for device in devices]
+    qualified = ["%s/gpu=%s" % (CDI_VENDOR, each) for each in ids]
+    by_mounts = "volume-mounts" in strategies
+    envs = {VISIBLE: MOUNTS if by_mounts else ",".join(ids)} if by_mounts or "envvar" in strategies else {}
+    annotations = {}
+    if "cdi-annotations" in strategies:
+        annotations["%snvidia-device-plugin_%s" % (prefix, response)] = ",".join(qualified)
+    return Allocation(
+        envs,
+        {"%s/%s" % (MOUNTS, each): "/dev/null" for each in ids} if by_mounts else {},
+        [*SHARED_NODES, *sorted({node for device in devices for node in device.nodes})] if pass_nodes else (),
+        annotations,
+        qualified if "cdi-cri" in strategies else (),
+    )
+
+
+def preferred(available: t.Sequence[str], required: t.Sequence[str], size: int) -> t.List[str]:
+    """Any devices will do: these GPUs have no links whose topology matters."""
+    others = sorted(set(available) - set(required))
+    return [*required, *others][:size]
