@@ -65,14 +65,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _helm_chart(self, own: t.Mapping[str, t.Any], values: str) -> dict[str, t.Any]:
         """The specification for RKE2's and k3s' helm-controller. A chart that is a file of the controller is part of it."""
-        content = None
+        content = ""
         if own["chart_file"]:
             with open(self._find_needle("files", own["chart_file"]), "rb") as file:
                 content = base64.b64encode(file.read()).decode()
-        return {
-            "chart": None if content else own["chart"],
-            "repo": None if content else own["repository"] or None,
-            "version": None if content else own["version"],
+        return {  # a key that has no value any more must be emptied, because others are merged into the object
+            "chart": "" if content else own["chart"],
+            "repo": "" if content else own["repository"],
+            "version": "" if content else own["version"],
             "chartContent": content,
             "targetNamespace": own["namespace"],
             "valuesContent": values,

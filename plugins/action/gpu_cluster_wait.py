@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Co
 _ARGUMENTS = {
     "wanted": {"type": "dict", "required": True},
     "namespace": {"type": "str", "required": True},
-    "release": {"type": "str", "required": True},
+    "helm_chart": {"type": "str", "default": ""},
     "timeout": {"type": "int", "required": True},
     "settle": {"type": "int", "default": 0},
     "interval": {"type": "int", "default": 5},
@@ -40,7 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         end = time.monotonic() + arguments["timeout"]
         shown, shown_at, ready_at = "", 0.0, 0.0
         while True:
-            state = self._state(wanted, arguments["namespace"], arguments["release"], task_vars)
+            state = self._state(wanted, arguments["namespace"], arguments["helm_chart"], task_vars)
             now = time.monotonic()
             ready_at = (ready_at or now) if state.ready else 0.0
             if state.failed or now >= end or (state.ready and now >= ready_at + arguments["settle"]):
@@ -56,22 +56,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
     def _state(
-        self, wanted: t.Mapping[str, Wanted], namespace: str, release: str, task_vars: dict[str, t.Any] | None
+        self, wanted: t.Mapping[str, Wanted], namespace: str, helm_chart: str, task_vars: dict[str, t.Any] | None
     ) -> State:
-        nodes = self._read(task_vars, kind="Node")
-        pods = self._read(task_vars, kind="Pod", namespace=namespace)
-        # The job of RKE2's and k3s' controller that installs the chart.
-        jobs = self._read(
-            task_vars,
-            kind="Pod",
-            namespace="kube-system",
-            label_selectors=["helmcharts.helm.cattle.io/chart=" + release],
-        )
-        for found in (nodes, pods, jobs):
+        results = [self._read(task_vars, kind="Node"), self._read(task_vars, kind="Pod", namespace=namespace)]
+        if helm_chart:  # the job of RKE2's and k3s' controller that installs it
+            labels = ["helmcharts.helm.cattle.io/chart=" + helm_chart]
+            results.append(self._read(task_vars, kind="Pod", namespace="kube-system", label_selectors=labels))
+        for found in results:
             if "resources" not in found or found.get("failed"):
                 why = " ".join(str(found.get("msg") or "no answer").split())
                 return State(("the cluster cannot be read: %s" % why[:300],), ())
-        return _readiness.state(wanted, nodes["resources"], [*pods["resources"], *jobs["resources"]])
+        nodes, *pods = [found["resources"] for found in results]
+        return _readiness.state(wanted, nodes, [pod for each in pods for pod in each])
 
     def _read(self, task_vars: dict[str, t.Any] | None, **arguments: t.Any) -> Data:
         return t.cast(

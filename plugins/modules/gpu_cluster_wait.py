@@ -40,11 +40,11 @@ options:
       - The namespace of the pods.
     type: str
     required: true
-  release:
+  helm_chart:
     description:
-      - The release of the chart, whose installation job is watched.
+      - The HelmChart resource that installs the chart, whose jobs are watched. Empty if helm installs it.
     type: str
-    required: true
+    default: ""
   timeout:
     description:
       - Seconds to wait. With V(0), the state is read once.
@@ -68,7 +68,6 @@ EXAMPLES = r"""
     wanted:
       gpu1: {resources: {nvidia.com/gpu: 7}, config: "", validator: true}
     namespace: gpu-operator
-    release: gpu-operator
     timeout: 600
 """
 

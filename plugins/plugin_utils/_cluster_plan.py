@@ -20,6 +20,7 @@ from ._cluster_nodes import Host, labels_of, name_of
 from ._refusal import Refusal
 
 CHARTS = {"gpu_operator": _operator_values.CHART, "device_plugin": _device_plugin_values.CHART}
+_API_MESSAGE = re.compile(r'"message":"([^"]+)"')
 _CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
 
 
@@ -105,6 +106,9 @@ def unreachable(nodes: Data, settings: Settings) -> str:
     if "resources" in nodes:
         return ""
     message = " ".join(str(nodes.get("msg") or "no answer").split())
+    denied = _API_MESSAGE.search(message)  # in the exception's text, after the headers of the answer
+    if denied:
+        message = denied.group(1)
     client = _CLIENT.search(message)
     if client and settings.on_controller:
         return (

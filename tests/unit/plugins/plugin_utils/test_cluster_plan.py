@@ -134,6 +134,12 @@ def test_unused_instances_give_a_warning() -> None:
             {},
             "the controller's Python lacks the library kubernetes",
         ),
+        (
+            "Exception '403 Reason: Forbidden HTTP response headers: x HTTP response body: "
+            '{"kind":"Status","message":"nodes is forbidden: User cannot list","code":403}',
+            {},
+            "the cluster cannot be reached: nodes is forbidden: User cannot list. Check",
+        ),
         ("Connection refused", {"may_be_missing": True}, ""),
         ("Failed to import the required Python library (kubernetes) on h", {"on_controller": False}, ""),
         (
