@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import cluster, cluster_check, images, nodes, repositories, rpm, serve
+from . import cluster, cluster_check, images, nodes, operands_check, repositories, rke2, rpm, serve
 from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, alone, call, say
 
 DEBIAN_PACKAGES = {
@@ -29,6 +29,7 @@ DEBIAN_PACKAGES = {
     "cc": "gcc",
     "iptables": "iptables",
     "nsenter": "util-linux",
+    "zstd": "zstd",
 }
 HELPERS = {  # not on PATH
     "/usr/lib/podman/netavark": "netavark",
@@ -39,6 +40,7 @@ HELPERS = {  # not on PATH
 
 MACHINE_PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "debugfs": "e2fsprogs", "setpriv": "util-linux"}
 MACHINE = PREFIX + "vm"  # of `lab vm`
+CHECKS = {"check": cluster_check.run, "check-gpus": operands_check.run}  # of `lab cluster`
 
 
 def missing(machines: bool) -> t.List[str]:
@@ -107,6 +109,7 @@ def from_options(options: argparse.Namespace) -> t.List[nodes.NodeSpec]:
             network=not options.cut_off,
             kernel=options.kernel,
             machine=options.machine,
+            rke2=options.rke2,
         )
         for name in options.name
     ]
@@ -118,6 +121,8 @@ def repo(options: argparse.Namespace) -> None:
     repositories.prepare()
     if getattr(options, "rpm", False):
         rpm.prepare()
+    if getattr(options, "rke2", False):
+        rke2.prepare(rpms=getattr(options, "rpm", False))
     serve.start(repositories.ROOT)
     print(URL)
 
@@ -184,8 +189,8 @@ def kubernetes(options: argparse.Namespace) -> int:
         print(cluster.KUBECONFIG)
     elif options.others:
         raise LabError("lab cluster %s takes no arguments" % options.action)
-    elif options.action == "check":
-        for line in cluster_check.run():
+    elif options.action in CHECKS:
+        for line in CHECKS[options.action]():
             print(line, flush=True)
     else:
         cluster.down()
@@ -252,6 +257,7 @@ def parser() -> argparse.ArgumentParser:
     )
     start.add_argument("--machine", action="store_true", help="virtual machines, with their own kernel")
     start.add_argument("--cut-off", action="store_true", help="no network except the lab's own")
+    start.add_argument("--rke2", action="store_true", help="offer releases of rke2 to the nodes")
     start.add_argument("--kernel", metavar="RELEASE", help="kernel release for uname, such as 5.14.0-503.el9.x86_64")
     start.add_argument(
         "--simulator", action="append", default=[], metavar="OPTION", help="more options for nvsim create"
@@ -262,6 +268,7 @@ def parser() -> argparse.ArgumentParser:
 
     served = command("serve", repo, "Build the package repositories and serve them until `down`.")
     served.add_argument("--rpm", action="store_true", help="also those for dnf")
+    served.add_argument("--rke2", action="store_true", help="also releases of rke2")
 
     command("down", down, "Remove nodes, network, rules and server; files in .cache stay.")
 
@@ -272,9 +279,11 @@ def parser() -> argparse.ArgumentParser:
     virtual.add_argument("others", nargs=argparse.REMAINDER)
 
     clustered = command(
-        "cluster", kubernetes, "A Kubernetes cluster: cluster up NAME..., check, kubectl ..., helm ..., down."
+        "cluster",
+        kubernetes,
+        "A Kubernetes cluster: cluster up NAME..., check, check-gpus, kubectl ..., helm ..., down.",
     )
-    clustered.add_argument("action", choices=("up", "check", *cluster.CLIENTS, "down"))
+    clustered.add_argument("action", choices=("up", *CHECKS, *cluster.CLIENTS, "down"))
     clustered.add_argument("others", nargs=argparse.REMAINDER)
 
     command("show", show, "List the nodes.")

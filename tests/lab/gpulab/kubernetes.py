@@ -35,21 +35,23 @@ class Source(t.NamedTuple):
     variables: t.Mapping[str, str] = {}  # set by the linker
 
 
-def kubernetes() -> Source:
-    names = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl")
+def kubernetes(*names: str, version: str = "v" + VERSION) -> Source:
+    """Programs of Kubernetes that report ``version``."""
     major, minor, _patch = VERSION.split(".")
-    values = {"gitVersion": "v" + VERSION, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     variables = {
         "k8s.io/%s.%s" % (package, name): value
         for package in ("component-base/version", "client-go/pkg/version")
         for name, value in values.items()
     }
     programs = {name: "/cmd/" + name for name in names}
-    return Source("k8s.io/kubernetes", VERSION, programs, ["kubelet", "--version"], variables)
+    return Source(
+        "k8s.io/kubernetes", VERSION, programs, ["kubelet" if "kubelet" in names else names[0], "--version"], variables
+    )
 
 
 SOURCES = {
-    "kubernetes": kubernetes(),
+    "kubernetes": kubernetes("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"),
     "etcd": Source("go.etcd.io/etcd/server/v3", "3.7.3", {"etcd": ""}, ["etcd", "--version"]),
     "helm": Source(
         "helm.sh/helm/v3",
@@ -65,10 +67,27 @@ SOURCES = {
             "bridge": "/plugins/main/bridge",
             "host-local": "/plugins/ipam/host-local",
             "loopback": "/plugins/main/loopback",
+            "ptp": "/plugins/main/ptp",
         },
         [],
     ),
+    "kube-proxy": kubernetes("kube-proxy"),
+    "crictl": Source(
+        "sigs.k8s.io/cri-tools",
+        "1.36.0",
+        {"crictl": "/cmd/crictl"},
+        ["crictl", "--version"],
+        {"sigs.k8s.io/cri-tools/pkg/version.Version": "v1.36.0"},
+    ),
+    "helm-controller": Source(
+        "github.com/k3s-io/helm-controller",
+        "0.17.9",
+        {"helm-controller": ""},
+        ["helm-controller", "--version"],
+        {"github.com/k3s-io/helm-controller/pkg/version.Version": "v0.17.9"},
+    ),
 }
+CLUSTER = ("kubernetes", "etcd", "helm", "cni")  # sources of `lab cluster`; rke2 needs all
 
 
 @functools.lru_cache(maxsize=None)
@@ -92,9 +111,9 @@ def go_mod(source: Source, upstream: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def build(name: str) -> Path:
+def build(name: str, source: t.Optional[Source] = None) -> Path:
     """Build the programs of a source if they are missing or out of date, and return their folder."""
-    source = SOURCES[name]
+    source = source or SOURCES[name]
     target = BUILT / ("%s-%s" % (name, source.version))
     complete, wanted = target / "complete", fingerprint(repr(source))
     with alone("kubernetes-" + name):
@@ -138,9 +157,9 @@ def pause() -> Path:
     return target
 
 
-def prepare() -> None:
-    """Build all programs, and link them into the folder that all nodes mount."""
-    wanted = {program: build(name) / program for name, source in SOURCES.items() for program in source.programs}
+def prepare(names: t.Iterable[str] = CLUSTER) -> None:
+    """Build programs, and link them into the folder that all nodes mount."""
+    wanted = {program: build(name) / program for name in names for program in SOURCES[name].programs}
     built = containerd.build()
     wanted.update({program: built / program for program in (*containerd.PROGRAMS, "runc")})
     BIN.mkdir(parents=True, exist_ok=True)

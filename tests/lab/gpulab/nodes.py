@@ -15,7 +15,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from . import images, keys, repositories, rpm, serve, shared, vm
+from . import images, keys, repositories, rke2, rpm, serve, shared, vm
 from .places import (
     GATEWAY,
     LAB,
@@ -58,6 +58,7 @@ class NodeSpec(t.NamedTuple):
     network: bool = True
     kernel: t.Optional[str] = None  # release that `uname -r` prints; default: the host's
     machine: bool = False  # a virtual machine instead of a container
+    rke2: bool = False  # the lab offers releases of rke2
 
 
 class Node(t.NamedTuple):
@@ -146,6 +147,8 @@ def up(specs: t.Sequence[NodeSpec]) -> t.List[Node]:
     shared.prepare()
     if any(image.startswith("rocky") for image in references):
         rpm.prepare()
+    if any(spec.rke2 for spec in specs):
+        rke2.prepare(rpms=any(spec.image.startswith("rocky") for spec in specs))
     serve.start(repositories.ROOT)
     remove([checked(spec.name) for spec in specs])
     made = [start_machine(spec, disk) for spec, disk in machines]
@@ -191,6 +194,8 @@ def start(spec: NodeSpec, reference: str, address: str) -> Node:
     (home / "nvsim" / "hardware.json").write_text(hardware(spec))
     volumes = ["%s:/opt/gpufleet-lab:ro" % SHARED, "%s:/var/lib/nvsim" % (home / "nvsim")]
     volumes += ["%s:/var/lib/%s" % (home / store, store) for store in STORES]
+    (home / "store").mkdir()
+    volumes.append("%s:/var/lib/gpufleet-lab" % (home / "store"))  # for stores in other places
     volumes += ["%s:/var/cache/gpufleet-lab" % COMPILED, "%s:/opt/gpufleet-kubernetes:ro" % PROGRAMS]
     if spec.kernel:
         (home / "nvsim" / "kernel").write_text(spec.kernel + "\n")

@@ -74,5 +74,6 @@ def prepare() -> t.List[str]:
     with alone("operands"):
         layer, plain = base(), list(podimages.busybox_files(podimages.busybox_program()))
         names = [GLIBC, *charts.images()]
-        podimages.store(ARCHIVE, podimages.image(charts.IMAGE, [*plain, *files()], ["sh"], layer, names))
+        made = podimages.image(charts.IMAGE, [*plain, *files()], ["sh"], base=layer, names=names)
+        podimages.update(podimages.IMAGES / ARCHIVE, made)
     return [ARCHIVE]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -24,6 +25,7 @@ PAUSE = "localhost/pause:" + kubernetes.PAUSE_VERSION
 BUSYBOX = "localhost/busybox:1"
 BUSYBOX_PROGRAM = LAB / "kubernetes" / "busybox"  # static, from Debian
 SUITE = "bookworm"
+SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class File(t.NamedTuple):
@@ -54,11 +56,15 @@ def tar(files: t.Iterable[File]) -> bytes:
 def image(
     reference: str,
     files: t.Iterable[File],
-    command: t.Sequence[str],
+    command: t.Sequence[str] = (),
+    settings: t.Optional[t.Mapping[str, t.Any]] = None,
     base: t.Optional[bytes] = None,
     names: t.Sequence[str] = (),
 ) -> bytes:
-    """An image that containerd imports under this reference and further names: a layer on top of ``base``."""
+    """An image, which containerd imports under this reference and the other names.
+
+    It has one layer, on top of ``base`` if that is given. ``settings``: more of its configuration.
+    """
     blobs: t.Dict[str, bytes] = {}
 
     def blob(media_type: str, content: bytes) -> t.Dict[str, t.Any]:
@@ -74,7 +80,12 @@ def image(
     config = {
         "architecture": "amd64",
         "os": "linux",
-        "config": {"Cmd": list(command), "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/"},
+        "config": {
+            "Cmd": list(command),
+            "Env": ["PATH=" + SEARCHED],
+            "WorkingDir": "/",
+            **(settings or {}),
+        },
         "rootfs": {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]},
     }
     manifest = {
@@ -91,20 +102,44 @@ def image(
     return tar(File(name, content, mode=0o644) for name, content in sorted(blobs.items()))
 
 
+def merge(archives: t.Iterable[Path]) -> bytes:
+    """One archive with the images of several."""
+    blobs: t.Dict[str, bytes] = {}
+    manifests: t.List[t.Any] = []
+    for path in archives:
+        with tarfile.open(path) as archive:
+            for entry in archive:
+                content = archive.extractfile(entry)
+                if content:
+                    blobs[entry.name] = content.read()
+        manifests += json.loads(blobs["index.json"])["manifests"]
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": manifests}
+    blobs["index.json"] = json.dumps(index, sort_keys=True).encode()
+    return tar(File(name, content, mode=0o644) for name, content in sorted(blobs.items()))
+
+
+@contextlib.contextmanager
+def debian_files(*packages: str) -> t.Iterator[Path]:
+    """A folder with the files of Debian's packages."""
+    say("downloading %s from Debian" % packages[0])
+    BUILDING.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="debian-", dir=BUILDING) as work:
+        root = Path(work, "root")
+        call(
+            *("unshare", "--mount", "--propagation", "private"),
+            *("mmdebstrap", "--quiet", "--mode=root", "--variant=extract", "--include=" + ",".join(packages)),
+            *(SUITE, root),
+            *filter(None, [os.environ.get("GPUFLEET_DEBIAN_MIRROR")]),
+        )
+        yield root
+
+
 def busybox_program() -> Path:
     """Debian's static busybox."""
     if not BUSYBOX_PROGRAM.exists():
-        say("downloading busybox from Debian")
-        BUILDING.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="busybox-", dir=BUILDING) as work:
-            call(
-                *("unshare", "--mount", "--propagation", "private"),
-                *("mmdebstrap", "--quiet", "--mode=root", "--variant=extract", "--include=busybox-static"),
-                *(SUITE, Path(work, "root")),
-                *filter(None, [os.environ.get("GPUFLEET_DEBIAN_MIRROR")]),
-            )
+        with debian_files("busybox-static") as root:
             new = BUSYBOX_PROGRAM.with_name(".new-busybox")
-            shutil.copy(Path(work, "root", "bin", "busybox"), new)
+            shutil.copy(root / "bin" / "busybox", new)
             os.replace(new, BUSYBOX_PROGRAM)
     return BUSYBOX_PROGRAM
 
@@ -131,14 +166,13 @@ def prepare() -> t.List[str]:
             "busybox.tar": image(BUSYBOX, busybox_files(busybox), ["sh"]),
         }
         for name, content in built.items():
-            store(name, content)
+            update(IMAGES / name, content)
     return sorted(built)
 
 
-def store(name: str, content: bytes) -> None:
-    """Write an archive for the nodes, if it differs."""
-    path = IMAGES / name
+def update(path: Path, content: bytes) -> None:
+    """Replace a file whose content differs."""
     if not path.exists() or path.read_bytes() != content:
-        new = path.with_name(".new-" + name)
+        new = path.with_name(".new-" + path.name)
         new.write_bytes(content)
         os.replace(new, path)

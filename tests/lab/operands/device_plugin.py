@@ -24,39 +24,15 @@ from . import gpus, plugin_api, resources
 from .cluster_api import say, start
 
 HOST = "/host"  # the node's root folder
-MINORS = "proc/driver/nvidia-caps/mig-minors"
+MINORS = Path("/proc/driver/nvidia-caps/mig-minors")
 SPEC = "/var/run/cdi/%s-gpu.json" % resources.CDI_VENDOR
 TYPES = plugin_api.classes()
-
-
-class Settings(t.NamedTuple):
-    strategy: str
-    lists: t.Sequence[str]
-    pass_nodes: bool
-    prefix: str  # of annotations
-
-
-def settings(environment: t.Mapping[str, str]) -> Settings:
-    lists = [each.strip() for each in environment.get("DEVICE_LIST_STRATEGY", "envvar").split(",")]
-    unknown = sorted(set(lists) - set(resources.LIST_STRATEGIES))
-    if unknown:
-        raise resources.Invalid("invalid device list strategy: %s" % ", ".join(unknown))
-    if environment.get("CONFIG_FILE"):
-        raise resources.Invalid("this stand-in supports no configuration file")
-    if environment.get("DEVICE_ID_STRATEGY", "uuid") != "uuid":
-        raise resources.Invalid("this stand-in supports no DEVICE_ID_STRATEGY but uuid")
-    return Settings(
-        environment.get("MIG_STRATEGY", "none"),
-        lists,
-        environment.get("PASS_DEVICE_SPECS", "false").lower() == "true",
-        environment.get("CDI_ANNOTATION_PREFIX", "cdi.k8s.io/"),
-    )
 
 
 class Plugin:
     """One resource; the kubelet calls the methods that have the API's names."""
 
-    def __init__(self, name: str, devices: t.Sequence[resources.Device], chosen: Settings) -> None:
+    def __init__(self, name: str, devices: t.Sequence[resources.Device], chosen: resources.Settings) -> None:
         self._name, self._settings = name, chosen
         self._devices = {device.id: device for device in devices}
         self.socket = "nvidia-%s.sock" % name.partition("/")[2]
@@ -173,18 +149,11 @@ def write_cdi_specification() -> None:
         raise resources.Invalid("cannot write the CDI specification %s: %s" % (SPEC, done.stdout))
 
 
-def read_minors() -> t.Dict[str, int]:
-    for root in ("/", HOST):
-        path = Path(root, MINORS)
-        if path.exists():
-            return resources.read_minors(path.read_text())
-    return {}
-
-
 def run() -> None:
-    chosen = settings(os.environ)
+    chosen = resources.settings(os.environ)
     say("MIG strategy %s, device list strategy %s" % (chosen.strategy, ",".join(chosen.lists)))
-    offered = resources.resources(gpus.read().gpus, chosen.strategy, read_minors())
+    minors = resources.read_minors(MINORS.read_text()) if MINORS.exists() else {}
+    offered = resources.resources(gpus.read().gpus, chosen.strategy, minors)
     if any(each.startswith("cdi-") for each in chosen.lists):
         write_cdi_specification()
     if not offered:

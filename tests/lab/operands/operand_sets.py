@@ -117,7 +117,7 @@ def daemon_set(operand: Operand, spec: Object, namespace: str, version: str, run
         clean = "rm -f %s/*-ready" % VALIDATIONS
         main["lifecycle"] = {"preStop": {"exec": {"command": ["sh", "-c", clean]}}}
     else:
-        wait = "until [ -f %s/toolkit-ready ]; do echo waiting for the nvidia container stack; sleep 2; done"
+        wait = "trap exit TERM; until [ -f %s/toolkit-ready ]; do echo waiting for the nvidia container stack; sleep 2; done"
         before = [container("toolkit-validation", ["sh", "-c", wait % VALIDATIONS], {})]
         main = container(operand.name, [operand.command], {})
     if section.get("args"):

@@ -41,6 +41,31 @@ class Allocation(t.NamedTuple):
 Minors = t.Mapping[str, int]  # of /dev/nvidia-caps/nvidia-cap*, by their name in mig-minors: "gpu0/gi1/access"
 
 
+class Settings(t.NamedTuple):
+    strategy: str
+    lists: t.Sequence[str]
+    pass_nodes: bool
+    prefix: str  # of annotations
+
+
+def settings(environment: t.Mapping[str, str]) -> Settings:
+    """What the device plugin's environment variables say."""
+    lists = [each.strip() for each in environment.get("DEVICE_LIST_STRATEGY", "envvar").split(",")]
+    unknown = sorted(set(lists) - set(LIST_STRATEGIES))
+    if unknown:
+        raise Invalid("invalid device list strategy: %s" % ", ".join(unknown))
+    if environment.get("CONFIG_FILE"):
+        raise Invalid("this stand-in supports no configuration file")
+    if environment.get("DEVICE_ID_STRATEGY", "uuid") != "uuid":
+        raise Invalid("this stand-in supports no DEVICE_ID_STRATEGY but uuid")
+    return Settings(
+        environment.get("MIG_STRATEGY", "none"),
+        lists,
+        environment.get("PASS_DEVICE_SPECS", "false").lower() == "true",
+        environment.get("CDI_ANNOTATION_PREFIX", "cdi.k8s.io/"),
+    )
+
+
 def mig_resource(profile: str) -> str:
     return "nvidia.com/mig-" + profile.replace("+", ".")
 

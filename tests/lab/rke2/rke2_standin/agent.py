@@ -1,0 +1,517 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The part of a node that every node has: containerd, kubelet, kube-proxy, the pods' network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import socket
+import socketserver
+import threading
+import time
+import typing as t
+import urllib.parse
+from pathlib import Path
+
+from . import client, containerd, release
+from .processes import Child, Daemon, fatal, info, log, repeat, run, stopping
+
+LAB = Path("/opt/gpufleet-kubernetes")
+LAB_NODE = Path("/opt/gpufleet-lab/bin")
+STORE = Path("/var/lib/gpufleet-lab")  # not an overlay, unlike the node's other folders
+NODE = Path("/etc/rancher/node")
+NETWORKS = Path("/etc/cni/net.d")
+ROUTES = "199"  # the protocol number of our routes
+API_PORT = 6443
+IPTABLES = LAB / "iptables"
+# As in rke2's runtime image.
+PROGRAMS = ("containerd", "containerd-shim-runc-v2", "crictl", "ctr", "kubectl", "kubelet")
+PLUGINS = ("host-local", "loopback", "ptp")
+SYSCTLS = (
+    "kernel/keys/root_maxbytes kernel/keys/root_maxkeys kernel/panic kernel/panic_on_oops vm/overcommit_memory"
+    " vm/panic_on_oom"
+).split()
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst")
+PAUSE = "index.docker.io/rancher/mirrored-pause:" + release.PAUSE
+MARKER = "docker.io/rancher/rke2-runtime:" + release.VERSION.replace("+", "-")
+
+
+def own_address() -> str:
+    """The address of the interface with the default route, or the first address."""
+    routes = json.loads(run("ip", "-json", "-4", "route", "show", "default").stdout or "[]")
+    words = ["dev", routes[0]["dev"]] if routes and "dev" in routes[0] else []
+    shown = json.loads(run("ip", "-json", "-4", "address", "show", "scope", "global", *words).stdout)
+    for each in shown:
+        for address in each.get("addr_info", ()):
+            if not each["ifname"].startswith(("cni", "veth", "flannel", "kube")):
+                return t.cast(str, address["local"])
+    raise OSError("no address found: set node-ip")
+
+
+def write(path: Path, text: str, mode: int = 0o600) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+    path.chmod(mode)
+
+
+def link(path: Path, target: Path) -> None:
+    if path.is_symlink() or path.exists():
+        if path.is_symlink() and os.readlink(path) == str(target):
+            return
+        path.unlink()
+    path.symlink_to(target)
+
+
+def key_values(values: t.Iterable[str]) -> t.List[str]:
+    """Arguments of a component that the administrator added."""
+    return ["--" + each.lstrip("-") for each in values]
+
+
+def kubeconfig(ca: str, certificate: str, key: str, url: str = "https://127.0.0.1:%d" % API_PORT) -> str:
+    """A kubeconfig with files, or with data in base64 where the names do not start with a slash."""
+
+    def word(name: str, value: str) -> str:
+        return "%s%s: %s" % (name, "" if value.startswith("/") else "-data", value)
+
+    return """apiVersion: v1
+clusters:
+- cluster:
+    {ca}
+    server: {url}
+  name: default
+contexts:
+- context:
+    cluster: default
+    user: default
+  name: default
+current-context: default
+kind: Config
+preferences: {{}}
+users:
+- name: default
+  user:
+    {certificate}
+    {key}
+""".format(
+        ca=word("certificate-authority", ca),
+        url=url,
+        certificate=word("client-certificate", certificate),
+        key=word("client-key", key),
+    )
+
+
+def secret(path: Path, size: int) -> str:
+    if not path.exists():
+        write(path, os.urandom(size).hex() + "\n")
+    return path.read_text().strip()
+
+
+class Agent:
+    def __init__(self, settings: t.Mapping[str, t.Any], is_server: bool, token: str, url: str) -> None:
+        self.settings, self.is_server, self.url = settings, is_server, url.rstrip("/")
+        self.token = client.parse_token(token)
+        self.data = Path(settings["data-dir"])
+        self.folder = self.data / "agent"
+        self.logs = self.folder / "logs"
+        self.name = t.cast(str, settings.get("node-name") or socket.gethostname()).lower()
+        if settings.get("with-node-id"):
+            self.name += "-" + secret(NODE / "id", 4)
+        addresses = [part for each in settings.get("node-ip", ()) for part in each.split(",")]
+        self.address = addresses[0] if addresses else own_address()
+        self.bin = stage(self.data)
+        self.path = "%s:%s" % (self.bin, os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"))
+        self.config: t.Dict[str, t.Any] = {}
+        self.children: t.List[Child] = []
+        self.servers: t.List[str] = []  # addresses of the API servers
+        self._routes: t.Set[str] = set()
+        self._authorities = ""
+        self._imported: t.Dict[str, t.Any] = {}
+
+    # --- Joining ------------------------------------------------------------------------------------------------------
+
+    def fetch(self, name: str, headers: t.Optional[t.Mapping[str, str]] = None) -> bytes:
+        everything = {**client.basic("node", self.token.password), **(headers or {})}
+        return client.send("%s/v1-rke2/%s" % (self.url, name), client.context(self._authorities), headers=everything)
+
+    def connect(self) -> None:
+        """Wait for a server that the token fits to, and get the node's credentials."""
+        urls = [self.url, *("https://%s:9345" % address for address in self.known_servers())]
+        while True:
+            for url in urls:
+                self.url = url
+                try:
+                    self._authorities = authorities(url, self.token)
+                except client.RequestError as problem:
+                    log("error", "Failed to validate connection to cluster at %s: %s" % (url, problem))
+                    continue
+                try:
+                    self.register()
+                    return
+                except client.RequestError as problem:
+                    info("Waiting to retrieve agent configuration; server is not ready: %s" % problem)
+            stopping.wait(2 if self.is_server else 5)
+            if stopping.is_set():
+                fatal("Error: failed to retrieve agent configuration: context canceled")
+
+    def register(self) -> None:
+        try:
+            self.config = json.loads(self.fetch("config"))
+        except client.RequestError as problem:
+            told = "not authorized" if problem.status == 401 else str(problem)
+            raise client.RequestError("failed to retrieve configuration from server: %s" % told) from problem
+        NODE.mkdir(parents=True, exist_ok=True)
+        password = NODE / "password"
+        headers = {
+            "rke2-Node-Name": self.name,
+            "rke2-Node-Password": secret(password, 16),
+            "rke2-Node-IP": self.address,
+        }
+        write(self.folder / "client-ca.crt", self.fetch("client-ca.crt").decode())
+        write(self.folder / "server-ca.crt", self.fetch("server-ca.crt").decode())
+        for name in ("serving-kubelet", "client-kubelet", "client-kube-proxy"):
+            try:
+                both = self.fetch(name + ".crt", headers).decode()
+            except client.RequestError as problem:
+                if problem.status == 403:
+                    told = (
+                        "Node password rejected, duplicate hostname or contents of '%s' may not match server node-passwd"
+                        " entry, try enabling a unique node name with the --with-node-id flag" % password
+                    )
+                    raise client.RequestError(told) from problem
+                raise
+            certificate, separator, key = both.partition("-----BEGIN PRIVATE KEY")
+            write(self.folder / (name + ".crt"), certificate)
+            write(self.folder / (name + ".key"), separator + key)
+        for name in ("kubelet", "kube-proxy"):
+            pair = "%s/client-%s" % (self.folder, name)
+            text = kubeconfig("%s/server-ca.crt" % self.folder, pair + ".crt", pair + ".key")
+            write(self.folder / (name.replace("-", "") + ".kubeconfig"), text)
+
+    @property
+    def balancer_record(self) -> Path:
+        return self.folder / "etc" / "rke2-agent-load-balancer.json"
+
+    def known_servers(self) -> t.List[str]:
+        if self.is_server or not self.balancer_record.exists():
+            return []
+        return [each.rpartition(":")[0] for each in json.loads(self.balancer_record.read_text())["ServerAddresses"]]
+
+    def balance(self) -> None:
+        """On agents, port 6443 of the node leads to the servers."""
+        self.servers = self.known_servers() or [t.cast(str, urllib.parse.urlsplit(self.url).hostname)]
+        agent = self
+
+        class Forward(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                for address in list(agent.servers):
+                    try:
+                        server = socket.create_connection((address, API_PORT), timeout=3)
+                    except OSError:
+                        # The next connections begin with another server.
+                        agent.servers = [each for each in agent.servers if each != address] + [address]
+                        continue
+                    server.settimeout(None)
+                    threading.Thread(target=copy, args=(server, self.request), daemon=True).start()
+                    copy(self.request, server)
+                    return
+
+        class Balancer(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+
+        threading.Thread(target=Balancer(("127.0.0.1", API_PORT), Forward).serve_forever, daemon=True).start()
+        repeat(self.find_servers, 15)
+
+    def find_servers(self) -> None:
+        found = json.loads(self.fetch("apiservers"))
+        if set(found) != set(self.servers) and found:
+            info("Updated load balancer rke2-agent-load-balancer server addresses -> %s" % found)
+            self.servers = found
+        record = {"ServerURL": self.url, "ServerAddresses": ["%s:%d" % (each, API_PORT) for each in self.servers]}
+        write(self.balancer_record, json.dumps(record, indent=2) + "\n")
+
+    # --- Containers ---------------------------------------------------------------------------------------------------
+
+    def start_containerd(self) -> None:
+        path = containerd.search_path(self.path)
+        runtimes = containerd.find_runtimes(path)
+        for each in runtimes:
+            info("Found %s container runtime at %s" % (each.name, each.program))
+        node = containerd.Node(
+            data=self.data,
+            pause=PAUSE,
+            runtimes=runtimes,
+            default_runtime=self.settings.get("default-runtime", ""),
+            snapshotter=self.settings["snapshotter"],
+            selinux=self.settings.get("selinux", False),
+            nonroot_devices=self.settings.get("nonroot-devices", False),
+            drop_ins=release.DROP_INS,
+        )
+        try:
+            template = containerd.write(node, release.CONTAINERD_CONFIG)
+        except containerd.TemplateError as problem:
+            fatal("Error: failed to setup containerd config: %s" % problem)
+        if template:
+            info("Using containerd config template at %s" % template)
+        root = self.folder / "containerd"
+        if not root.exists():
+            # Containers' layers cannot be on the node's root, which is an overlay itself.
+            target = STORE / "rke2-containerd"
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir(parents=True)
+            link(root, target)
+        config = node.folder / "config.toml"
+        words = [str(self.bin / "containerd"), "-c", str(config)]
+        self.children.append(Child("containerd", words, path, root / "containerd.log"))
+        deadline = time.monotonic() + 120
+        while self.ctr("version", check=False).returncode:
+            if time.monotonic() > deadline:
+                fatal("containerd did not answer within two minutes")
+            time.sleep(0.2)
+        info("containerd is now running")
+
+    def ctr(self, *words: t.Union[str, Path], check: bool = True) -> t.Any:
+        return run(self.bin / "ctr", "--address", containerd.SOCKET, "--namespace", "k8s.io", *words, check=check)
+
+    def import_images(self) -> None:
+        """Import the administrator's archives, and "pull" the rest: from the lab's files, if there is a network."""
+        record = self.folder / "etc" / "imported.json"
+        self._imported = json.loads(record.read_text()) if record.exists() else {}
+        folder = self.folder / "images"
+        archives = sorted(folder.iterdir()) if folder.is_dir() else []
+        self.load(path for path in archives if path.name.endswith(ARCHIVES))
+        image = "index." + MARKER
+        connected = not run("ip", "route", "get", "192.0.2.1", check=False).returncode
+        if connected:
+            self.load([*sorted(LAB.glob("images/*.tar")), LAB / "rke2" / release.VERSION / "runtime.tar"])
+        if MARKER not in self.ctr("images", "list", "--quiet").stdout.split():
+            fatal(
+                'Error: failed to get runtime image %s: Get "https://index.docker.io/v2/": dial tcp: lookup'
+                " index.docker.io: no such host" % image
+            )
+        write(record, json.dumps(self._imported) + "\n")
+
+    def load(self, archives: t.Iterable[Path]) -> None:
+        """Import archives that are new or have changed."""
+        for path in archives:
+            state = [path.stat().st_size, path.stat().st_mtime]
+            if self._imported.get(str(path)) == state:
+                continue
+            started = time.monotonic()
+            try:
+                self.ctr("images", "import", "--local", "--all-platforms", path)
+            except OSError as problem:
+                log("error", "Failed to import images from %s: %s" % (path, problem))
+                continue
+            info("Imported images from %s in %.3fs" % (path, time.monotonic() - started))
+            self._imported[str(path)] = state
+
+    # --- Kubernetes ---------------------------------------------------------------------------------------------------
+
+    def start_kubelet(self) -> None:
+        run(LAB_NODE / "private-sysctls", *SYSCTLS)
+        folder = self.folder / "etc" / "kubelet.conf.d"
+        (self.folder / "pod-manifests").mkdir(parents=True, exist_ok=True)
+        config = {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "containerRuntimeEndpoint": "unix://" + containerd.SOCKET,
+            "staticPodPath": str(self.folder / "pod-manifests"),
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True},
+                "x509": {"clientCAFile": str(self.folder / "client-ca.crt")},
+            },
+            "authorization": {"mode": "Webhook"},
+            "tlsCertFile": str(self.folder / "serving-kubelet.crt"),
+            "tlsPrivateKeyFile": str(self.folder / "serving-kubelet.key"),
+            "clusterDomain": self.config["cluster-domain"],
+            # A node is a container itself: it may lack cgroup controllers, its file system is an overlay, and it shares
+            # the machine's disk.
+            "cgroupDriver": "cgroupfs",
+            "cgroupsPerQOS": False,
+            "enforceNodeAllocatable": [],
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "localStorageCapacityIsolation": False,
+            "evictionHard": {"memory.available": "50Mi"},
+            # Images cannot be pulled again.
+            "imageGCHighThresholdPercent": 100,
+        }
+        write(folder / "00-rke2-defaults.conf", json.dumps(config, indent=2) + "\n")
+        words = [
+            str(self.bin / "kubelet"),
+            "--config-dir=%s" % folder,
+            "--kubeconfig=%s" % (self.folder / "kubelet.kubeconfig"),
+            "--hostname-override=" + self.name,
+            "--node-ip=" + self.address,
+        ]
+        for name, option in (("node-label", "node-labels"), ("node-taint", "register-with-taints")):
+            if self.settings.get(name):
+                words.append("--%s=%s" % (option, ",".join(self.settings[name])))
+        if self.settings.get("resolv-conf"):
+            words.append("--resolv-conf=" + self.settings["resolv-conf"])
+        words += key_values(self.settings.get("kubelet-arg", ()))
+        self.children.append(Child("kubelet", words, self.path, self.logs / "kubelet.log"))
+
+    def proxy(self) -> t.Optional[Daemon]:
+        if self.config.get("disable-kube-proxy"):
+            return None
+        words = [
+            str(self.bin.parent / "standin" / "kube-proxy"),
+            "--kubeconfig=%s" % (self.folder / "kubeproxy.kubeconfig"),
+            "--cluster-cidr=%s" % self.config["cluster-cidr"],
+            "--hostname-override=" + self.name,
+            "--proxy-mode=iptables",
+            "--healthz-bind-address=127.0.0.1:10256",
+            # These settings of the kernel are the machine's.
+            "--conntrack-max-per-core=0",
+            "--conntrack-tcp-timeout-established=0s",
+            "--conntrack-tcp-timeout-close-wait=0s",
+            *key_values(self.settings.get("kube-proxy-arg", ())),
+        ]
+        return Daemon("kube-proxy", words, "%s:%s" % (IPTABLES, self.path), self.logs)
+
+    # --- Network ------------------------------------------------------------------------------------------------------
+
+    def update_network(self) -> None:
+        """What canal does: the configuration of this node's pods, and routes to the other nodes' pods."""
+        wanted = {}
+        for node in self.api().get("/api/v1/nodes")["items"]:
+            subnet = node["spec"].get("podCIDR")
+            if not subnet:
+                continue
+            if node["metadata"]["name"] == self.name:
+                self.configure_pods(subnet)
+                continue
+            for each in node["status"].get("addresses", ()):
+                if each["type"] == "InternalIP":
+                    wanted[subnet] = each["address"]
+        for subnet, address in wanted.items():
+            run("ip", "route", "replace", subnet, "via", address, "proto", ROUTES)
+        for subnet in self._routes - set(wanted):
+            run("ip", "route", "delete", subnet, "proto", ROUTES, check=False)
+        self._routes = set(wanted)
+
+    def configure_pods(self, subnet: str) -> None:
+        name = next(each for each in self.config["cni"] if each != "multus")
+        if name == "none":
+            return
+        addresses = {
+            "type": "host-local",
+            "dataDir": "/run/cni",
+            "ranges": [[{"subnet": subnet}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        }
+        # Routed, so that all packets between pods pass kube-proxy's rules.
+        plugin = {"type": "ptp", "ipam": addresses}
+        text = json.dumps({"cniVersion": "1.0.0", "name": "k8s-pod-network", "plugins": [plugin]}, indent=2) + "\n"
+        path = NETWORKS / ("10-%s.conflist" % name)
+        if not path.exists() or path.read_text() != text:
+            plugins = Path("/opt/cni/bin")
+            plugins.mkdir(parents=True, exist_ok=True)
+            for program in PLUGINS:
+                link(plugins / program, LAB / "bin" / program)
+            write(path, text)
+        outside = ["POSTROUTING", "--source", subnet, "!", "--destination", self.config["cluster-cidr"]]
+        outside += ["--match", "comment", "--comment", "CNI- pods", "--jump", "MASQUERADE"]
+        command = [IPTABLES / "iptables", "--wait", "--table", "nat"]
+        if run(*command, "--check", *outside, check=False).returncode:
+            run(*command, "--append", *outside)
+
+    def api(self) -> client.Api:
+        return client.Api(
+            "https://127.0.0.1:%d" % API_PORT, self.folder / "server-ca.crt", self.folder / "client-kubelet"
+        )
+
+    # --- All of it ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        write(self.folder / "etc" / "crictl.yaml", "runtime-endpoint: unix://%s\n" % containerd.SOCKET, 0o644)
+        self.connect()
+        if not self.is_server:
+            self.balance()
+        self.start_containerd()
+        self.import_images()
+        self.start_kubelet()
+        proxy = self.proxy()
+        if proxy:
+            repeat(proxy.ensure, 3)
+        repeat(self.update_network, 3)
+
+    def wait_for_node(self) -> None:
+        while True:
+            try:
+                self.api().get("/api/v1/nodes/" + self.name)
+                return
+            except client.RequestError as problem:
+                log("debug", "Waiting for the node: %s" % problem)
+            time.sleep(0.5)
+
+    def stop(self) -> None:
+        for child in reversed(self.children):
+            child.stop()
+
+
+def copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while True:
+            block = source.recv(65536)
+            if not block:
+                break
+            target.sendall(block)
+    except OSError:
+        pass
+    for each in (source, target):
+        try:
+            each.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def authorities(url: str, token: client.Token) -> str:
+    """The authorities of a cluster, checked against the token."""
+    if urllib.parse.urlsplit(url).scheme != "https":
+        raise client.RequestError("only https:// URLs are supported, invalid scheme: %s" % url)
+    place = url.rstrip("/") + "/cacerts"
+    try:
+        text = client.send(place, client.context(insecure=True)).decode()
+    except client.RequestError as problem:
+        raise client.RequestError("failed to get CA certs: %s" % problem, problem.status) from problem
+    try:
+        client.send(place, client.context(text))
+    except client.RequestError as problem:
+        raise client.RequestError("CA cert validation failed: %s" % problem, problem.status) from problem
+    found = hashlib.sha256(text.encode()).hexdigest()
+    if token.ca_hash and token.ca_hash != found:
+        raise client.RequestError(
+            "token CA hash does not match the Cluster CA certificate hash: %s != %s" % (token.ca_hash, found)
+        )
+    if not token.ca_hash:
+        log(
+            "warning",
+            "Cluster CA certificate is not trusted by the host CA bundle, but the token does not include a CA hash."
+            " Use the full token from the server's node-token file to enable Cluster CA validation.",
+        )
+    return text
+
+
+def stage(data: Path) -> Path:
+    """Link the programs of this release into the data folder, and return their folder."""
+    digest = hashlib.sha256(release.VERSION.encode()).hexdigest()[:12]
+    home = data / "data" / ("%s-%s" % (release.VERSION.replace("+", "-"), digest))
+    own = LAB / "rke2" / release.VERSION
+    for folder, names in (("bin", PROGRAMS), ("standin", (*release.CONTROL_PLANE, "kube-proxy"))):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            link(home / folder / name, own / name if (own / name).exists() else LAB / "bin" / name)
+    link(home / "bin" / "runc", LAB_NODE / "runc")
+    link(data / "bin", home / "bin")
+    return home / "bin"

@@ -1,0 +1,390 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The stand-ins for the GPU operator and its MIG manager, and the charts that run them."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import sys
+import tarfile
+import typing as t
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
+sys.path.insert(0, LAB)
+try:
+    from gpulab import charts
+    from operands import gpu_operator, mig_config, mig_manager, operand_sets
+    from operands.mig_config import Profile, State, Target
+finally:
+    sys.path.remove(LAB)
+
+CHARTS = {"%s-%s" % (chart.name, chart.version): chart for chart in charts.CHARTS}
+NEWEST = CHARTS["gpu-operator-v26.7.0"]
+PCI = "feature.node.kubernetes.io/pci-10de.present"
+DEPLOY = "nvidia.com/gpu.deploy."
+
+
+def policy(**sections: t.Any) -> t.Dict[str, t.Any]:
+    """The newest chart's policy."""
+    values = copy.deepcopy(charts.data(NEWEST)[0])
+    for name, changes in sections.items():
+        values[name].update(changes)
+    return values
+
+
+# --- Labels and state -------------------------------------------------------------------------------------------------
+
+
+def test_a_gpu_node_gets_the_deploy_labels() -> None:
+    changes = gpu_operator.node_labels({PCI: "true"}, policy(), "v26.7.0")
+    names = [
+        *("client", "container-toolkit", "dcgm", "dcgm-exporter", "device-plugin", "driver", "gpu-feature-discovery"),
+        *("node-status-exporter", "operator-validator"),
+    ]
+    assert changes == {"nvidia.com/gpu.present": "true", **{DEPLOY + name: "true" for name in names}}
+    assert DEPLOY + "client" not in gpu_operator.node_labels({PCI: "true"}, policy(), "v25.10.1")
+
+
+CAPABLE = {PCI: "true", "nvidia.com/gpu.present": "true", "nvidia.com/mig.capable": "true"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "manager", "expected"),
+    [
+        (CAPABLE, {}, "all-disabled"),
+        ({**CAPABLE, "nvidia.com/mig.config": "mine"}, {}, None),
+        ({**CAPABLE, "nvidia.com/mig.config": ""}, {}, "all-disabled"),
+        (CAPABLE, {"config": {"default": ""}}, None),
+        (CAPABLE, {"config": {"default": "all-balanced"}}, None),
+        (CAPABLE, {"enabled": False}, None),
+        ({**CAPABLE, "nvidia.com/mig.capable": "false"}, {}, None),
+        ({PCI: "true", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, {}, "all-disabled"),
+        ({PCI: "true", "nvidia.com/gpu.product": "Tesla-T4"}, {}, None),
+    ],
+)
+def test_the_operator_wipes_mig_layouts_by_default(
+    labels: t.Mapping[str, str], manager: t.Mapping[str, t.Any], expected: t.Optional[str]
+) -> None:
+    changes = gpu_operator.node_labels(labels, policy(migManager=manager), "v26.7.0")
+    assert changes.get("nvidia.com/mig.config") == expected
+    assert (DEPLOY + "mig-manager" in changes) == gpu_operator.mig_capable(labels)
+
+
+def test_label_values_of_others_stay() -> None:
+    labels = {**CAPABLE, DEPLOY + "mig-manager": "false", DEPLOY + "device-plugin": "paused-for-driver-upgrade"}
+    changes = gpu_operator.node_labels({**labels, DEPLOY + "driver": ""}, policy(), "v26.7.0")
+    assert DEPLOY + "mig-manager" not in changes
+    assert DEPLOY + "device-plugin" not in changes
+    assert changes[DEPLOY + "driver"] == "true"
+
+
+def test_operands_can_be_switched_off_on_a_node() -> None:
+    labels = {**CAPABLE, DEPLOY + "operands": "false", DEPLOY + "driver": "true"}
+    assert gpu_operator.node_labels(labels, policy(), "v26.7.0") == {DEPLOY + "driver": None}
+
+
+def test_a_node_without_gpus_gets_no_labels() -> None:
+    assert gpu_operator.node_labels({"kubernetes.io/os": "linux"}, policy(), "v26.7.0") == {}
+    former = {"nvidia.com/gpu.present": "true", DEPLOY + "driver": "true"}
+    assert gpu_operator.node_labels(former, policy(), "v26.7.0") == dict.fromkeys(former)
+
+
+GPU_NODE = {PCI: "true", "nvidia.com/gpu.present": "true"}
+HOST_TOOLKIT = {"toolkit": {"enabled": False}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "not_ready", "spec", "state", "reason"),
+    [
+        ([{}], [], {}, "ready", "NFDLabelsMissing"),
+        ([{"feature.node.kubernetes.io/cpu": "x"}], [], {}, "ready", "NoGPUNodes"),
+        ([GPU_NODE], [], HOST_TOOLKIT, "ready", "Reconciled"),
+        ([GPU_NODE], ["nvidia-mig-manager"], HOST_TOOLKIT, "notReady", "OperandNotReady"),
+        ([GPU_NODE], [], {"toolkit": {"enabled": True}}, "notReady", "OperandNotReady"),
+    ],
+)
+def test_state_of_the_policy(
+    nodes: t.Any, not_ready: t.Sequence[str], spec: t.Dict[str, t.Any], state: str, reason: str
+) -> None:
+    found = gpu_operator.outcome(nodes, not_ready, spec)
+    assert (found.state, found.reason) == (state, reason)
+    ready, error = gpu_operator.conditions(found, [], "now")
+    assert (ready["status"] == "True") == (state == "ready") == (error["status"] == "False")
+    assert (ready if state == "ready" else error)["reason"] == reason
+
+
+def test_conditions_keep_their_time() -> None:
+    found = gpu_operator.Outcome("ready", "Reconciled", "")
+    first = gpu_operator.conditions(found, [], "first")
+    assert gpu_operator.conditions(found, first, "second") == first
+    other = gpu_operator.conditions(found._replace(state="notReady"), first, "second")
+    assert [each["lastTransitionTime"] for each in other] == ["second", "second"]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"observedGeneration": 2}, True),  # no pods at all
+        ({"observedGeneration": 1}, False),
+        (
+            {
+                "observedGeneration": 2,
+                "desiredNumberScheduled": 1,
+                "numberAvailable": 1,
+                "updatedNumberScheduled": 1,
+            },
+            True,
+        ),
+        ({"observedGeneration": 2, "desiredNumberScheduled": 1, "updatedNumberScheduled": 1}, False),
+    ],
+)
+def test_readiness_of_a_daemon_set(status: t.Dict[str, int], expected: bool) -> None:
+    assert gpu_operator.ready({"metadata": {"generation": 2}, "status": status}) == expected
+
+
+# --- Operands ---------------------------------------------------------------------------------------------------------
+
+
+def made(name: str, **sections: t.Any) -> t.Dict[str, t.Any]:
+    operand = next(each for each in operand_sets.OPERANDS if each.name == name)
+    return operand_sets.daemon_set(operand, policy(**sections), "gpu", "v26.7.0", "nvidia")
+
+
+def container(daemon_set: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
+    return t.cast("t.Dict[str, t.Any]", daemon_set["spec"]["template"]["spec"]["containers"][0])
+
+
+def variables(daemon_set: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
+    return {each["name"]: each["value"] for each in container(daemon_set)["env"] if "value" in each}
+
+
+def test_the_device_plugin_follows_strategy_and_cdi() -> None:
+    found = variables(made("nvidia-device-plugin-daemonset", mig={"strategy": "mixed"}))
+    assert found["MIG_STRATEGY"] == "mixed"
+    assert found["DEVICE_LIST_STRATEGY"] == "cdi-annotations,cdi-cri"
+    found = variables(made("nvidia-device-plugin-daemonset", cdi={"enabled": False}))
+    assert (found["MIG_STRATEGY"], found["DEVICE_LIST_STRATEGY"]) == ("single", "envvar")
+    given = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
+    found = variables(made("nvidia-device-plugin-daemonset", devicePlugin={"env": given}))
+    assert found["DEVICE_LIST_STRATEGY"] == "volume-mounts"
+
+
+@pytest.mark.parametrize("name", [operand.name for operand in operand_sets.OPERANDS])
+def test_operands_run_where_their_label_says_so(name: str) -> None:
+    daemon_set = made(name)
+    pod = daemon_set["spec"]["template"]["spec"]
+    ((label, value),) = pod["nodeSelector"].items()
+    assert label.startswith(DEPLOY) and value == "true"
+    assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert container(daemon_set)["image"] in charts.images()
+    assert daemon_set["metadata"]["annotations"] == operand_sets.STAND_IN
+
+
+def test_the_mig_manager_uses_the_config_map_that_the_policy_names() -> None:
+    assert "CONFIG_FILE" not in variables(made("nvidia-mig-manager"))
+    daemon_set = made("nvidia-mig-manager", migManager={"config": {"name": "site"}})
+    assert variables(daemon_set)["CONFIG_FILE"] == "/mig-parted-config/config.yaml"
+    volumes = daemon_set["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "config", "configMap": {"name": "site"}} in volumes
+
+
+# --- MIG configurations -----------------------------------------------------------------------------------------------
+
+CONFIGURATIONS = {
+    "version": "v1",
+    "mig-configs": {
+        "all-disabled": [{"devices": "all", "mig-enabled": False}],
+        "site": [
+            {"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7, "2g.20gb": 0}},
+            {"device-filter": "0x20B510DE", "devices": [1], "mig-enabled": False},
+        ],
+        "broken": [{"devices": "some", "mig-enabled": True}],
+        "unknown": [{"devices": "all", "mig-enabled": True, "mig-device": {}}],
+    },
+}
+TARGETS = [Target("0x20B510DE", State(False)), Target("0x20B510DE", State(False)), Target("0x233010DE", State(False))]
+
+
+def test_later_entries_override_earlier_ones() -> None:
+    entries = mig_config.selected(CONFIGURATIONS, "site")
+    seven = State(True, {"1g.10gb": 7})
+    assert mig_config.wanted(entries, TARGETS) == {0: seven, 1: State(False), 2: seven}
+
+
+@pytest.mark.parametrize("name", ["missing", "broken", "unknown"])
+def test_invalid_configurations(name: str) -> None:
+    with pytest.raises(mig_config.Invalid):
+        mig_config.selected(CONFIGURATIONS, name)
+
+
+def test_orders_of_creation_start_with_the_biggest() -> None:
+    found = list(mig_config.orders({"1g.10gb": 2, "3g.40gb": 1}))
+    assert found[0] == ("3g.40gb", "1g.10gb", "1g.10gb")
+    assert len(found) == len(set(found)) == 3
+    assert list(mig_config.orders({})) == [()]
+
+
+def test_generated_configurations() -> None:
+    profiles = [
+        *(Profile("1g.10gb", 1, 7), Profile("1g.10gb+me", 1, 1), Profile("1g.20gb", 1, 4), Profile("2g.20gb", 2, 3)),
+        *(Profile("3g.40gb", 3, 2), Profile("7g.80gb", 7, 1)),
+    ]
+    found = mig_config.generated(profiles)
+    for name in found["mig-configs"]:
+        mig_config.selected(found, name)
+    assert found["mig-configs"]["all-1g.10gb.me"][0]["mig-devices"] == {"1g.10gb+me": 1}
+    balanced = {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}
+    assert found["mig-configs"]["all-balanced"][0]["mig-devices"] == balanced
+    assert found["mig-configs"]["all-disabled"] == [{"devices": "all", "mig-enabled": False}]
+
+
+class FakeGpus(mig_manager.Gpus):
+    """GPUs that accept at most seven slices."""
+
+    def __init__(self, log: t.List[str]) -> None:
+        self.states = [State(False)]
+        self._log = log
+
+    def read(self) -> t.List[Target]:
+        return [Target("0x20B510DE", state) for state in self.states]
+
+    def set_mode(self, index: int, enabled: bool) -> None:
+        self._log.append("mode %s" % enabled)
+        self.states[index] = State(enabled)
+
+    def create(self, index: int, devices: t.Mapping[str, int]) -> None:
+        self._log.append("create %s" % dict(devices))
+        if "9g.90gb" in devices:
+            raise mig_manager.Failed("In use by another client")
+        self.states[index] = State(True, devices)
+
+
+class FakeClient:
+    def __init__(self, log: t.List[str], config: str) -> None:
+        self.labels = {"nvidia.com/mig.config": config, DEPLOY + "dcgm": "false"}
+        self._log = log
+
+    def request(self, _method: str, _path: str) -> t.Any:
+        return {"metadata": {"labels": dict(self.labels)}}
+
+    def label_node(self, _name: str, labels: t.Mapping[str, str]) -> None:
+        self.labels.update(labels)
+        self._log += sorted("%s=%s" % (name.partition("/")[2], value) for name, value in labels.items())
+
+    def items(self, path: str) -> t.List[t.Any]:
+        app = path.rpartition("%3D")[2].rpartition("=")[2]
+        return [{"metadata": {"name": app}, "spec": {"nodeName": "one"}}] if app.endswith("validator") else []
+
+    def delete(self, path: str) -> None:
+        self._log.append("delete " + path.rpartition("/")[2])
+
+
+def manager(config: str) -> t.Tuple[mig_manager.Manager, FakeClient, FakeGpus, t.List[str]]:
+    log: t.List[str] = []
+    client, gpus = FakeClient(log, config), FakeGpus(log)
+    known = copy.deepcopy(CONFIGURATIONS)
+    known["mig-configs"]["impossible"] = [  # type: ignore[index]
+        {"devices": "all", "mig-enabled": True, "mig-devices": {"9g.90gb": 1}}
+    ]
+    return mig_manager.Manager("one", t.cast(t.Any, client), gpus, lambda: known), client, gpus, log
+
+
+def test_the_mig_manager_pauses_and_resumes_the_operands() -> None:
+    tested, _client, _gpus, log = manager("site")
+    tested.step()
+    names = ("dcgm-exporter", "device-plugin", "gpu-feature-discovery", "nvsm")
+    assert log == [
+        "mig.config.state=pending",
+        *("gpu.deploy.%s=paused-for-mig-change" % name for name in names),
+        "delete nvidia-cuda-validator",
+        "delete nvidia-device-plugin-validator",
+        "mode True",
+        "create {'1g.10gb': 7}",
+        "delete nvidia-operator-validator",
+        *("gpu.deploy.%s=true" % name for name in names),
+        "mig.config.state=success",
+    ]
+    del log[:]
+    tested.step()
+    assert log == []
+
+
+def test_what_is_already_applied_pauses_nothing() -> None:
+    tested, _client, _gpus, log = manager("all-disabled")
+    tested.step()
+    assert log == ["mig.config.state=success"]
+
+
+def test_a_failure_resumes_the_operands_only_before_the_first_success() -> None:
+    tested, client, _gpus, log = manager("impossible")
+    tested.step()
+    assert log[-1] == "mig.config.state=failed"
+    assert client.labels[DEPLOY + "device-plugin"] == "true"
+    for name, expected in (("all-disabled", "true"), ("impossible", "paused-for-mig-change")):
+        client.labels["nvidia.com/mig.config"] = name
+        tested.step()
+        assert client.labels[DEPLOY + "device-plugin"] == expected
+    assert client.labels["nvidia.com/mig.config.state"] == "failed"
+
+
+def test_an_unknown_configuration_fails() -> None:
+    tested, client, _gpus, log = manager("missing")
+    tested.step()
+    assert log == ["mig.config.state=failed"]
+
+
+# --- Charts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chart", CHARTS.values(), ids=list(CHARTS))
+def test_a_chart_accepts_its_own_values_and_refuses_others(chart: charts.Chart) -> None:
+    schema = charts.values_schema(chart)
+    values, optional = charts.data(chart)
+    for accepted in (values, charts.merged(values, optional), {**values, "global": {}}):
+        jsonschema.validate(accepted, schema)
+    section = "devicePlugin"
+    for wrong in ({"unknown": 1}, {section: {**values[section], "unknown": 1}}, {section: "text"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**values, **wrong}, schema)
+
+
+def test_keys_of_one_version_only() -> None:
+    for name, expected in (("gpu-operator-v25.3.4", True), ("gpu-operator-v25.10.1", False)):
+        schema = charts.values_schema(CHARTS[name])
+        assert ("default" in schema["properties"]["cdi"]["properties"]) == expected
+    assert "gpuCluster" in charts.values_schema(NEWEST)["properties"]
+
+
+def test_users_keys_are_free_where_the_original_passes_them_on() -> None:
+    values = charts.data(NEWEST)[0]
+    values["operator"]["nodeSelector"] = {"mine": "true"}
+    values["node-feature-discovery"]["image"] = {"repository": "mirror"}
+    jsonschema.validate(values, charts.values_schema(NEWEST))
+
+
+def test_the_policy_s_definition_has_types() -> None:
+    spec = charts.policy_schema(NEWEST)["properties"]["spec"]["properties"]
+    assert spec["mig"]["properties"]["strategy"] == {"type": "string", "enum": ["none", "single", "mixed"]}
+    assert spec["migManager"]["properties"]["enabled"] == {"type": "boolean"}
+    assert "nfd" not in spec
+
+
+@pytest.mark.parametrize("chart", CHARTS.values(), ids=list(CHARTS))
+def test_packages_of_charts(chart: charts.Chart) -> None:
+    content = charts.package(chart)
+    assert charts.package(chart) == content
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        files = {name: archive.extractfile(name) for name in archive.getnames()}
+        texts = {name: stream.read().decode() for name, stream in files.items() if stream}
+    assert yaml.safe_load(texts[chart.name + "/Chart.yaml"])["version"] == chart.version
+    assert json.loads(texts[chart.name + "/values.schema.json"])["additionalProperties"] is False
+    assert not any("$ENABLED" in text or "$VALUES" in text or "$IMAGE" in text for text in texts.values())

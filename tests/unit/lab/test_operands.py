@@ -1,0 +1,281 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The stand-ins for the device plugin and GPU feature discovery: resources, allocations, labels."""
+
+from __future__ import annotations
+
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
+sys.path.insert(0, LAB)
+try:
+    from operands import labels, resources
+    from operands.gpus import Gpu, Inventory, MigDevice
+finally:
+    sys.path.remove(LAB)
+
+# As NVML describes an A100 80GB; the labels of the profiles are those of a real node.
+ATTRIBUTES = {
+    "1g.10gb": (9728, 14, 1, 1, 1, 0),
+    "2g.20gb": (19968, 28, 2, 2, 2, 1),
+    "3g.40gb": (40192, 42, 3, 3, 3, 2),
+    "1g.10gb+me": (9728, 14, 1, 1, 1, 1),
+    "1c.3g.40gb": (40192, 14, 3, 1, 3, 2),
+}
+
+
+def mig(profile: str, gi: int, ci: int = 0) -> MigDevice:
+    memory, multiprocessors, gi_slices, ci_slices, copy, decoders = ATTRIBUTES[profile]
+    attributes = {
+        "memory": memory,
+        "multiprocessors": multiprocessors,
+        "slices.gi": gi_slices,
+        "slices.ci": ci_slices,
+        "engines.copy": copy,
+        "engines.decoder": decoders,
+        "engines.encoder": 0,
+        "engines.jpeg": 0,
+        "engines.ofa": 0,
+    }
+    return MigDevice("MIG-%s-%d-%d" % (profile, gi, ci), profile, gi, ci, attributes)
+
+
+def gpu(index: int = 0, devices: t.Optional[t.Sequence[MigDevice]] = None) -> Gpu:
+    """A GPU, in MIG mode if it has a list of devices."""
+    place = "0000:%02x:00.0" % index
+    name = "NVIDIA A100 80GB PCIe"
+    return Gpu(
+        "GPU-%d" % index, name, index, place, "0x20B510DE", 81920, (8, 0), True, devices is not None, devices or ()
+    )
+
+
+SEVEN = [mig("1g.10gb", gi) for gi in (7, 8, 9, 10, 11, 12, 13)]
+THREE = [mig("3g.40gb", 1), mig("2g.20gb", 5), mig("1g.10gb", 13)]
+MINORS = {"gpu0/gi7/access": 66, "gpu0/gi7/ci0/access": 67}
+
+
+def offered(strategy: str, *gpus: Gpu) -> t.Dict[str, t.List[str]]:
+    found = resources.resources(gpus, strategy, {})
+    return {name: [device.id for device in devices] for name, devices in found.items()}
+
+
+@pytest.mark.parametrize("devices", [None, [], SEVEN])
+def test_none_offers_whole_gpus(devices: t.Optional[t.Sequence[MigDevice]]) -> None:
+    assert offered("none", gpu(0, devices), gpu(1)) == {"nvidia.com/gpu": ["GPU-0", "GPU-1"]}
+
+
+@pytest.mark.parametrize("strategy", ["single", "mixed"])
+def test_without_mig_all_strategies_are_equal(strategy: str) -> None:
+    assert offered(strategy, gpu(0), gpu(1)) == {"nvidia.com/gpu": ["GPU-0", "GPU-1"]}
+
+
+def test_single_offers_mig_devices_as_gpus() -> None:
+    assert offered("single", gpu(0, SEVEN)) == {"nvidia.com/gpu": [each.uuid for each in SEVEN]}
+
+
+def test_mixed_offers_a_resource_per_profile_and_the_other_gpus() -> None:
+    found = offered("mixed", gpu(0, [*THREE, mig("1g.10gb+me", 12)]), gpu(1))
+    assert found == {
+        "nvidia.com/gpu": ["GPU-1"],
+        "nvidia.com/mig-1g.10gb": ["MIG-1g.10gb-13-0"],
+        "nvidia.com/mig-1g.10gb.me": ["MIG-1g.10gb+me-12-0"],
+        "nvidia.com/mig-2g.20gb": ["MIG-2g.20gb-5-0"],
+        "nvidia.com/mig-3g.40gb": ["MIG-3g.40gb-1-0"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("strategy", "gpus", "reason"),
+    [
+        ("single", [gpu(0, THREE)], "more than one MIG device type"),
+        ("single", [gpu(0, SEVEN), gpu(1)], "same migEnabled value"),
+        ("single", [gpu(0, [])], "no MIG devices"),
+        ("mixed", [gpu(0, SEVEN), gpu(1, [])], "GPU-1 has no MIG devices"),
+        ("mixed", [gpu(0, [mig("1c.3g.40gb", 1)])], "'1c.3g.40gb' does not match any resource patterns"),
+        ("simple", [gpu(0)], "unknown MIG strategy"),
+    ],
+)
+def test_configurations_that_the_plugin_refuses(strategy: str, gpus: t.Sequence[Gpu], reason: str) -> None:
+    with pytest.raises(resources.Invalid, match=reason):
+        resources.resources(gpus, strategy, {})
+
+
+def test_device_nodes_of_a_mig_device() -> None:
+    (device,) = resources.resources([gpu(0, SEVEN[:1])], "mixed", MINORS)["nvidia.com/mig-1g.10gb"]
+    caps = "/dev/nvidia-caps/nvidia-cap"
+    assert device.nodes == ["/dev/nvidia0", caps + "66", caps + "67"]
+
+
+def test_minors_are_read_from_the_driver_s_list() -> None:
+    assert resources.read_minors("config 1\nmonitor 2\ngpu0/gi7/access 66\n") == {
+        "config": 1,
+        "monitor": 2,
+        "gpu0/gi7/access": 66,
+    }
+
+
+DEVICES = [resources.Device("MIG-a", ["/dev/nvidia0"]), resources.Device("MIG-b", ["/dev/nvidia0"])]
+QUALIFIED = ["k8s.device-plugin.nvidia.com/gpu=MIG-a", "k8s.device-plugin.nvidia.com/gpu=MIG-b"]
+
+
+@pytest.mark.parametrize(
+    ("strategies", "expected"),
+    [
+        (["envvar"], resources.Allocation(envs={"NVIDIA_VISIBLE_DEVICES": "MIG-a,MIG-b"})),
+        (
+            ["volume-mounts"],
+            resources.Allocation(
+                envs={"NVIDIA_VISIBLE_DEVICES": "/var/run/nvidia-container-devices"},
+                mounts={
+                    "/var/run/nvidia-container-devices/MIG-a": "/dev/null",
+                    "/var/run/nvidia-container-devices/MIG-b": "/dev/null",
+                },
+            ),
+        ),
+        (
+            ["cdi-annotations"],
+            resources.Allocation(annotations={"cdi.k8s.io/nvidia-device-plugin_1": ",".join(QUALIFIED)}),
+        ),
+        (["cdi-cri"], resources.Allocation(cdi_devices=QUALIFIED)),
+    ],
+)
+def test_allocation_by_device_list_strategy(strategies: t.Sequence[str], expected: resources.Allocation) -> None:
+    assert resources.allocate(DEVICES, strategies, False, "1", "cdi.k8s.io/") == expected
+
+
+def test_allocation_with_device_nodes() -> None:
+    made = resources.allocate(DEVICES, ["envvar"], True, "1", "")
+    assert made.nodes == [*resources.SHARED_NODES, "/dev/nvidia0"]
+
+
+def test_preferred_devices_include_the_required_ones() -> None:
+    assert resources.preferred(["c", "a", "b"], ["c"], 2) == ["c", "a"]
+
+
+def test_settings_of_the_plugin() -> None:
+    assert resources.settings({}) == resources.Settings("none", ["envvar"], False, "cdi.k8s.io/")
+    given = {"MIG_STRATEGY": "mixed", "DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri", "PASS_DEVICE_SPECS": "true"}
+    assert resources.settings(given) == resources.Settings("mixed", ["cdi-annotations", "cdi-cri"], True, "cdi.k8s.io/")
+    for wrong in ({"DEVICE_LIST_STRATEGY": "env"}, {"CONFIG_FILE": "/c"}, {"DEVICE_ID_STRATEGY": "index"}):
+        with pytest.raises(resources.Invalid):
+            resources.settings(wrong)
+
+
+# --- Labels -----------------------------------------------------------------------------------------------------------
+
+# Labels that GPU feature discovery wrote on a real node (A100 80GB PCIe, driver 515.86.01), without the time stamp and
+# gpu.machine. The versions since then add labels.
+COMMON = {
+    "cuda.driver.major": "515",
+    "cuda.driver.minor": "86",
+    "cuda.driver.rev": "01",
+    "cuda.runtime.major": "11",
+    "cuda.runtime.minor": "7",
+    "gpu.compute.major": "8",
+    "gpu.compute.minor": "0",
+    "gpu.family": "ampere",
+    "mig.capable": "true",
+}
+NONE = {
+    **COMMON,
+    "gpu.count": "1",
+    "gpu.memory": "81920",
+    "gpu.product": "NVIDIA-A100-80GB-PCIe",
+    "gpu.replicas": "1",
+}
+SINGLE = {
+    **COMMON,
+    "gpu.count": "7",
+    "gpu.engines.copy": "1",
+    "gpu.engines.decoder": "0",
+    "gpu.engines.encoder": "0",
+    "gpu.engines.jpeg": "0",
+    "gpu.engines.ofa": "0",
+    "gpu.memory": "9728",
+    "gpu.multiprocessors": "14",
+    "gpu.product": "NVIDIA-A100-80GB-PCIe-MIG-1g.10gb",
+    "gpu.replicas": "1",
+    "gpu.slices.ci": "1",
+    "gpu.slices.gi": "1",
+    "mig.strategy": "single",
+}
+MIXED = {
+    **NONE,
+    "gpu.replicas": "0",
+    "mig-2g.20gb.count": "1",
+    "mig-2g.20gb.engines.copy": "2",
+    "mig-2g.20gb.engines.decoder": "1",
+    "mig-2g.20gb.engines.encoder": "0",
+    "mig-2g.20gb.engines.jpeg": "0",
+    "mig-2g.20gb.engines.ofa": "0",
+    "mig-2g.20gb.memory": "19968",
+    "mig-2g.20gb.multiprocessors": "28",
+    "mig-2g.20gb.product": "NVIDIA-A100-80GB-PCIe-MIG-2g.20gb",
+    "mig-2g.20gb.replicas": "1",
+    "mig-2g.20gb.slices.ci": "2",
+    "mig-2g.20gb.slices.gi": "2",
+    "mig.strategy": "mixed",
+}
+ADDED = {
+    "cuda.driver-version.full",
+    "cuda.driver-version.major",
+    "cuda.driver-version.minor",
+    "cuda.driver-version.revision",
+    "cuda.runtime-version.full",
+    "cuda.runtime-version.major",
+    "cuda.runtime-version.minor",
+    "gpu.machine",
+    "gpu.mode",
+    "gpu.sharing-strategy",
+    "mps.capable",
+}
+
+
+def written(strategy: str, *gpus: Gpu) -> t.Dict[str, str]:
+    found = labels.labels(Inventory("515.86.01", (11, 7), gpus), strategy, "Virtual Machine", {"0x030200"})
+    assert all(name.startswith("nvidia.com/") for name in found)
+    return {name.partition("/")[2]: value for name, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices", "real", "added"),
+    [
+        ("none", None, NONE, ADDED),
+        ("single", SEVEN, SINGLE, ADDED),
+        ("mixed", [mig("2g.20gb", 5)], MIXED, {*ADDED, "mig-2g.20gb.sharing-strategy"}),
+    ],
+)
+def test_labels_of_a_real_node(
+    strategy: str, devices: t.Optional[t.Sequence[MigDevice]], real: t.Mapping[str, str], added: t.Collection[str]
+) -> None:
+    found = written(strategy, gpu(0, devices))
+    assert {name: value for name, value in found.items() if name not in added} == real
+    assert set(found) == {*real, *added}
+    assert found["gpu.machine"] == "Virtual-Machine"
+    assert found["gpu.mode"] == "compute"
+
+
+def test_gpus_in_mig_mode_have_no_replicas_under_none() -> None:
+    assert written("none", gpu(0, SEVEN))["gpu.replicas"] == "0"
+
+
+@pytest.mark.parametrize("gpus", [[gpu(0, THREE)], [gpu(0, [])], [gpu(0, SEVEN), gpu(1)]])
+def test_single_marks_unequal_devices_as_invalid(gpus: t.Sequence[Gpu]) -> None:
+    found = written("single", *gpus)
+    names = ("product", "count", "replicas", "memory")
+    assert [found["gpu." + name] for name in names] == ["NVIDIA-A100-80GB-PCIe-MIG-INVALID", "0", "0", "0"]
+
+
+def test_label_values_keep_no_forbidden_characters() -> None:
+    found = written("mixed", gpu(0, [mig("1g.10gb+me", 9)]))
+    assert found["mig-1g.10gb.me.product"] == "NVIDIA-A100-80GB-PCIe-MIG-1g.10gbme"
+
+
+def test_a_node_without_gpus_has_no_labels() -> None:
+    assert written("mixed") == {}

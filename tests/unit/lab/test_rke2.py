@@ -1,0 +1,275 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The stand-in for rke2: settings, tokens, containerd's configuration, and the files of a release."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+import typing as t
+from pathlib import Path
+
+import pytest
+
+LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
+sys.path[:0] = [LAB, LAB + "/rke2"]
+try:
+    from gpulab import podimages, rke2
+    from rke2_standin import client, containerd, settings, supervisor
+finally:
+    sys.path.remove(LAB)
+    sys.path.remove(LAB + "/rke2")
+
+NVIDIA = containerd.Runtime("nvidia", "/usr/bin/nvidia-container-runtime", containerd.RUNC)
+
+
+# --- Settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> t.Callable[..., Path]:
+    def write(**files: str) -> Path:
+        (tmp_path / "config.yaml.d").mkdir(exist_ok=True)
+        for name, text in files.items():
+            path = tmp_path / ("config.yaml" if name == "config" else "config.yaml.d/%s" % name.replace("_", "."))
+            path.write_text(text)
+        return tmp_path / "config.yaml"
+
+    return write
+
+
+def load(path: Path, role: str = "server", *words: str) -> t.Tuple[t.Dict[str, t.Any], t.List[str]]:
+    return settings.load(role, ["--config=%s" % path, *words])
+
+
+def test_the_last_drop_in_wins_and_a_plus_appends(config: t.Callable[..., Path]) -> None:
+    path = config(
+        config="token: one\nnode-label: [a=1]\ntls-san: first\n",
+        a_yaml="token: two\ntls-san+: [second]\n",
+        b_yml="node-label:\n- b=2\nnode-taint+: new=1:NoSchedule\n",
+        c_txt="token: three\n",
+    )
+    values, unknown = load(path)
+    assert values["token"] == "two"
+    assert values["node-label"] == ["b=2"]
+    assert values["tls-san"] == ["first", "second"]
+    assert values["node-taint"] == ["new=1:NoSchedule"]
+    assert unknown == []
+
+
+def test_drop_ins_work_without_the_main_file(config: t.Callable[..., Path]) -> None:
+    assert load(config(a_yaml="debug: true\n"))[0]["debug"] is True
+
+
+def test_the_command_line_wins_over_files_and_adds_to_their_lists(config: t.Callable[..., Path]) -> None:
+    values, _unknown = load(
+        config(config="token: one\nnode-label: [a=1]\n"), "server", "--token", "two", "--node-label=b=2"
+    )
+    assert (values["token"], values["node-label"]) == ("two", ["a=1", "b=2"])
+
+
+@pytest.mark.parametrize("role, expected", [("server", ["--tokn"]), ("agent", ["--tokn", "--tls-san"])])
+def test_unknown_keys_of_files_are_skipped_and_reported(
+    config: t.Callable[..., Path], role: str, expected: t.List[str]
+) -> None:
+    values, unknown = load(config(config="tokn: one\ntls-san: [a]\n"), role)
+    assert unknown == expected and "tokn" not in values
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--tokn=1"], "flag provided but not defined: -tokn"),
+        (["--debug=maybe"], 'invalid boolean value "maybe" for  -debug'),
+        (["--token"], "flag needs an argument: -token"),
+    ],
+)
+def test_wrong_arguments_are_refused(config: t.Callable[..., Path], words: t.List[str], message: str) -> None:
+    with pytest.raises(settings.SettingsError) as caught:
+        load(config(), "server", *words)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["a: [", "- list\n", "plain"])
+def test_files_that_are_no_mapping_are_refused(config: t.Callable[..., Path], text: str) -> None:
+    with pytest.raises(settings.SettingsError, match="^yaml: "):
+        load(config(config=text))
+
+
+@pytest.mark.parametrize(
+    "role, values, message",
+    [
+        ("agent", {"server": "https://one:9345"}, "--token is required"),
+        ("agent", {"token": "secret"}, "--server is required"),
+        ("server", {"server": "http://one:9345"}, "only https:// URLs are supported, invalid scheme: http://one:9345"),
+        ("server", {"cni": ["weave"]}, "Invalid value weave for --cni flag: must be one of "),
+        ("agent", {"token-file": "/no/such/file"}, "open /no/such/file: no such file or directory"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(role: str, values: t.Dict[str, t.Any], message: str) -> None:
+    with pytest.raises(settings.SettingsError) as caught:
+        settings.validate(role, {**settings.DEFAULTS, **values})
+    assert str(caught.value).startswith(message)
+
+
+def test_an_octal_number_is_passed_on_in_decimal(config: t.Callable[..., Path]) -> None:
+    """Therefore rke2's documentation has the mode in quotes."""
+    assert load(config(config="write-kubeconfig-mode: 0644\n"))[0]["write-kubeconfig-mode"] == "420"
+    assert load(config(config='write-kubeconfig-mode: "0644"\n'))[0]["write-kubeconfig-mode"] == "0644"
+
+
+# --- Tokens -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("secret", client.Token("secret")),
+        ("K10%s::server:secret" % ("a" * 64), client.Token("secret", "server", "a" * 64)),
+        ("K10::node:se:cret", client.Token("se:cret", "node", "")),
+    ],
+)
+def test_tokens_are_parsed(text: str, expected: client.Token) -> None:
+    assert client.parse_token(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "token must not be empty"),
+        ("K10abc::server:x", "invalid token CA hash length"),
+        ("K10%s::server" % ("a" * 64), "invalid token format"),
+    ],
+)
+def test_wrong_tokens_are_refused(text: str, message: str) -> None:
+    with pytest.raises(client.RequestError) as caught:
+        client.parse_token(text)
+    assert str(caught.value) == message
+
+
+def test_a_node_password_matches_only_itself() -> None:
+    known = supervisor.password_hash("secret", b"salt")
+    assert supervisor.password_matches("secret", known)
+    assert not supervisor.password_matches("other", known)
+    assert not supervisor.password_matches("secret", "")
+
+
+# --- containerd -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> containerd.Node:
+    made = containerd.Node(data=tmp_path, pause="index.docker.io/pause:1", runtimes=[NVIDIA])
+    made.folder.mkdir(parents=True)
+    return made
+
+
+def test_runtimes_are_found_on_the_path_and_the_operators_folder_wins(tmp_path: Path) -> None:
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        program = tmp_path / folder / "nvidia-container-runtime"
+        program.touch(mode=0o755)
+    (tmp_path / "second" / "crun").touch(mode=0o644)  # not executable
+    path = "%s:%s" % (tmp_path / "first", tmp_path / "second")
+    assert containerd.find_runtimes(path) == [
+        containerd.Runtime("nvidia", str(tmp_path / "first" / "nvidia-container-runtime"), containerd.RUNC)
+    ]
+    assert containerd.search_path("/bin").split(":")[0] == "/usr/local/nvidia/toolkit"
+
+
+def test_version_3_is_rendered_for_containerd_2(node: containerd.Node) -> None:
+    text, template = containerd.render(node, 3)
+    assert template is None
+    assert "version = 3\n" in text
+    assert 'imports = ["%s/config-v3.toml.d/*.toml"]\n' % node.folder in text
+    table = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'nvidia']"
+    assert table + '\n  runtime_type = "io.containerd.runc.v2"\n' in text
+    assert '.options]\n  BinaryName = "/usr/bin/nvidia-container-runtime"\n' in text
+    assert "default_runtime_name" not in text
+
+
+def test_version_2_is_rendered_for_containerd_1(node: containerd.Node) -> None:
+    text, _template = containerd.render(node._replace(drop_ins=False), 2)
+    assert "version = 2\n" in text and "imports" not in text
+    assert '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes."nvidia"]\n' in text
+    assert "'" not in text.partition("\n")[2]
+
+
+def tables(text: str) -> t.List[str]:
+    return [line for line in text.splitlines() if line.startswith("[")]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_no_table_is_rendered_twice(node: containerd.Node, version: int) -> None:
+    found = tables(containerd.render(node._replace(default_runtime="nvidia"), version)[0])
+    assert len(found) == len(set(found))
+
+
+def test_a_template_of_the_administrator_extends_the_base(node: containerd.Node) -> None:
+    path = node.folder / "config-v3.toml.tmpl"
+    path.write_text('{{/* ours */}}{{ template "base" . }}\n[debug]\n  level = "debug"\n')
+    text, template = containerd.render(node, 3)
+    assert template == path
+    assert text == containerd.base(node, 3) + '\n[debug]\n  level = "debug"\n'
+
+
+def test_the_old_template_is_used_where_no_new_one_is(node: containerd.Node) -> None:
+    (node.folder / "config.toml.tmpl").write_text('{{ template "base" . }}')
+    assert "version = 2\n" in containerd.render(node, 3)[0]
+    (node.folder / "config-v3.toml.tmpl").write_text('{{ template "base" . }}')
+    assert "version = 3\n" in containerd.render(node, 3)[0]
+    assert "version = 2\n" in containerd.render(node, 2)[0]
+
+
+def test_a_table_of_the_template_that_the_base_has_appears_twice(node: containerd.Node) -> None:
+    """containerd then refuses to start, as with rke2."""
+    table = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'nvidia']"
+    (node.folder / "config-v3.toml.tmpl").write_text('{{ template "base" . }}\n%s\n' % table)
+    assert tables(containerd.render(node, 3)[0]).count(table) == 2
+
+
+def test_other_actions_of_templates_are_refused(node: containerd.Node) -> None:
+    (node.folder / "config-v3.toml.tmpl").write_text("a = 1\n{{ .NodeConfig }}\n")
+    with pytest.raises(containerd.TemplateError, match="compiled_template:2: .*[.]NodeConfig"):
+        containerd.render(node, 3)
+
+
+def test_a_default_runtime_must_be_found(node: containerd.Node) -> None:
+    assert '  default_runtime_name = "nvidia"\n' in containerd.render(node._replace(default_runtime="nvidia"), 3)[0]
+    with pytest.raises(containerd.TemplateError, match="default runtime nvidia was not found"):
+        containerd.render(node._replace(default_runtime="nvidia", runtimes=[]), 3)
+
+
+# --- Releases ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_tarball_has_the_files_of_the_original(tmp_path: Path) -> None:
+    content = rke2.tarball(rke2.RELEASES[-1], tmp_path)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        modes = {entry.name: entry.mode for entry in archive if entry.isfile()}
+        server = t.cast(t.IO[bytes], archive.extractfile("lib/systemd/system/rke2-server.service")).read().decode()
+    assert modes == {
+        "bin/rke2": 0o755,
+        "bin/rke2-killall.sh": 0o755,
+        "bin/rke2-uninstall.sh": 0o755,
+        "lib/systemd/system/rke2-agent.env": 0o644,
+        "lib/systemd/system/rke2-agent.service": 0o644,
+        "lib/systemd/system/rke2-server.env": 0o644,
+        "lib/systemd/system/rke2-server.service": 0o644,
+        "share/rke2/rke2-cis-sysctl.conf": 0o644,
+    }
+    assert "ExecStart=/usr/local/bin/rke2 server\n" in server and "--quiet rke2-agent.service" in server
+    assert "$" not in server
+
+
+def test_archives_of_images_are_merged(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(podimages.image("docker.io/" + name, [podimages.File(name, name.encode())]))
+    merged = podimages.merge([tmp_path / "one", tmp_path / "two"])
+    with tarfile.open(fileobj=io.BytesIO(merged)) as archive:
+        index = t.cast(t.IO[bytes], archive.extractfile("index.json")).read().decode()
+        blobs = [name for name in archive.getnames() if name.startswith("blobs/")]
+    assert "docker.io/one" in index and "docker.io/two" in index and len(blobs) == 6
