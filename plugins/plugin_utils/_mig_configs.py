@@ -55,11 +55,8 @@ def _configurations(existing: object) -> dict[str, t.Any]:
 
 
 def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None] | None:
-    """The change of a node's labels, None if none is due. The state is removed with it: it is about another configuration.
-
-    A failed configuration is applied again: its state is removed, and the MIG manager must be restarted.
-    """
-    if labels.get(LABEL) == wanted and labels.get(STATE) != "failed":
+    """The change of a node's labels, None if none is due. The state is removed with it: it is about another configuration."""
+    if labels.get(LABEL) == wanted:
         return None
     return {LABEL: wanted, STATE: None}
 

@@ -202,7 +202,7 @@ def test_the_operator_gets_config_map_and_label() -> None:
     again = configured(**{LABEL: name, STATE: "success"})
     assert again.plan["labels"] == [] and again.plan["config_map"] == found.plan["config_map"]
     failed = configured(**{LABEL: name, STATE: "failed"})
-    assert failed.plan["retry"] == ["a"] and len(failed.plan["labels"]) == 1
+    assert failed.plan["retry"] == ["a"] and failed.plan["labels"] == []
 
 
 def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
