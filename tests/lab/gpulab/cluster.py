@@ -4,7 +4,7 @@
 
 """A Kubernetes cluster on nodes of the lab: the control plane on the first one, a kubelet and containerd on all.
 
-There are no service addresses (kube-proxy) and no name server: pods reach nodes and other pods by address.
+There is no name server: pods reach nodes, services and other pods by address.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import charts, kubernetes, nodes, operands, podimages, shared
+from . import charts, kubernetes, nodes, operands, podimages, rke2, shared
 from .cluster_files import ADMINISTRATORS, CONTROL_PLANE, ON_NODE, Credentials, File, archive, node_files
 from .places import LAB, LABNS, LabError, alone, call, podman, say, succeeds
 
@@ -91,6 +91,7 @@ def up(names: t.Sequence[str]) -> None:
     began = time.monotonic()
     members = existing(names)
     kubernetes.prepare()
+    rke2.iptables()
     images = [*podimages.prepare(), *operands.prepare()]
     charts.prepare()
     shared.prepare()
@@ -117,7 +118,7 @@ def up(names: t.Sequence[str]) -> None:
         start(members[0], *CONTROL_PLANE)
         wait_for_server(members[0])
         say("starting the kubelets")
-        each(lambda node: start(node, "kubelet"), members)
+        each(lambda node: start(node, "kubelet", "kube-proxy"), members)
         wait_for_nodes(members)
         wait_for_account()
     say("the cluster is ready after %d seconds" % (time.monotonic() - began))

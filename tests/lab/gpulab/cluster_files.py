@@ -95,6 +95,7 @@ class Credentials:
     def kubelet(self, node: Node) -> t.Iterator[File]:
         yield File(PKI + "/ca.crt", self.authority.pair.certificate)
         yield File("/etc/kubernetes/kubelet.conf", self.kubeconfig("system:node:" + node.name, "system:nodes"), 0o600)
+        yield File("/etc/kubernetes/kube-proxy.conf", self.kubeconfig("system:kube-proxy"), 0o600)
         yield from pair_files("/var/lib/kubelet/pki/kubelet", self.authority.server(node.name, [node.address]))
 
 
@@ -139,8 +140,8 @@ def node_files(node: Node, members: t.Sequence[Node]) -> t.Iterator[File]:
     yield File("/etc/kubernetes/pod-routes", "".join(routes))
     yield File("/etc/kubernetes/environment", "ADDRESS=%s\n" % node.address)
     yield File("/var/lib/kubelet/config.yaml", (FILES / "kubelet.yaml").read_text())
-    yield unit("pods")
-    yield unit("kubelet")
+    for name in ("pods", "kubelet", "kube-proxy"):
+        yield unit(name)
 
 
 def archive(files: t.Iterable[File]) -> bytes:

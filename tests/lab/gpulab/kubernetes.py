@@ -87,7 +87,7 @@ SOURCES = {
         {"github.com/k3s-io/helm-controller/pkg/version.Version": "v0.17.9"},
     ),
 }
-CLUSTER = ("kubernetes", "etcd", "helm", "cni")  # sources of `lab cluster`; rke2 needs all
+CLUSTER = ("kubernetes", "kube-proxy", "etcd", "helm", "cni")  # sources of `lab cluster`; rke2 needs all
 
 
 @functools.lru_cache(maxsize=None)

@@ -38,31 +38,30 @@ def run() -> t.Iterator[str]:
     uuids = seven_devices(node)
     cluster.kubectl("apply", "--filename", "-", input=json.dumps(RUNTIME_CLASS), stdin=None)
     try:
-        helm("upgrade", "--install", RELEASE, "nvidia-device-plugin", "--version", "0.20.0", "--create-namespace",
-             *("--repo", URL + "/charts/k8s-device-plugin"), *(part for each in OPTIONS for part in ("--set", each)))  # fmt: skip
-        wait_for_resource(node)
-        yield "%s: allocatable %s: %d (device plugin: stand-in)" % (node.name, RESOURCE, COUNT)
+        for strategy in ("envvar", "cdi-cri"):
+            install_plugin("deviceListStrategy=" + strategy)
+            wait_for_resource(node)
+            yield "%s: allocatable %s: %d (device plugin: stand-in)" % (node.name, RESOURCE, COUNT)
+            found = {name: the_device(output, uuids) for name, output in pods_with_devices(strategy).items()}
+            if len(set(found.values())) < len(found):
+                raise LabError("two pods have one device: %s" % found)
+            yield "device list strategy %s: each pod sees only its device: %s" % (strategy, found)
+            delete_pods()
         wait_for_label(node)
         yield "%s: label %s.count=%d (GPU feature discovery: stand-in)" % (node.name, RESOURCE, COUNT)
-        seen = {}
-        for strategy in ("envvar", "cdi-cri"):
-            helm("upgrade", RELEASE, "nvidia-device-plugin", "--version", "0.20.0", "--reuse-values",
-                 *("--repo", URL + "/charts/k8s-device-plugin", "--set", "deviceListStrategy=" + strategy))  # fmt: skip
-            cluster.kubectl(
-                *("--namespace", NAMESPACE, "rollout", "status", "daemonset/" + RELEASE, "--timeout=%ds" % PATIENCE)
-            )
-            wait_until("the device plugin registered", registered)
-            wait_for_resource(node)
-            for name, output in pods_with_devices(strategy).items():
-                seen[name] = the_device(output, uuids)
-                yield "pod %s sees only its device: %s" % (name, seen[name])
-            if len(set(seen.values())) < len(seen):
-                raise LabError("two pods have one device: %s" % seen)
-            delete_pods(seen)
-            seen.clear()
     finally:
+        delete_pods()
         helm("uninstall", RELEASE, "--ignore-not-found")
         cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found")
+
+
+def install_plugin(option: str) -> None:
+    options = [part for each in (*OPTIONS, option) for part in ("--set", each)]
+    repository = ("--repo", URL + "/charts/k8s-device-plugin", "--version", "0.20.0")
+    helm("upgrade", "--install", "--create-namespace", *repository, *options, RELEASE, "nvidia-device-plugin")
+    timeout = "--timeout=%ds" % PATIENCE
+    cluster.kubectl("--namespace", NAMESPACE, "rollout", "status", "daemonset/" + RELEASE, timeout)
+    wait_until("the device plugin registered", registered)
 
 
 def helm(*arguments: str) -> str:
@@ -79,18 +78,17 @@ def gpu_node() -> nodes.Node:
 
 def install_toolkit(node: nodes.Node) -> None:
     """Install the real toolkit without its packages, unless it is there, and let containerd use it."""
-    if succeeds(*nodes.command_on(node.name, "test", "-x", "/usr/bin/nvidia-container-runtime")):
-        return
-    built = toolkit.build(toolkit.VERSIONS[-1])
-    say("installing the container toolkit on " + node.name)
-    for program in toolkit.PROGRAMS:
-        podman("cp", built / program, "%s:/usr/bin/%s" % (node.name, program))
-    for words in (
-        ("nvidia-ctk", "config", "--config-file=/etc/nvidia-container-runtime/config.toml", "--in-place"),
-        ("nvidia-ctk", "runtime", "configure", "--runtime=containerd"),
-        ("systemctl", "restart", "containerd"),
-    ):
-        cluster.on(node, *words)
+    if not succeeds(*nodes.command_on(node.name, "test", "-x", "/usr/bin/nvidia-container-runtime")):
+        built = toolkit.build(toolkit.VERSIONS[-1])
+        say("installing the container toolkit on " + node.name)
+        for program in toolkit.PROGRAMS:
+            podman("cp", built / program, "%s:/usr/bin/%s" % (node.name, program))
+        cluster.on(
+            node, "nvidia-ctk", "config", "--config-file=/etc/nvidia-container-runtime/config.toml", "--in-place"
+        )
+    if "runtimes.nvidia" not in cluster.on(node, "containerd", "config", "dump"):
+        cluster.on(node, "nvidia-ctk", "runtime", "configure", "--runtime=containerd")
+        cluster.on(node, "systemctl", "restart", "containerd")
 
 
 def seven_devices(node: nodes.Node) -> t.List[str]:
@@ -162,7 +160,7 @@ def pods_with_devices(strategy: str) -> t.Dict[str, str]:
         spec: t.Dict[str, t.Any] = {"containers": [container], "terminationGracePeriodSeconds": 0}
         if strategy == "envvar":
             spec["runtimeClassName"] = "nvidia"
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"check": "gpus"}}, "spec": spec}
         cluster.kubectl("apply", "--filename", "-", input=json.dumps(pod), stdin=None)
     try:
         for name in names:
@@ -173,8 +171,8 @@ def pods_with_devices(strategy: str) -> t.Dict[str, str]:
     return {name: cluster.kubectl("logs", name) for name in names}
 
 
-def delete_pods(names: t.Iterable[str]) -> None:
-    cluster.kubectl("delete", "pod", "--now", "--ignore-not-found", *names)
+def delete_pods() -> None:
+    cluster.kubectl("delete", "pod", "--now", "--selector", "check=gpus")
 
 
 def the_device(output: str, uuids: t.Collection[str]) -> str:

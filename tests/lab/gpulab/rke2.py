@@ -112,22 +112,23 @@ def kubelet(release: Release) -> None:
 
 def iptables() -> None:
     """The programs that kube-proxy calls, which nodes need not have: rke2 has them in an image."""
-    if (IPTABLES / "complete").exists():
-        return
-    shutil.rmtree(IPTABLES, ignore_errors=True)
-    library = IPTABLES / "lib"
-    with debian_files(*IPTABLES_PACKAGES.split()) as root:
-        found = root / "usr" / "lib" / "x86_64-linux-gnu"
-        shutil.copytree(found / "xtables", library / "xtables")
-        for path in found.glob("*.so.*"):
-            shutil.copy(path, library / path.name)
-        shutil.copy(root / "usr" / "sbin" / "xtables-nft-multi", library)
-    for name in ("iptables", "ip6tables"):
-        for ending in ("", "-save", "-restore"):
-            program = IPTABLES / (name + ending)
-            program.write_text(IPTABLES_WRAPPER)
-            program.chmod(0o755)
-    (IPTABLES / "complete").touch()
+    with alone("iptables"):
+        if (IPTABLES / "complete").exists():
+            return
+        shutil.rmtree(IPTABLES, ignore_errors=True)
+        library = IPTABLES / "lib"
+        with debian_files(*IPTABLES_PACKAGES.split()) as root:
+            found = root / "usr" / "lib" / "x86_64-linux-gnu"
+            shutil.copytree(found / "xtables", library / "xtables")
+            for path in found.glob("*.so.*"):
+                shutil.copy(path, library / path.name)
+            shutil.copy(root / "usr" / "sbin" / "xtables-nft-multi", library)
+        for name in ("iptables", "ip6tables"):
+            for ending in ("", "-save", "-restore"):
+                program = IPTABLES / (name + ending)
+                program.write_text(IPTABLES_WRAPPER)
+                program.chmod(0o755)
+        (IPTABLES / "complete").touch()
 
 
 def helm_job() -> None:

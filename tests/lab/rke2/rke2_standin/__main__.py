@@ -63,7 +63,7 @@ def start(role: str, words: t.Sequence[str]) -> int:
         fatal(str(problem))
     if not values.get("profile"):
         log("warning", "not running in CIS mode")
-    info("Starting rke2 %s %s (%s)" % (role if role == "agent" else "", release.VERSION, COMMIT))
+    info("Starting rke2 %s%s (%s)" % ("agent " if role == "agent" else "", release.VERSION, COMMIT))
     signal.signal(signal.SIGTERM, interrupted)
     signal.signal(signal.SIGINT, interrupted)
     if not Path("/run/systemd/transient/%s.service" % END_UNIT).exists():

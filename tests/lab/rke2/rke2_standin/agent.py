@@ -131,6 +131,7 @@ class Agent:
         self.children: t.List[Child] = []
         self.servers: t.List[str] = []  # addresses of the API servers
         self._routes: t.Set[str] = set()
+        self._api: t.Optional[client.Api] = None
         self._authorities = ""
         self._imported: t.Dict[str, t.Any] = {}
 
@@ -144,7 +145,7 @@ class Agent:
         """Wait for a server that the token fits to, and get the node's credentials."""
         urls = [self.url, *("https://%s:9345" % address for address in self.known_servers())]
         while True:
-            for url in urls:
+            for url in dict.fromkeys(urls):
                 self.url = url
                 try:
                     self._authorities = authorities(url, self.token)
@@ -306,7 +307,7 @@ class Agent:
                 continue
             started = time.monotonic()
             try:
-                self.ctr("images", "import", "--local", "--all-platforms", path)
+                self.ctr("images", "import", "--all-platforms", path)
             except OSError as problem:
                 log("error", "Failed to import images from %s: %s" % (path, problem))
                 continue
@@ -427,9 +428,11 @@ class Agent:
             run(*command, "--append", *outside)
 
     def api(self) -> client.Api:
-        return client.Api(
-            "https://127.0.0.1:%d" % API_PORT, self.folder / "server-ca.crt", self.folder / "client-kubelet"
-        )
+        if not self._api:
+            # A kubelet may only read its own node.
+            pair = self.folder / "client-kube-proxy"
+            self._api = client.Api("https://127.0.0.1:%d" % API_PORT, self.folder / "server-ca.crt", pair)
+        return self._api
 
     # --- All of it ----------------------------------------------------------------------------------------------------
 
@@ -444,7 +447,7 @@ class Agent:
         proxy = self.proxy()
         if proxy:
             repeat(proxy.ensure, 3)
-        repeat(self.update_network, 3)
+        repeat(self.update_network, 4)
 
     def wait_for_node(self) -> None:
         while True:
@@ -511,7 +514,12 @@ def stage(data: Path) -> Path:
     for folder, names in (("bin", PROGRAMS), ("standin", (*release.CONTROL_PLANE, "kube-proxy"))):
         (home / folder).mkdir(parents=True, exist_ok=True)
         for name in names:
-            link(home / folder / name, own / name if (own / name).exists() else LAB / "bin" / name)
+            source = own / name if (own / name).exists() else LAB / "bin" / name
+            if not name.startswith("containerd"):
+                link(home / folder / name, source)
+            elif not (home / folder / name).exists():
+                # containerd starts the shim that lies beside its own file.
+                shutil.copy(source, home / folder / name)
     link(home / "bin" / "runc", LAB_NODE / "runc")
     link(data / "bin", home / "bin")
     return home / "bin"

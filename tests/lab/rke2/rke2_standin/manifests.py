@@ -68,17 +68,16 @@ class Deployer:
         for name in PACKAGED:
             if Path(name).stem not in self.disables:
                 (self.folder / name).write_bytes(pkgutil.get_data(__name__.rpartition(".")[0], name) or b"")
+        repeat(self._charts.ensure, PERIOD)  # the controllers of all servers elect a leader
         repeat(self.work, PERIOD)
 
     def work(self) -> None:
         if not self.server.leads():
-            self._charts.stop()
             return
         if not self._prepared:
             self.kubectl("apply", "--server-side", "--filename=-", input=json.dumps(addon_definition()))
             self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/addons.k3s.cattle.io")
             self._prepared = True
-        self._charts.ensure()
         self.forget_passwords()
         for path in list(manifests(self.folder)):
             if disabled(path, self.folder, self.disables):

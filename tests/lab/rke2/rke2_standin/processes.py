@@ -116,8 +116,9 @@ class Daemon:
 
     def pid(self) -> int:
         """The process of this or an earlier start, with any arguments; 0 if there is none."""
-        if self.process and self.process.poll() is not None:
-            return 0
+        if self.process:
+            # A new process has no command line for a moment.
+            return self.process.pid if self.process.poll() is None else 0
         try:
             number = int(self.record.read_text())
             program = Path("/proc/%d/cmdline" % number).read_text().split("\0")[0]
@@ -128,6 +129,8 @@ class Daemon:
     def ensure(self) -> None:
         """Start the program if it does not run, and restart it if it runs with other arguments."""
         number = self.pid()
+        if number and self.process:
+            return
         if number:
             if Path("/proc/%d/cmdline" % number).read_text().split("\0")[:-1] == self.words:
                 return
@@ -150,6 +153,7 @@ class Daemon:
         number = self.pid()
         if number:
             stop(number)
+        self.process = None
         if self.record.exists():
             self.record.unlink()
 

@@ -65,6 +65,7 @@ class Server:
         self.tls = self.folder / "tls"
         self.etcd_data = self.folder / "db" / "etcd"
         self.daemons: t.List[Daemon] = []
+        self._api: t.Optional[client.Api] = None
         self.members = ""  # of etcd, if this server joins
         self.token = self.choose_token()
         self.service_address = first_address(settings["service-cidr"][0], 1)
@@ -369,7 +370,9 @@ class Server:
             yield self.component("kube-scheduler", "client-scheduler", ["--bind-address=127.0.0.1", *FAST_ELECTION])
 
     def admin_api(self) -> client.Api:
-        return client.Api(self.url, self.tls / "server-ca.crt", self.tls / "client-supervisor")
+        if not self._api:
+            self._api = client.Api(self.url, self.tls / "server-ca.crt", self.tls / "client-supervisor")
+        return self._api
 
     def wait_for_api(self) -> client.Api:
         api = self.admin_api()
@@ -434,7 +437,7 @@ class Server:
         info("Kube API server is now running")
         self.agent.start()
         self.agent.wait_for_node()
-        repeat(self.label, 10)
+        repeat(self.label, 15)
         manifests.Deployer(self).start()
 
     def label(self) -> None:
