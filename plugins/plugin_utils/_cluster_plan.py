@@ -78,6 +78,8 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
             found[host.name] = node
             problems[host.name].extend(_mig_owner.of_node(nodes[node], settings.owner))
             problems[host.name].extend(_at_work(settings, host, nodes[node]))
+    for host in hosts:
+        problems[host.name].extend(_without_layout(settings, host))
     wanted, warnings = _wanted(settings, hosts, problems)
     if not missing:
         shared.extend(_of_cluster(settings, cluster))
@@ -139,6 +141,17 @@ def _at_work(settings: Settings, host: Host, node: Data) -> list[str]:
         "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If it is "
         "stuck, remove the state with kubectl label node %s %s-"
         % (labels.get(_mig_configs.LABEL), name_of(node), state, name_of(node), _mig_configs.STATE)
+    ]
+
+
+def _without_layout(settings: Settings, host: Host) -> list[str]:
+    """Releases of the chart differ in what an empty default means, and the MIG manager runs on all nodes."""
+    capable = any(gpu["mig"].get("capable") for gpu in host.gpus or () if gpu.get("index") is not None)
+    if settings.role != "gpu_operator" or settings.owner != "operator" or host.layout is not None or not capable:
+        return []
+    return [
+        "nvidia_mig_owner is operator, but the host has no nvidia_mig_layout, so that the operator could label its node "
+        "all-disabled: set one, for example [{devices: all, mig_enabled: false}]"
     ]
 
 

@@ -205,6 +205,14 @@ def test_the_operator_gets_config_map_and_label() -> None:
     assert failed.plan["retry"] == ["a"] and failed.plan["labels"] == []
 
 
+def test_the_operator_needs_a_layout_for_each_host() -> None:
+    (problem,) = problems(plan(A, B._replace(layout=None), owner="operator"))
+    assert problem.startswith("nvidia_mig_owner is operator, but the host has no nvidia_mig_layout")
+    assert plan(A._replace(layout=None)).problems["a"] == []
+    incapable = Host("b", gpus=[gpu(0, current=None)])
+    assert plan(A, incapable, owner="operator").problems["b"] == []
+
+
 def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
     found = configured("host", **{LABEL: "all-disabled", STATE: "success"})
     assert found.plan["labels"] == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
