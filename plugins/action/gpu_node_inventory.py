@@ -16,6 +16,7 @@ _ARGUMENTS = {
     "registry": {"type": "list", "elements": "dict", "required": True},
     "facts": {"type": "dict", "default": {}},
     "all_roles": {"type": "bool", "default": False},
+    "scope": {"type": "str", "choices": ["node", "cluster"]},
     "check": {"type": "str", "choices": ["preflight", "verify"], "default": "preflight"},
 }
 
@@ -48,6 +49,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             problems.append(why)
         elif _compares_boards(registry, enabled, tags) and "gpu_node" not in found.invalid:
             problems.extend(_inventory.of_boards(values, _gpus(facts)))
+        selected = _registry.of_scope(registry, selected, arguments["scope"])
         excluded = {"gpu_node", *found.invalid}
         if found.layout and arguments["check"] == "preflight":
             excluded.add("nvidia_mig")  # its own preflight would repeat them

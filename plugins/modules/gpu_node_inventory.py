@@ -34,8 +34,8 @@ author:
 options:
   registry:
     description:
-      - The collection's roles in order of installation. The keys of each are C(role), C(tag) and, if a variable decides
-        whether V(all) includes it, C(enabled).
+      - The collection's roles in order of installation. The keys of each are C(role), C(tag), C(scope) (V(node) if it is
+        not set) and, if a variable decides whether V(all) includes it, C(enabled).
     type: list
     elements: dict
     required: true
@@ -49,6 +49,11 @@ options:
       - Whether to select from all roles instead of those of C(gpu_node_roles).
     type: bool
     default: false
+  scope:
+    description:
+      - Select only roles with this scope. All roles if it is not set.
+    type: str
+    choices: [node, cluster]
   check:
     description:
       - Which checks of the roles are to run next. If the layout has problems, RV(roles) has C(nvidia_mig) only for V(verify).

@@ -74,6 +74,12 @@ options:
       - With O(state=checked), a group that must exist.
     type: str
     default: ""
+  owner:
+    description:
+      - With O(state=checked), who owns MIG. With V(host), the GPU operator's MIG manager must not run on the node.
+    type: str
+    choices: [host, operator]
+    default: host
 """
 
 EXAMPLES = r"""

@@ -32,13 +32,18 @@ def contents(value: object, gpus: object = None, board: str | None = None) -> di
             raise LayoutError("a layout does not list the GPUs of a node: pass them in gpus")
         return {gpu.index: _existing(gpu) for gpu in (_gpus.from_either(list(value), board) if value else [])}
     layout = layouts.parse(value)
-    known = _products.likeliest(layout, _gpus.from_either(gpus, board))
+    known = known_gpus(layout, gpus, board)
     requests = layout.resolve(known)
     out = {}
     for gpu in known:
         request = requests.get(gpu.index)
         out[gpu.index] = _existing(gpu) if request is None else _wanted(gpu, request.target(gpu.board))
     return out
+
+
+def known_gpus(layout: layouts.Layout, gpus: object, board: str | None = None) -> list[Gpu]:
+    """The GPUs that a layout is applied to, from facts or board names."""
+    return list(_products.likeliest(layout, _gpus.from_either(gpus, board)))
 
 
 def _existing(gpu: Gpu) -> Content:

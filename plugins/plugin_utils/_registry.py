@@ -19,6 +19,7 @@ class Row(t.NamedTuple):
     role: str
     tag: str
     enabled: bool  # whether gpu_node_roles: [all] includes it for this host
+    scope: str = "node"  # node: runs on every host, in batches; cluster: once, after all batches
 
 
 class Tags(t.NamedTuple):
@@ -38,7 +39,15 @@ class Tags(t.NamedTuple):
 
 def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
     # Before ansible-core 2.19, a template in the registry returns a string.
-    return [Row(str(row["role"]), str(row["tag"]), str(row.get("enabled", True)).lower() == "true") for row in registry]
+    return [
+        Row(
+            str(row["role"]),
+            str(row["tag"]),
+            str(row.get("enabled", True)).lower() == "true",
+            str(row.get("scope", "node")),
+        )
+        for row in registry
+    ]
 
 
 def enabled(registry: t.Sequence[Row], wanted: object) -> list[str]:
@@ -61,3 +70,9 @@ def unknown(registry: t.Sequence[Row], wanted: object) -> list[str]:
 def selected(registry: t.Sequence[Row], names: t.Collection[str], tags: Tags) -> list[str]:
     """The enabled roles that the tags select, in the registry's order."""
     return [row.role for row in registry if row.role in names and tags.select(row.tag)]
+
+
+def of_scope(registry: t.Iterable[Row], names: t.Iterable[str], scope: str | None) -> list[str]:
+    """The names of roles with this scope. None: all of them."""
+    others = {row.role for row in registry if scope is not None and row.scope != scope}
+    return [name for name in names if name not in others]

@@ -81,7 +81,7 @@ LAYERS = (
     Layer("module_utils/_boot", [BOOT, BACKEND, MIG]),
     Layer("module_utils/_module", ["module_utils._module", BOOT, BACKEND, MIG], ["ansible.module_utils", "yaml"]),
     Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
-    Layer("action", ["plugin_utils", MIG], ["ansible.errors", "ansible.plugins.action"]),
+    Layer("action", ["plugin_utils", MIG], ["ansible.errors", "ansible.plugins.action", "ansible.utils.display"]),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("plugin_utils", ["plugin_utils", MIG], ["ansible.errors", "ansible.module_utils", "yaml"]),

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import glob
 import grp
 import json
 import os
@@ -32,11 +33,14 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "units": {"type": "list", "elements": "str", "default": []},
         "layout": {"type": "list", "elements": "dict", "default": []},
         "access_group": {"type": "str", "default": ""},
+        "owner": {"type": "str", "default": "host", "choices": ["host", "operator"]},
     },
     "required_if": [("state", "stopped", ("record",)), ("state", "started", ("record",))],
 }
 
 MANAGER = "nvidia-mig-manager.service"
+PROCESSES = "/proc"
+_MIG_MANAGER = "nvidia-mig-manager"[:15]  # the kernel cuts names
 _KUBELETS = ("kubelet.service", "rke2-server.service", "rke2-agent.service", "k3s.service", "k3s-agent.service")
 # A compute instance with fewer slices than its GPU instance. The device plugin treats 7c.7g.80gb as a whole GPU instance.
 _SPLIT = re.compile(r"^(?:MIG )?([0-9]+)c[.](?!\1g)")
@@ -53,6 +57,8 @@ def run(module: AnsibleModule) -> None:
 
     if params["state"] == "checked":
         problems = owner_problems(systemctl) + group_problems(params["access_group"])
+        if params["owner"] == "host":
+            problems += operator_problems()
         module.exit_json(changed=False, problems=problems)
     try:
         if params["state"] == "stopped":
@@ -121,6 +127,23 @@ def owner_problems(systemctl: Systemctl) -> t.List[str]:
         "%s is enabled and would apply its own layout at the next boot. Use only one of the two: disable it (systemctl "
         "disable --now %s), or do not use the role nvidia_mig on this node" % (MANAGER, MANAGER)
     ]
+
+
+def operator_problems() -> t.List[str]:
+    """Whether the GPU operator's MIG manager runs on the node, in a container: its processes are the node's too."""
+    for path in glob.glob(os.path.join(PROCESSES, "[0-9]*", "comm")):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                name = file.read().strip()
+        except OSError:  # it has ended
+            continue
+        if name == _MIG_MANAGER:
+            return [
+                "the GPU operator's MIG manager runs on it and would replace the layout, but nvidia_mig_owner is host: "
+                "disable it with site.yml --tags operator (the chart's value migManager.enabled), or set nvidia_mig_owner "
+                "to operator"
+            ]
+    return []
 
 
 def group_problems(name: str) -> t.List[str]:

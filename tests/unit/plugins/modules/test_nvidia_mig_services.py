@@ -145,6 +145,20 @@ def test_reports_another_owner_of_mig_and_a_missing_group(node):
     assert group.startswith("it has no group nosuch, which nvidia_mig_access_group names. Create it with groupadd")
 
 
+def test_reports_a_mig_manager_of_the_gpu_operator(node, tmp_path, monkeypatch):
+    monkeypatch.setattr(services, "PROCESSES", str(tmp_path))
+    for number, name in enumerate(["bash", "nvidia-mig-mana"], 1):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "comm").write_text(name + "\n")
+    (tmp_path / "3").mkdir()
+    systemd = node()
+    assert systemd.run("checked", owner="operator")["problems"] == []
+    (problem,) = systemd.run("checked")["problems"]
+    assert problem.startswith("the GPU operator's MIG manager runs on it") and "site.yml --tags operator" in problem
+    (tmp_path / "2" / "comm").write_text("grep\n")
+    assert systemd.run("checked")["problems"] == []
+
+
 def test_warns_about_split_instances_where_a_kubelet_runs(node):
     def warnings(*units, **more):
         result = node(*units).run("stopped", check=True, disruption="mode", **{"layout": SPLIT, **more})

@@ -30,9 +30,10 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
             assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
 
 
-def test_gpu_node_imports_the_roles_of_the_registry_in_its_order() -> None:
+@pytest.mark.parametrize(("scope", "file"), [("node", "main.yml"), ("cluster", "cluster.yml")])
+def test_gpu_node_imports_the_roles_of_the_registry_in_its_order(scope: str, file: str) -> None:
     """Static imports: with dynamic ones, --start-at-task, --list-tasks and --list-tags would not see the roles."""
-    tasks = yaml.safe_load((ROLES / "gpu_node" / "tasks" / "main.yml").read_text())
+    tasks = yaml.safe_load((ROLES / "gpu_node" / "tasks" / file).read_text())
     imports = [task for task in tasks if "ansible.builtin.import_role" in task]
     expected = [
         (
@@ -41,7 +42,7 @@ def test_gpu_node_imports_the_roles_of_the_registry_in_its_order() -> None:
             [row["tag"]],
         )
         for row in REGISTRY
-        if row["role"] != "gpu_node"
+        if row["role"] != "gpu_node" and row["scope"] == scope
     ]
     assert [(task["ansible.builtin.import_role"], task["when"], task["tags"]) for task in imports] == expected
 
@@ -66,6 +67,12 @@ def test_rows_read_the_results_of_templates() -> None:
 )
 def test_enabled_roles(wanted: object, roles: t.Sequence[str]) -> None:
     assert _registry.enabled(ROWS, wanted) == roles
+
+
+@pytest.mark.parametrize(("scope", "roles"), [(None, ["a", "b"]), ("node", ["a"]), ("cluster", ["b"])])
+def test_roles_of_a_scope(scope: t.Optional[str], roles: t.Sequence[str]) -> None:
+    rows = _registry.rows([{"role": "a", "tag": "x"}, {"role": "b", "tag": "y", "scope": "cluster"}])
+    assert _registry.of_scope(rows, ["a", "b"], scope) == roles
 
 
 def test_names_that_are_not_roles() -> None:

@@ -1,0 +1,103 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: plan what a role installs in a cluster, and list why it cannot."""
+
+from __future__ import annotations
+
+import base64
+import typing as t
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
+
+_ARGUMENTS = {
+    "role": {"type": "str", "required": True, "choices": ["gpu_operator", "device_plugin"]},
+    "cluster": {"type": "dict", "required": True},
+    "may_be_missing": {"type": "bool", "default": False},
+    "on_controller": {"type": "bool", "default": True},
+}
+# Variables of other roles that decide what is installed.
+_OTHERS = ("nvidia_mig_owner", "nvidia_mig_reboot")
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    _VALID_ARGS = frozenset(_ARGUMENTS)
+
+    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+        variables = task_vars or {}
+        role = arguments["role"]
+        names = sorted(_inventory.variables_of(role) | set(_OTHERS))
+        values = {name: self._templar.template(variables[name]) for name in names if name in variables}
+        own, errors = _inventory.validated(role, values)
+        hosts = [_host(name, variables["hostvars"][name]) for name in variables["ansible_play_hosts_all"]]
+        result.update(changed=False, problems={hosts[0].name: errors}, plan={}, missing=False)
+        if errors:
+            return result
+        prefix = role + "_"
+        settings = _cluster_plan.Settings(
+            role=role,
+            own={name[len(prefix) :]: value for name, value in own.items() if name.startswith(prefix)},
+            owner=str(values.get("nvidia_mig_owner", "host")),
+            reboot=str(values.get("nvidia_mig_reboot", False)).lower() in ("true", "yes", "1", "on"),
+            may_be_missing=arguments["may_be_missing"],
+            on_controller=arguments["on_controller"],
+            selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
+        )
+        planned = _cluster_plan.plan(settings, hosts, _cluster_plan.Cluster(**arguments["cluster"]))
+        if planned.plan:
+            planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
+        for host in hosts[1:]:
+            other = variables["hostvars"][host.name]
+            planned.problems[host.name].extend(_different({**own, **values}, other, hosts[0].name))
+        problems = {name: found for name, found in planned.problems.items() if found}
+        result.update(
+            problems=problems, plan={} if problems else planned.plan, missing=planned.missing, settings=settings.own
+        )
+        if planned.warnings:
+            result["warnings"] = planned.warnings
+        return result
+
+    def _helm_chart(self, own: t.Mapping[str, t.Any], values: str) -> dict[str, t.Any]:
+        """The specification for RKE2's and k3s' helm-controller. A chart that is a file of the controller is part of it."""
+        content = ""
+        if own["chart_file"]:
+            with open(self._find_needle("files", own["chart_file"]), "rb") as file:
+                content = base64.b64encode(file.read()).decode()
+        return {  # a key that has no value any more must be emptied, because others are merged into the object
+            "chart": "" if content else own["chart"],
+            "repo": "" if content else own["repository"],
+            "version": "" if content else own["version"],
+            "chartContent": content,
+            "targetNamespace": own["namespace"],
+            "valuesContent": values,
+        }
+
+
+def _host(name: str, variables: t.Mapping[str, t.Any]) -> Host:
+    """A host with its facts, and what the role gpu_cluster read on it."""
+    facts = variables.get("ansible_facts") or {}
+    gpus = (facts.get("nvidia") or {}).get("gpus")
+    return Host(
+        name=name,
+        node_name=str(variables.get("gpu_cluster_node_name") or variables.get("rke2_node_name") or ""),
+        nodename=str(facts.get("nodename") or "").lower(),
+        gpus=gpus,
+        boards=list(variables.get("gpu_node_boards") or ()),
+        layout=variables.get("nvidia_mig_layout"),
+        mig_changed=float(variables.get("__gpu_cluster_mig_changed") or 0),
+    )
+
+
+def _different(values: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any], first: str) -> list[str]:
+    return [
+        "%s differs from that of %s, but the roles of the cluster run once for all hosts: give it one value"
+        % (name, first)
+        for name in sorted(values)
+        if name in other and other[name] != values[name]
+    ]

@@ -1,0 +1,85 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation of the action plugin of the same name, which runs on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_cluster_plan
+short_description: Internal to the collection's roles, plan what a role installs in a Kubernetes cluster
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles. Computes the values of a chart from the variables of the role, validates them, checks the
+    layouts of all hosts of the play against the MIG strategy, and finds other owners of MIG in the cluster.
+  - Runs on the controller, and does not connect to a host. Needs the facts of M(gpufleet.node.nvidia_driver_facts) and
+    C(ansible_nodename) of all hosts of the play. Returns problems instead of failing.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  role:
+    description:
+      - The role.
+    type: str
+    choices: [gpu_operator, device_plugin]
+    required: true
+  cluster:
+    description:
+      - Registered results of C(kubernetes.core.k8s_info). The keys are C(nodes), C(daemonsets), C(policies), C(helm_charts),
+        C(config_map), C(plugins), C(runtime_class), and C(reviews), a list of the results of SelfSubjectAccessReviews.
+    type: dict
+    required: true
+  may_be_missing:
+    description:
+      - Whether a cluster that cannot be reached is no problem.
+    type: bool
+    default: false
+  on_controller:
+    description:
+      - Whether the controller's own Python reads the cluster.
+    type: bool
+    default: true
+"""
+
+EXAMPLES = r"""
+- name: Plan
+  gpufleet.node.gpu_cluster_plan:
+    role: gpu_operator
+    cluster:
+      nodes: "{{ nodes }}"
+      reviews: []
+  run_once: true
+  register: planned
+"""
+
+RETURN = r"""
+problems:
+  description: The problems, by host, in sentences without a full stop. Those of the cluster belong to the first host.
+  returned: success
+  type: dict
+  sample: {"gpu1": ["it is no node of the cluster under the name gpu1"]}
+plan:
+  description: What to install. Empty if there are problems, or if the cluster cannot be read.
+  returned: success
+  type: dict
+settings:
+  description: The variables of the role with their defaults, without its prefix.
+  returned: success
+  type: dict
+missing:
+  description: Whether the cluster cannot be read, and need not be yet.
+  returned: success
+  type: bool
+"""

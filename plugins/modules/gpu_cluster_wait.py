@@ -1,0 +1,87 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation of the action plugin of the same name.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_cluster_wait
+short_description: Internal to the collection's roles, wait until the nodes of a cluster offer their GPUs
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles. Reads nodes and pods with M(kubernetes.core.k8s_info) until each node offers the expected
+    resources, its MIG configuration is applied, and the validator of the GPU operator is ready on it. Shows the progress.
+  - If it fails, the message has the reasons of the pods that do not run, and the last lines of a log.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  wanted:
+    description:
+      - What each node should become, by its name. C(resources) are the counts of its resources, or V(null) if they are unknown;
+        C(config) is the name of its MIG configuration, or empty if the host owns MIG; C(validator) is whether the validator of the
+        GPU operator runs there.
+    type: dict
+    required: true
+  namespace:
+    description:
+      - The namespace of the pods.
+    type: str
+    required: true
+  helm_chart:
+    description:
+      - The HelmChart resource that installs the chart, whose jobs are watched. Empty if helm installs it.
+    type: str
+    default: ""
+  timeout:
+    description:
+      - Seconds to wait. With V(0), the state is read once.
+    type: int
+    required: true
+  settle:
+    description:
+      - Seconds for which the nodes must remain ready.
+    type: int
+    default: 0
+  interval:
+    description:
+      - Seconds between two readings.
+    type: int
+    default: 5
+"""
+
+EXAMPLES = r"""
+- name: Wait until the node offers seven MIG devices
+  gpufleet.node.gpu_cluster_wait:
+    wanted:
+      gpu1: {resources: {nvidia.com/gpu: 7}, config: "", validator: true}
+    namespace: gpu-operator
+    timeout: 600
+"""
+
+RETURN = r"""
+waiting:
+  description: What is missing, and may still come.
+  returned: always
+  type: list
+  elements: str
+  sample: ["gpu1: offers no GPUs, should offer nvidia.com/gpu: 7"]
+problems:
+  description: What has failed.
+  returned: always
+  type: list
+  elements: str
+  sample: ["gpu1: the MIG manager could not apply gpufleet-0123456789ab"]
+"""

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The nodes of a cluster: which one a host is, and the resources that it should offer."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+
+from ..module_utils._mig import layout as layouts
+from . import _content, _resources
+
+Data = t.Dict[str, t.Any]
+
+
+class Host(t.NamedTuple):
+    """A host of the inventory, with what is known about its GPUs."""
+
+    name: str
+    node_name: str = ""  # gpu_cluster_node_name
+    nodename: str = ""  # the host's own name, under which kubelet registers it
+    gpus: t.Optional[t.Sequence[Data]] = None  # of the facts; None: they cannot be read
+    boards: t.Sequence[str] = ()
+    layout: object = None
+    mig_changed: float = 0.0  # seconds since the epoch
+
+
+def name_of(node: t.Mapping[str, t.Any]) -> str:
+    return str(node["metadata"]["name"])
+
+
+def labels_of(item: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """The labels of a node or a pod."""
+    return item["metadata"].get("labels") or {}
+
+
+def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
+    """The name of the host's node, or why it has none."""
+    candidates = [host.node_name] if host.node_name else [host.nodename, host.nodename.split(".")[0], host.name]
+    for name in candidates:
+        if name and name.lower() in names:
+            return name.lower(), ""
+    tried = ", ".join(dict.fromkeys(name for name in candidates if name))
+    near = difflib.get_close_matches(host.node_name or host.name, names, 1)
+    meant = " (did you mean %s?)" % near[0] if near else ""
+    known = ", ".join(sorted(names)[:10]) or "none"
+    return None, (
+        "it is no node of the cluster under the name %s%s: set gpu_cluster_node_name to one of the cluster's nodes, "
+        "which are %s" % (tried, meant, known)
+    )
+
+
+def gpus(host: Host) -> list[t.Any]:
+    """The GPUs that the driver lists; before it is installed, the boards."""
+    listed = [gpu for gpu in host.gpus or () if gpu.get("index") is not None]
+    return listed or list(host.boards)
+
+
+def expected(host: Host, strategy: str) -> dict[str, int] | None:
+    """The resources that the node should offer; None if its GPUs are unknown. Raises LayoutError and Refusal."""
+    known = gpus(host)
+    if not known:
+        return {} if host.gpus == [] else None
+    return _resources.resources(_contents(host, known), strategy)
+
+
+def unused(host: Host, strategy: str) -> str:
+    """A warning if the strategy does not offer the MIG instances of the layout; empty otherwise."""
+    known = gpus(host)
+    if strategy != "none" or not known:
+        return ""
+    held = [content.label for content in _contents(host, known).values() if content.held]
+    if not held:
+        return ""
+    return (
+        "%s: with the MIG strategy none, pods get whole GPUs, and the MIG instances of %s remain unused: "
+        "use the strategy single or mixed to offer them" % (host.name, ", ".join(held))
+    )
+
+
+def _contents(host: Host, known: list[t.Any]) -> dict[int, _content.Content]:
+    if host.layout is not None:
+        return _content.contents(host.layout, known)
+    if all(isinstance(gpu, dict) for gpu in known):
+        return _content.contents(known)
+    return _content.contents([{"devices": "all", "mig_enabled": False}], known)
+
+
+def layout_contents(host: Host) -> dict[int, _content.Content]:
+    """Only the GPUs that the layout names, as they should be."""
+    known = gpus(host)
+    layout = layouts.parse(host.layout)
+    named = layout.resolve(_content.known_gpus(layout, known))
+    return {index: content for index, content in _contents(host, known).items() if index in named}

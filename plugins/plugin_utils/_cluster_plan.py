@@ -1,0 +1,348 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What a role installs in a cluster, and why it cannot: from variables, the hosts' GPUs and the objects of the cluster."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+import yaml
+
+from ..module_utils._mig.errors import MigError
+from . import _charts, _cluster_nodes, _device_plugin_values, _mig_configs, _mig_owner, _operator_values, _readiness
+from ._charts import Data
+from ._cluster_nodes import Host, labels_of, name_of
+from ._refusal import Refusal
+
+CHARTS = {"gpu_operator": _operator_values.CHART, "device_plugin": _device_plugin_values.CHART}
+_API_MESSAGE = re.compile(r'"message":"([^"]+)"')
+_CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
+
+
+class Cluster(t.NamedTuple):
+    """The results of the tasks that read the cluster. A result with ``msg`` and without ``resources`` failed."""
+
+    nodes: Data
+    daemonsets: Data = {}
+    policies: Data = {}
+    helm_charts: Data = {}
+    config_map: Data = {}
+    plugins: Data = {}  # the pods of the device plugin
+    runtime_class: Data = {}
+    reviews: t.Sequence[Data] = ()
+
+
+class Settings(t.NamedTuple):
+    """The variables of a role, without its prefix, and those of other roles that matter."""
+
+    role: str
+    own: t.Mapping[str, t.Any]
+    owner: str = "host"
+    reboot: bool = False
+    may_be_missing: bool = False
+    on_controller: bool = True
+    selected: t.Collection[str] = ()  # the versions of the cluster's roles that are set
+
+
+class Planned(t.NamedTuple):
+    """``problems`` are by host; those of the cluster belong to the first host."""
+
+    problems: t.Dict[str, t.List[str]]
+    warnings: t.List[str]
+    plan: Data
+    missing: bool  # the cluster cannot be reached, and need not be yet
+
+
+def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Planned:
+    problems: dict[str, list[str]] = {host.name: [] for host in hosts}
+    shared = problems[hosts[0].name]
+    why = unreachable(cluster.nodes, settings)
+    shared.extend(_of_roles(settings))
+    if why:
+        shared.append(why)
+    missing = "resources" not in cluster.nodes
+    nodes: dict[str, Data] = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
+    found: dict[str, str] = {}
+    for host in hosts:
+        if missing or host.gpus == []:
+            continue
+        node, reason = _cluster_nodes.find(host, sorted(nodes))
+        if node is None:
+            problems[host.name].append(reason)
+        else:
+            found[host.name] = node
+            problems[host.name].extend(_mig_owner.of_node(nodes[node], settings.owner))
+            problems[host.name].extend(_at_work(settings, host, nodes[node]))
+    for host in hosts:
+        problems[host.name].extend(_without_layout(settings, host))
+    wanted, warnings = _wanted(settings, hosts, problems)
+    if not missing:
+        shared.extend(_of_cluster(settings, cluster))
+    chart, own_problems = _chart(settings, nodes)
+    shared.extend(own_problems)
+    out: Data = {}
+    if not any(problems.values()) and not missing:
+        out = {**chart, **_mig(settings, hosts, found, nodes, cluster.config_map)}
+        out["wanted"] = {
+            found[host]: {**each, "config": out["configs"].get(found[host], "")}
+            for host, each in wanted.items()
+            if host in found
+        }
+        changed = {found[host.name]: host.mig_changed for host in hosts if host.name in found}
+        out["stale"] = _readiness.stale(cluster.plugins.get("resources") or (), changed)
+        out["runtime_class"] = _runtime_class(settings, cluster)
+        out["method"] = _method(settings, cluster)
+        warnings.extend(_of_version(settings, nodes))
+    if missing and not why:
+        warnings.append("the cluster cannot be read yet, so that %s cannot show what it would change" % settings.role)
+    return Planned(problems, warnings, out, missing and not why)
+
+
+def unreachable(nodes: Data, settings: Settings) -> str:
+    """Why the cluster cannot be read; empty if it can, or if this is to be expected."""
+    if "resources" in nodes:
+        return ""
+    message = " ".join(str(nodes.get("msg") or "no answer").split())
+    denied = _API_MESSAGE.search(message)  # in the exception's text, after the headers of the answer
+    if denied:
+        message = denied.group(1)
+    client = _CLIENT.search(message)
+    if client and settings.on_controller:
+        return (
+            "the controller's Python lacks the library %s: install it beside Ansible, with pip install kubernetes (or "
+            "pipx inject, or in the execution environment)" % client.group(1)
+        )
+    # On a server, gpu_cluster installs the library.
+    if client or settings.may_be_missing:
+        return ""
+    return (
+        "the cluster cannot be reached: %s. Check gpu_cluster_host and gpu_cluster_kubeconfig, and whether its API server runs"
+        % message[:400].rstrip(".")
+    )
+
+
+def _at_work(settings: Settings, host: Host, node: Data) -> list[str]:
+    """Another configuration that the MIG manager is applying: an interruption could leave it incomplete."""
+    labels = labels_of(node)
+    state = labels.get(_mig_configs.STATE)
+    if state not in ("pending", "rebooting") or settings.role != "gpu_operator" or settings.owner != "operator":
+        return []
+    try:
+        if host.layout is None or labels.get(_mig_configs.LABEL) == _mig_configs.name(_mig_configs.entries(host)):
+            return []
+    except (MigError, Refusal):
+        return []  # reported with the layout
+    return [
+        "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If it is "
+        "stuck, remove the state with kubectl label node %s %s-"
+        % (labels.get(_mig_configs.LABEL), name_of(node), state, name_of(node), _mig_configs.STATE)
+    ]
+
+
+def _without_layout(settings: Settings, host: Host) -> list[str]:
+    """Releases of the chart differ in what an empty default means, and the MIG manager runs on all nodes."""
+    capable = any(gpu["mig"].get("capable") for gpu in host.gpus or () if gpu.get("index") is not None)
+    if settings.role != "gpu_operator" or settings.owner != "operator" or host.layout is not None or not capable:
+        return []
+    return [
+        "nvidia_mig_owner is operator, but the host has no nvidia_mig_layout, so that the operator could label its node "
+        "all-disabled: set one, for example [{devices: all, mig_enabled: false}]"
+    ]
+
+
+def _of_roles(settings: Settings) -> list[str]:
+    if settings.role == "device_plugin" and "gpu_operator" in settings.selected:
+        return [
+            "device_plugin_version and gpu_operator_version are both set, but the GPU operator has a device plugin of its "
+            "own: remove one of them"
+        ]
+    if settings.role == "device_plugin" and settings.owner == "operator":
+        return [
+            "nvidia_mig_owner is operator, but the MIG manager belongs to the GPU operator: use the role gpu_operator, or "
+            "set nvidia_mig_owner to host"
+        ]
+    return []
+
+
+def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
+    out = _mig_owner.of_cluster(
+        settings.role,
+        settings.own["namespace"],
+        settings.own["release"],
+        cluster.daemonsets.get("resources") or (),
+        cluster.policies.get("resources") or (),
+    )
+    denied = [
+        "%s %s" % (asked["verb"], asked["resource"])
+        for review in cluster.reviews
+        for asked in [_asked(review)]
+        if asked and not review["result"]["status"].get("allowed")
+    ]
+    if denied:
+        out.append(
+            "the user of the kubeconfig may not %s: use one with the ClusterRole cluster-admin" % ", ".join(denied)
+        )
+    if settings.own["method"] == "helm_chart" and not cluster.helm_charts.get("api_found"):
+        out.append(
+            "%s_method is helm_chart, but the cluster has no helm-controller, which is part of RKE2 and k3s: set it to helm"
+            % settings.role
+        )
+    return out
+
+
+def _asked(review: Data) -> Data:
+    """What a SelfSubjectAccessReview asked for; empty without an answer."""
+    result = review.get("result") or {}
+    if "allowed" not in (result.get("status") or {}):
+        return {}
+    return t.cast("Data", result["spec"]["resourceAttributes"])
+
+
+def _wanted(
+    settings: Settings, hosts: t.Sequence[Host], problems: t.Mapping[str, list[str]]
+) -> tuple[dict[str, Data], list[str]]:
+    """The resources of each host; layouts that the strategy does not support are problems."""
+    strategy = settings.own["mig_strategy"]
+    out: dict[str, Data] = {}
+    warnings = []
+    for host in hosts:
+        try:
+            resources = _cluster_nodes.expected(host, strategy)
+            unused = _cluster_nodes.unused(host, strategy)
+            if settings.owner == "operator" and host.layout is not None and _cluster_nodes.gpus(host):
+                _mig_configs.entries(host)
+        except (MigError, Refusal) as error:
+            problems[host.name].append("%s_mig_strategy is %s: %s" % (settings.role, strategy, error))
+            continue
+        if unused:
+            warnings.append(unused)
+        out[host.name] = {"resources": resources, "validator": settings.role == "gpu_operator"}
+    return out, warnings
+
+
+def _chart(settings: Settings, nodes: t.Mapping[str, Data]) -> tuple[Data, list[str]]:
+    """The chart with its values."""
+    own = settings.own
+    try:
+        release = _charts.release(CHARTS[settings.role], own["version"])
+    except Refusal as error:
+        return {}, ["%s_version: %s" % (settings.role, error)]
+    if settings.role == "gpu_operator":
+        operator = _operator_values.Settings(
+            release=release,
+            strategy=own["mig_strategy"],
+            owner=settings.owner,
+            host_driver=own["driver"] == "host",
+            host_toolkit=own["toolkit"] == "host",
+            tolerations=own["tolerations"],
+            reboot=settings.reboot,
+            rke2=any(_is_rke2(node) for node in nodes.values()),
+            overrides=own["values"],
+        )
+        problems = _operator_values.problems(operator)
+        computed = {} if problems else _operator_values.values(operator)
+    else:
+        plugin = _device_plugin_values.Settings(
+            release=release,
+            strategy=own["mig_strategy"],
+            gfd=own["gfd"],
+            runtime_class=own["runtime_class"],
+            tolerations=own["tolerations"],
+            overrides=own["values"],
+        )
+        problems = _device_plugin_values.problems(plugin)
+        computed = {} if problems else _device_plugin_values.values(plugin)
+    if problems:
+        return {}, problems
+    text = yaml.safe_dump(computed, sort_keys=True, default_flow_style=False)
+    return {"values": computed, "values_text": text}, []
+
+
+def _is_rke2(node: Data) -> bool:
+    version = str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"))
+    return "+rke2" in version or "+k3s" in version
+
+
+def _of_version(settings: Settings, nodes: t.Mapping[str, Data]) -> list[str]:
+    """A warning about kubelets outside of the versions that NVIDIA documents for the release."""
+    chart = CHARTS[settings.role]
+    release = _charts.release(chart, settings.own["version"])
+    documented = _charts.kubernetes(chart, release)
+    versions = {
+        str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")) for node in nodes.values()
+    }
+    minors = {version: found for version in versions if (found := re.match(r"v1\.([0-9]+)", version))}
+    outside = sorted(version for version, found in minors.items() if documented and int(found[1]) not in documented)
+    if not outside:
+        return []
+    return [
+        "NVIDIA documents %s %s for Kubernetes 1.%d to 1.%d, and this cluster has %s"
+        % (chart, release, min(documented), max(documented), ", ".join(outside))
+    ]
+
+
+def _method(settings: Settings, cluster: Cluster) -> str:
+    """helm_chart: RKE2's and k3s' controller installs the chart; helm: we do."""
+    if settings.own["method"] != "auto":
+        return str(settings.own["method"])
+    return "helm_chart" if cluster.helm_charts.get("api_found") else "helm"
+
+
+def _runtime_class(settings: Settings, cluster: Cluster) -> str:
+    """The RuntimeClass to create: RKE2, k3s and the GPU operator have their own."""
+    wanted = str(settings.own.get("runtime_class", ""))
+    existing = cluster.runtime_class.get("resources") or ()
+    ours = all(labels_of(item).get("app.kubernetes.io/managed-by") == "gpufleet.node" for item in existing)
+    return wanted if ours else ""
+
+
+def _mig(
+    settings: Settings,
+    hosts: t.Sequence[Host],
+    found: t.Mapping[str, str],
+    nodes: t.Mapping[str, Data],
+    existing: Data,
+) -> Data:
+    """The MIG manager's ConfigMap, and the labels to change. If the host owns MIG, no label may remain."""
+    out: Data = {"configs": {}, "labels": [], "retry": [], "config_map": None}
+    if settings.role != "gpu_operator":
+        return out
+    if settings.owner == "host":
+        changes = {
+            found[host.name]: _mig_configs.removal(labels_of(nodes[found[host.name]]))
+            for host in hosts
+            if host.name in found
+        }
+        out["labels"] = _labels(changes)
+        return out
+    entries = {
+        found[host.name]: _mig_configs.entries(host)
+        for host in hosts
+        if host.name in found and host.layout is not None and _cluster_nodes.gpus(host)
+    }
+    out["configs"] = {node: _mig_configs.name(each) for node, each in entries.items()}
+    in_use = {labels_of(node).get(_mig_configs.LABEL, "") for node in nodes.values()}
+    resources = existing.get("resources") or [None]
+    out["config_map"] = _mig_configs.config_map(
+        {out["configs"][node]: each for node, each in entries.items()}, resources[0], in_use
+    )
+    out["labels"] = _labels(
+        {node: _mig_configs.patch(labels_of(nodes[node]), name) for node, name in out["configs"].items()}
+    )
+    # The MIG manager applies a configuration when the label changes, or when it starts.
+    out["retry"] = sorted(
+        node
+        for node, name in out["configs"].items()
+        if labels_of(nodes[node]).get(_mig_configs.LABEL) == name
+        and labels_of(nodes[node]).get(_mig_configs.STATE) == "failed"
+    )
+    return out
+
+
+def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> list[Data]:
+    return [{"node": node, "labels": dict(change)} for node, change in sorted(changes.items()) if change is not None]

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Values of the device plugin's chart."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import _charts
+from ._charts import Data
+
+CHART = "nvidia-device-plugin"
+# The chart's own defaults, which a list in the values replaces.
+_TOLERATIONS = (
+    {"key": "CriticalAddonsOnly", "operator": "Exists"},
+    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+)
+
+
+class Settings(t.NamedTuple):
+    """What decides the values."""
+
+    release: str
+    strategy: str
+    gfd: bool = True
+    runtime_class: str = "nvidia"
+    tolerations: t.Sequence[Data] = ()
+    overrides: t.Mapping[str, t.Any] = {}
+
+
+def values(settings: Settings) -> Data:
+    """The values to install: computed, with the user's own on top."""
+    out: Data = {"migStrategy": settings.strategy, "gfd": {"enabled": settings.gfd}}
+    if settings.runtime_class:
+        out["runtimeClassName"] = settings.runtime_class
+    if settings.tolerations:
+        out["tolerations"] = [*_TOLERATIONS, *settings.tolerations]
+        if settings.gfd:
+            out["nfd"] = {"worker": {"tolerations": [_TOLERATIONS[1], *settings.tolerations]}}
+    return _charts.merged(out, settings.overrides)
+
+
+def problems(settings: Settings) -> list[str]:
+    """Unknown keys of the user's values, and values that contradict the other variables."""
+    found = _charts.problems(settings.overrides, _charts.keys(CHART, settings.release), "device_plugin_values")
+    if found:
+        return found
+    result = values(settings)
+    if result["migStrategy"] != settings.strategy:
+        found.append(
+            "device_plugin_values.migStrategy is %s, but device_plugin_mig_strategy is %s, with which layouts are checked: "
+            "set only device_plugin_mig_strategy" % (result["migStrategy"], settings.strategy)
+        )
+    if _charts.value(result, "devicePlugin.enabled") is False:
+        found.append("device_plugin_values.devicePlugin.enabled is false, so that no node would offer GPUs: remove it")
+    return found

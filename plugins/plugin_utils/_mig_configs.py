@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Configurations of the operator's MIG manager: a ConfigMap, and a label for each node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+import yaml
+
+from ..module_utils._mig import mig_parted
+from ._cluster_nodes import Host, layout_contents
+
+KEY = "config.yaml"  # the only one that the MIG manager reads
+PREFIX = "gpufleet-"
+LABEL = "nvidia.com/mig.config"
+STATE = "nvidia.com/mig.config.state"
+
+Entries = t.List[t.Dict[str, t.Any]]
+
+
+def entries(host: Host) -> Entries:
+    """The configuration of a host's layout, by index of the GPUs. GPUs that it does not name are left out."""
+    return mig_parted.from_gpus({index: content.held for index, content in layout_contents(host).items()})
+
+
+def name(configuration: Entries) -> str:
+    """A name that changes with the content, so that a node's state is about this configuration and no other."""
+    text = json.dumps(configuration, sort_keys=True)
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def config_map(wanted: t.Mapping[str, Entries], existing: object, in_use: t.Collection[str]) -> dict[str, str]:
+    """The data of the ConfigMap. Configurations that nodes still have as their label are kept."""
+    kept = {found: value for found, value in _configurations(existing).items() if found in in_use}
+    document = {"version": mig_parted.VERSION, "mig-configs": {**kept, **wanted}}
+    return {KEY: yaml.safe_dump(document, sort_keys=True, default_flow_style=None)}
+
+
+def _configurations(existing: object) -> dict[str, t.Any]:
+    """The configurations of our ConfigMap, which someone may have edited."""
+    data = existing.get("data") if isinstance(existing, dict) else None
+    try:
+        document = yaml.safe_load((data or {}).get(KEY) or "")
+    except (yaml.YAMLError, AttributeError, TypeError):
+        return {}
+    found = document.get("mig-configs") if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None] | None:
+    """The change of a node's labels, None if none is due. The state is removed with it: it is about another configuration."""
+    if labels.get(LABEL) == wanted:
+        return None
+    return {LABEL: wanted, STATE: None}
+
+
+def removal(labels: t.Mapping[str, str]) -> dict[str, str | None] | None:
+    """The removal of the labels, None if there are none."""
+    return {LABEL: None, STATE: None} if LABEL in labels or STATE in labels else None

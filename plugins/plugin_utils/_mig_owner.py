@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Other owners of MIG in a cluster, and other device plugins."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ._cluster_nodes import Data, labels_of, name_of
+
+_DEPLOY = "nvidia.com/gpu.deploy."
+_PAUSED = "paused-"
+_BY = {
+    "paused-for-mig-change": "the MIG manager",
+    "paused-for-driver-upgrade": "the operator's driver manager",
+}
+
+
+def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+    """Labels of a node with which the GPU operator does not run its components."""
+    labels = labels_of(node)
+    name = name_of(node)
+    out = []
+    paused = {
+        key: value for key, value in sorted(labels.items()) if key.startswith(_DEPLOY) and value.startswith(_PAUSED)
+    }
+    for value in sorted(set(paused.values())):
+        if (
+            owner == "operator"
+            and value == "paused-for-mig-change"
+            and labels.get("nvidia.com/mig.config.state") == "pending"
+        ):
+            continue  # the MIG manager is at work, and removes it
+        keys = [key for key in paused if paused[key] == value]
+        out.append(
+            "%s has paused components of the GPU operator on node %s: %s is %s. Wait until it has finished; if it was "
+            "interrupted, restore them with kubectl label node %s --overwrite %s"
+            % (
+                _BY.get(value, "something"),
+                name,
+                keys[0],
+                value,
+                name,
+                " ".join("%s=true" % key for key in keys),
+            )
+        )
+    if labels.get(_DEPLOY + "operands") == "false":
+        out.append(
+            "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node %s "
+            "%soperands-" % (_DEPLOY, name, name, _DEPLOY)
+        )
+    if owner == "operator" and labels.get(_DEPLOY + "mig-manager") == "false":
+        out.append(
+            "the label %smig-manager=false of node %s disables the MIG manager, but nvidia_mig_owner is operator: remove it "
+            "with kubectl label node %s %smig-manager-, or set nvidia_mig_owner to host"
+            % (_DEPLOY, name, name, _DEPLOY)
+        )
+    return out
+
+
+def of_cluster(
+    role: str, namespace: str, release: str, daemonsets: t.Iterable[Data], policies: t.Iterable[Data]
+) -> list[str]:
+    """Components in the cluster that a role of the collection must not run beside."""
+    out = []
+    for item in daemonsets:
+        where = "%s/%s" % (item["metadata"].get("namespace"), name_of(item))
+        if _dynamic_mig(item):
+            out.append(
+                "the DRA driver %s has the feature gate DynamicMIG, and destroys MIG instances that it did not create: "
+                "disable the gate" % where
+            )
+        elif role == "gpu_operator" and _is_standalone(item):
+            out.append(
+                "the cluster has another device plugin, %s, and two device plugins on a node offer each GPU twice: "
+                "uninstall it, or use the role device_plugin instead of gpu_operator" % where
+            )
+        elif role == "device_plugin" and _is_standalone(item) and _release(item) != (namespace, release):
+            out.append(
+                "the cluster has another device plugin, %s: uninstall it, or set device_plugin_release and "
+                "device_plugin_namespace to its release" % where
+            )
+    if role == "device_plugin":
+        out.extend(
+            "the cluster has the GPU operator (ClusterPolicy %s), which has a device plugin of its own: use the role "
+            "gpu_operator, or uninstall the operator" % name_of(policy)
+            for policy in policies
+        )
+    else:
+        out.extend(
+            "the cluster has another GPU operator, of release %s in namespace %s: set gpu_operator_release and "
+            "gpu_operator_namespace to these, or uninstall it" % found
+            for policy in policies
+            for found in [_release(policy)]
+            if found[0] and found != (namespace, release)
+        )
+    return out
+
+
+def _release(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
+    """Namespace and name of the Helm release that an object belongs to; empty if Helm did not install it."""
+    notes = item["metadata"].get("annotations") or {}
+    return str(notes.get("meta.helm.sh/release-namespace", "")), str(notes.get("meta.helm.sh/release-name", ""))
+
+
+def _is_standalone(item: t.Mapping[str, t.Any]) -> bool:
+    """Whether it is the DaemonSet of the device plugin's own chart, or of its static manifest."""
+    labels = labels_of(item)
+    selected = (item["spec"].get("selector") or {}).get("matchLabels") or {}
+    names = {labels.get("app.kubernetes.io/name"), selected.get("name"), selected.get("app.kubernetes.io/name")}
+    mps = "mps-control-daemon" in name_of(item) or "gpu-feature-discovery" in name_of(item)
+    return not mps and bool(names & {"nvidia-device-plugin", "nvidia-device-plugin-ds"})
+
+
+def _dynamic_mig(item: t.Mapping[str, t.Any]) -> bool:
+    pod = item["spec"]["template"]["spec"]
+    return any(
+        variable.get("name") == "FEATURE_GATES" and "DynamicMIG=true" in str(variable.get("value"))
+        for container in pod.get("containers") or ()
+        for variable in container.get("env") or ()
+    )

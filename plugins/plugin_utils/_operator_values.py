@@ -1,0 +1,123 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Values of the GPU operator's chart, from what the nodes already have and who owns MIG."""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import _charts
+from ._charts import Data
+
+CHART = "gpu-operator"
+CONFIG_MAP = "gpufleet-mig-configs"
+# The chart's own default, which a list in the values replaces.
+_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+_CDI_HOOK = "/usr/bin/nvidia-cdi-hook"
+_RKE2_SOCKET = "/run/k3s/containerd/containerd.sock"
+
+
+class Settings(t.NamedTuple):
+    """What decides the values."""
+
+    release: str
+    strategy: str
+    owner: str = "host"  # of MIG: host or operator
+    host_driver: bool = True
+    host_toolkit: bool = True
+    tolerations: t.Sequence[Data] = ()
+    reboot: bool = False  # whether the MIG manager may reboot a node
+    rke2: bool = False  # the nodes run RKE2 or k3s
+    overrides: t.Mapping[str, t.Any] = {}
+
+
+def values(settings: Settings) -> Data:
+    """The values to install: computed, with the user's own on top."""
+    return _charts.merged(_computed(settings), settings.overrides)
+
+
+def _computed(settings: Settings) -> Data:
+    operator = settings.owner == "operator"
+    out: Data = {
+        "driver": {"enabled": not settings.host_driver},
+        "toolkit": {"enabled": not settings.host_toolkit},
+        "mig": {"strategy": settings.strategy},
+        # Without a default, the operator sets no label on nodes that have none.
+        "migManager": {"enabled": operator, "config": {"default": "", "name": CONFIG_MAP if operator else ""}},
+    }
+    if operator:
+        env = [{"name": "WITH_REBOOT", "value": "true" if settings.reboot else "false"}]
+        if settings.host_toolkit:  # the MIG manager looks for it where the operator's own toolkit is
+            env.append({"name": "NVIDIA_CDI_HOOK_PATH", "value": _CDI_HOOK})
+        out["migManager"]["env"] = env
+    if settings.tolerations:
+        out["daemonsets"] = {"tolerations": [_TOLERATION, *settings.tolerations]}
+        out["node-feature-discovery"] = {"worker": {"tolerations": [_TOLERATION, *settings.tolerations]}}
+    if settings.rke2 and not settings.host_toolkit:
+        out["toolkit"]["env"] = [{"name": "CONTAINERD_SOCKET", "value": _RKE2_SOCKET}]
+    return out
+
+
+def problems(settings: Settings) -> list[str]:
+    """Unknown keys of the user's values, and values that contradict the other variables."""
+    found = _charts.problems(settings.overrides, _charts.keys(CHART, settings.release), "gpu_operator_values")
+    return found or [*_contradictions(settings), *_owners(settings)]
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    result = values(settings)
+    out = []
+    strategy = _charts.value(result, "mig.strategy")
+    if strategy != settings.strategy:
+        out.append(
+            "gpu_operator_values.mig.strategy is %s, but gpu_operator_mig_strategy is %s, with which layouts are checked: "
+            "set only gpu_operator_mig_strategy" % (strategy, settings.strategy)
+        )
+    if _charts.value(result, "devicePlugin.enabled") is False:
+        out.append(
+            "gpu_operator_values.devicePlugin.enabled is false, so that no node would offer GPUs: remove it, "
+            "or use the role device_plugin instead of gpu_operator"
+        )
+    if _charts.value(result, "gpuCluster.deployCR") or _charts.value(result, "clusterPolicy.deployCR") is False:
+        out.append(
+            "gpu_operator_values selects DRA (gpuCluster.deployCR), which offers no resources of the device plugin: "
+            "this role supports only clusterPolicy.deployCR"
+        )
+    if _charts.value(result, "draDriver.featureGates.DynamicMIG"):
+        out.append(
+            "gpu_operator_values.draDriver.featureGates.DynamicMIG destroys MIG instances that it did not create: "
+            "remove it"
+        )
+    return out
+
+
+def _owners(settings: Settings) -> list[str]:
+    """Values that would make the operator change MIG although the host owns it, or other layouts than the inventory's."""
+    result = values(settings)
+    out = []
+    enabled = _charts.value(result, "migManager.enabled")
+    if settings.owner == "host" and enabled:
+        out.append(
+            "gpu_operator_values.migManager.enabled is true, but nvidia_mig_owner is host: two owners would overwrite each "
+            "other's layouts. Remove it, or set nvidia_mig_owner to operator"
+        )
+    if settings.owner == "operator" and not enabled:
+        out.append(
+            "gpu_operator_values.migManager.enabled is false, but nvidia_mig_owner is operator, so that nothing would apply "
+            "the layouts: remove it, or set nvidia_mig_owner to host"
+        )
+    if enabled and _charts.value(result, "migManager.config.default"):
+        out.append(
+            "gpu_operator_values.migManager.config.default is %s: the operator would label nodes with it and replace their "
+            "layouts. Remove it" % _charts.value(result, "migManager.config.default")
+        )
+    if settings.owner == "operator" and _charts.value(result, "migManager.config.name") != CONFIG_MAP:
+        out.append(
+            "gpu_operator_values.migManager.config.name must be %s, where this role writes the layouts: remove it"
+            % CONFIG_MAP
+        )
+    return out

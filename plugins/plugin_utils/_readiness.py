@@ -1,0 +1,190 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Whether the nodes of a cluster offer their GPUs: from their allocatable resources, MIG state and pods."""
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+
+from . import _mig_configs
+from ._cluster_nodes import Data, labels_of, name_of
+
+VALIDATOR = "nvidia-operator-validator"
+MIG_MANAGER = "nvidia-mig-manager"
+_GPU = "nvidia.com/gpu"
+_MIG = "nvidia.com/mig-"
+_LONGEST = 300  # characters of a reason
+
+
+class Wanted(t.NamedTuple):
+    """What a node should become."""
+
+    resources: t.Optional[t.Mapping[str, int]] = None  # None: unknown, not compared
+    config: str = ""  # the configuration that the MIG manager applies; empty if the host owns MIG
+    validator: bool = False  # whether the operator's validator runs there
+
+
+class Container(t.NamedTuple):
+    """A container whose log explains a failure."""
+
+    namespace: str
+    pod: str
+    name: str
+    previous: bool
+
+
+class State(t.NamedTuple):
+    """``waiting`` may pass; ``failed`` does not without a change."""
+
+    waiting: t.Tuple[str, ...]
+    failed: t.Tuple[str, ...]
+    culprit: t.Optional[Container] = None
+
+    @property
+    def ready(self) -> bool:
+        return not self.waiting and not self.failed
+
+
+def state(wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Sequence[Data]) -> State:
+    """The state of the nodes. ``pods`` are those of the chart, and of the job that installs it."""
+    by_name = {name_of(node): node for node in nodes}
+    waiting: list[str] = []
+    failed: list[str] = []
+    culprit: Container | None = None
+    for name, each in sorted(wanted.items()):
+        if name not in by_name:
+            failed.append("%s: it is no longer a node of the cluster" % name)
+            continue
+        here = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == name]
+        reasons, broken = _of_node(by_name[name], each, here)
+        failed.extend("%s: %s" % (name, reason) for reason in broken)
+        if broken:
+            culprit = culprit or _log(here, MIG_MANAGER)
+        if reasons:
+            waiting.append("%s: %s" % (name, ", ".join(reasons)))
+    if waiting or failed:
+        explained = [(text, container) for pod in pods for text, container in _problem(pod)]
+        waiting.extend(text for text, _container in explained)
+        culprit = culprit or next((container for _text, container in explained if container), None)
+    return State(tuple(waiting), tuple(failed), culprit)
+
+
+def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
+    """What is still missing on a node, and what has failed."""
+    labels = labels_of(node)
+    missing: list[str] = []
+    failed: list[str] = []
+    if wanted.config:
+        label, found = labels.get(_mig_configs.LABEL), labels.get(_mig_configs.STATE)
+        if label != wanted.config:
+            failed.append("its label %s was changed to %s by another owner" % (_mig_configs.LABEL, label))
+        elif found == "failed":
+            failed.append("the MIG manager could not apply %s" % wanted.config)
+        elif found != "success":
+            missing.append("MIG configuration %s" % (found or "not applied yet"))
+    offered = allocatable(node)
+    if wanted.resources is not None and offered != dict(wanted.resources):
+        missing.append("offers %s, should offer %s" % (_resources(offered), _resources(wanted.resources)))
+    if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
+        missing.append("%s is not ready" % VALIDATOR)
+    if not _node_ready(node):
+        missing.append("the node is not ready")
+    return missing, failed
+
+
+def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
+    """The GPUs and MIG devices that a node offers. kubelet keeps resources that are gone with a count of 0."""
+    found = (node.get("status") or {}).get("allocatable") or {}
+    counts = {name: _count(count) for name, count in found.items() if name == _GPU or name.startswith(_MIG)}
+    return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _count(quantity: object) -> int:
+    """A count as the API writes it: thousands are 1k."""
+    text = str(quantity)
+    return int(text[:-1]) * 1000 if text.endswith("k") else int(text)
+
+
+def _resources(counts: t.Mapping[str, int]) -> str:
+    return ", ".join("%s: %d" % pair for pair in sorted(counts.items())) or "no GPUs"
+
+
+def is_ready(item: t.Mapping[str, t.Any]) -> bool:
+    """Whether a pod is ready, and not about to be deleted."""
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return ready and not item["metadata"].get("deletionTimestamp")
+
+
+def _node_ready(node: t.Mapping[str, t.Any]) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return not any(each.get("type") == "Ready" and each.get("status") != "True" for each in conditions)
+
+
+def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:
+    """Why a pod does not run; nothing if it does, or is only starting."""
+    status = pod.get("status") or {}
+    name, namespace = name_of(pod), str(pod["metadata"].get("namespace"))
+    if pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Succeeded":
+        return
+    for each in status.get("conditions") or ():
+        if each.get("type") == "PodScheduled" and each.get("status") == "False":
+            yield "pod %s is not scheduled: %s" % (name, _cut(each.get("message") or each.get("reason"))), None
+    for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        current = each.get("state") or {}
+        waiting = current.get("waiting") or {}
+        reason = waiting.get("reason")
+        ended = current.get("terminated") or (each.get("lastState") or {}).get("terminated") or {}
+        crashed = reason == "CrashLoopBackOff" or bool((current.get("terminated") or {}).get("exitCode"))
+        if crashed:
+            previous = "terminated" not in current
+            text = "container %s of pod %s ended with status %s" % (each["name"], name, ended.get("exitCode"))
+            yield text, Container(namespace, name, each["name"], previous)
+        elif reason and reason not in ("ContainerCreating", "PodInitializing"):
+            text = "container %s of pod %s: %s: %s" % (each["name"], name, reason, _cut(waiting.get("message")))
+            yield text.rstrip(": "), None
+
+
+def _log(pods: t.Iterable[Data], app: str) -> Container | None:
+    """The main container of a component."""
+    for pod in pods:
+        if labels_of(pod).get("app") == app and not pod["metadata"].get("deletionTimestamp"):
+            return Container(
+                str(pod["metadata"].get("namespace")), name_of(pod), pod["spec"]["containers"][0]["name"], False
+            )
+    return None
+
+
+def _cut(text: object) -> str:
+    found = " ".join(str(text or "").split())
+    return found if len(found) <= _LONGEST else found[: _LONGEST - 3] + "..."
+
+
+def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[tuple[str, str]]:
+    """Namespace and name of device plugins that started before the last change of their node's MIG instances.
+
+    The device plugin reads the instances once, when it starts. ``changed`` has the time of the change, by node.
+    """
+    out = []
+    for pod in pods:
+        node = str((pod.get("spec") or {}).get("nodeName"))
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        started = [_seconds((each.get("state") or {}).get("running", {}).get("startedAt")) for each in statuses]
+        known = [each for each in started if each is not None]
+        if known and min(known) < changed.get(node, 0.0):
+            out.append((str(pod["metadata"].get("namespace")), name_of(pod)))
+    return sorted(out)
+
+
+def _seconds(text: object) -> float | None:
+    """Seconds since the epoch of a time in the API's format."""
+    try:
+        found = datetime.datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return None
+    return found.replace(tzinfo=datetime.timezone.utc).timestamp()

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugins gpu_cluster_plan and gpu_cluster_wait."""
+
+from __future__ import annotations
+
+import base64
+import typing as t
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_plan, gpu_cluster_wait
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
+
+Data = t.Dict[str, t.Any]
+SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
+
+
+def action(module: t.Any, name: str, arguments: Data) -> t.Any:
+    templar = SimpleNamespace(template=lambda value: value)
+    task = SimpleNamespace(args=arguments, async_val=0, action=name, _get_parent_attribute=lambda *_: None)
+    out = module.ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir=None)), None, None, templar, None)
+    out._task.check_mode = False
+    return out
+
+
+def host(name: str, **variables: t.Any) -> Data:
+    facts = {"nvidia": {"gpus": [gpu(0)]}, "nodename": name.upper()}
+    return {"inventory_hostname": name, "ansible_facts": facts, "nvidia_mig_layout": SEVEN, **variables}
+
+
+def plan(hosts: t.Sequence[Data], nodes: t.Optional[t.Sequence[str]] = None, **arguments: t.Any) -> Data:
+    names = [each["inventory_hostname"] for each in hosts]
+    cluster = {"nodes": {"resources": [node(name) for name in nodes or names]}}
+    found = action(gpu_cluster_plan, "gpu_cluster_plan", {"role": "gpu_operator", "cluster": cluster, **arguments})
+    hostvars = {each["inventory_hostname"]: each for each in hosts}
+    result: Data = found.run(task_vars={**hosts[0], "hostvars": hostvars, "ansible_play_hosts_all": names})
+    return result
+
+
+def test_a_plan_for_two_hosts() -> None:
+    result = plan([host("a", gpu_operator_version="v26.7.0"), host("b", gpu_operator_version="v26.7.0")])
+    assert (result["changed"], result["problems"], result["missing"]) == (False, {}, False)
+    assert sorted(result["plan"]["wanted"]) == ["a", "b"]
+    assert result["settings"]["namespace"] == "gpu-operator"
+    chart = result["plan"]["helm_chart"]
+    assert (chart["chart"], chart["version"], chart["chartContent"]) == ("gpu-operator", "v26.7.0", "")
+    assert None not in chart.values()  # the resource does not allow null
+
+
+def test_names_of_nodes() -> None:
+    first = host("a", gpu_operator_version="v26.7.0", gpu_cluster_node_name="node-1")
+    second = host("b", gpu_operator_version="v26.7.0", rke2_node_name="node-2")
+    assert sorted(plan([first, second], ["node-1", "node-2"])["plan"]["wanted"]) == ["node-1", "node-2"]
+
+
+def test_missing_and_invalid_variables_are_problems() -> None:
+    (missing,) = plan([host("a")])["problems"]["a"]
+    assert "gpu_operator_version" in missing
+    (invalid,) = plan([host("a", gpu_operator_version="v26.7.0", gpu_operator_method="kustomize")])["problems"]["a"]
+    assert "gpu_operator_method" in invalid
+
+
+def test_variables_must_be_equal_on_all_hosts() -> None:
+    hosts = [host("a", gpu_operator_version="v26.7.0"), host("b", gpu_operator_version="v25.10.1")]
+    (problem,) = plan(hosts)["problems"]["b"]
+    assert problem.startswith("gpu_operator_version differs from that of a, but the roles of the cluster run once")
+
+
+def test_a_chart_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "chart.tgz"
+    path.write_bytes(b"archive")
+    monkey = host("a", gpu_operator_version="v26.7.0", gpu_operator_chart_file=str(path))
+    found = action(gpu_cluster_plan, "x", {})
+    found._find_needle = lambda _folder, name: name
+    chart = found._helm_chart({**_own(), "chart_file": monkey["gpu_operator_chart_file"]}, "a: 1")
+    assert base64.b64decode(chart["chartContent"]) == b"archive"
+    assert (chart["chart"], chart["repo"], chart["version"]) == ("", "", "")
+
+
+def _own() -> Data:
+    return {"chart": "c", "repository": "r", "version": "v", "namespace": "n"}
+
+
+class Clock:
+    """Time that passes only while the action sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.shown: t.List[str] = []
+        monkeypatch.setattr(gpu_cluster_wait.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(gpu_cluster_wait.time, "sleep", self.sleep)
+        monkeypatch.setattr(gpu_cluster_wait, "Display", lambda: SimpleNamespace(display=self.shown.append))
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture(name="clock")
+def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def wait(*readings: t.Any, log: t.Sequence[str] = (), **arguments: t.Any) -> Data:
+    """Run the action; each reading is the node's, with an optional list of pods, or the message of an error."""
+    left = list(readings)
+    given = {"wanted": {"a": {"resources": {"nvidia.com/gpu": 7}}}, "namespace": "ns", "timeout": 60, **arguments}
+    found = action(gpu_cluster_wait, "gpu_cluster_wait", given)
+
+    def execute(module_name: str, module_args: Data, task_vars: object) -> Data:
+        if module_name == "kubernetes.core.k8s_log":
+            return {"log_lines": list(log)}
+        reading = left[0]
+        if isinstance(reading, str):
+            left.pop(0)
+            return {"failed": True, "msg": reading}
+        if module_args["kind"] == "Node":
+            return {"resources": [reading[0]]}
+        if len(left) > 1 and module_args["namespace"] == "ns":
+            left.pop(0)
+        return {"resources": reading[1] if module_args["namespace"] == "ns" else []}
+
+    found._execute_module = execute
+    result: Data = found.run(task_vars={})
+    return result
+
+
+READY = (node("a", {"nvidia.com/gpu": "7"}), [])
+NOT_YET = (node("a"), [])
+
+
+def test_waits_and_shows_progress_once(clock: Clock) -> None:
+    result = wait(NOT_YET, NOT_YET, READY)
+    assert "failed" not in result and clock.now == 110.0
+    assert clock.shown == ["waiting, 60 s left: a: offers no GPUs, should offer nvidia.com/gpu: 7"]
+
+
+def test_an_api_server_that_is_gone_for_a_while(clock: Clock) -> None:
+    result = wait(NOT_YET, "Connection refused", READY)
+    assert "failed" not in result
+    assert clock.shown[1].endswith("the cluster cannot be read: Connection refused")
+
+
+def test_the_time_limit_ends_with_reason_and_log(clock: Clock) -> None:
+    crashed = waiting("plugin-1", "CrashLoopBackOff", node_name="a", last=1)
+    result = wait((node("a"), [crashed]), log=["one", "two"], timeout=20)
+    assert result["failed"] and clock.now == 120.0
+    assert result["msg"].split("\n") == [
+        "After 20 seconds:",
+        "a: offers no GPUs, should offer nvidia.com/gpu: 7",
+        "container main of pod plugin-1 ended with status 1",
+        "Last lines of the log of container main of pod plugin-1:",
+        "  one",
+        "  two",
+    ]
+
+
+def test_a_failure_ends_the_wait_at_once(clock: Clock) -> None:
+    labels = {"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": "failed"}
+    manager = pod("manager-1", "a", app="nvidia-mig-manager")
+    result = wait((node("a", **labels), [manager]), wanted={"a": {"config": "x"}}, log=["why"])
+    assert clock.now == 100.0
+    assert result["problems"] == ["a: the MIG manager could not apply x"]
+    assert result["msg"].endswith("Last lines of the log of container main of pod manager-1:\n  why")
+
+
+def test_must_remain_ready(clock: Clock) -> None:
+    assert "failed" not in wait(READY, NOT_YET, READY, settle=10)
+    assert clock.now == 120.0
+
+
+def test_zero_seconds_read_once(clock: Clock) -> None:
+    result = wait(NOT_YET, timeout=0)
+    assert result["failed"] and clock.now == 100.0 and clock.shown == []

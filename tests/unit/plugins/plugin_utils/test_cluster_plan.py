@@ -1,0 +1,256 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a role installs in a cluster, and why it cannot."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import yaml
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_plan import Cluster, Planned, Settings
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
+
+Data = t.Dict[str, t.Any]
+SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
+UNEQUAL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 4}}]
+LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+OWN = {
+    "version": "v26.7.0",
+    "mig_strategy": "mixed",
+    "driver": "host",
+    "toolkit": "host",
+    "values": {},
+    "tolerations": [],
+    "namespace": "gpu-operator",
+    "release": "gpu-operator",
+    "method": "auto",
+}
+PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
+A = Host("a", gpus=[gpu(0)], layout=SEVEN)
+B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)
+
+
+def plan(*hosts: Host, own: t.Optional[Data] = None, cluster: t.Optional[Data] = None, **settings: t.Any) -> Planned:
+    values: Data = {"role": "gpu_operator", "own": {**OWN, **(own or {})}, **settings}
+    if values["role"] == "device_plugin":
+        values["own"] = {**PLUGIN, **(own or {})}
+    objects = {"nodes": {"resources": [node("a"), node("b")]}, **(cluster or {})}
+    return _cluster_plan.plan(Settings(**values), hosts or (A, B), Cluster(**objects))
+
+
+def problems(found: Planned) -> t.List[str]:
+    assert found.plan == {}
+    return [problem for each in found.problems.values() for problem in each]
+
+
+def test_a_plan_of_the_operator() -> None:
+    found = plan(own={"version": "v26.7.0"})
+    assert found.problems == {"a": [], "b": []} and found.warnings == [] and not found.missing
+    assert found.plan["wanted"] == {
+        "a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, "validator": True, "config": ""},
+        "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, "validator": True, "config": ""},
+    }
+    assert yaml.safe_load(found.plan["values_text"]) == found.plan["values"]
+    assert (found.plan["config_map"], found.plan["labels"], found.plan["runtime_class"]) == (None, [], "")
+
+
+def test_hosts_without_gpus_need_not_be_nodes() -> None:
+    found = plan(A, Host("server", gpus=[]))
+    assert list(found.plan["wanted"]) == ["a"]
+
+
+@pytest.mark.parametrize("version", ["v1.35.7+rke2r1", "v1.34.1+k3s1"])
+def test_the_operators_toolkit_finds_the_containerd_of_rke2(version: str) -> None:
+    found = node("a")
+    found["status"]["nodeInfo"]["kubeletVersion"] = version
+    planned = plan(A, own={"toolkit": "operator"}, cluster={"nodes": {"resources": [found]}})
+    assert planned.plan["values"]["toolkit"]["env"][0]["name"] == "CONTAINERD_SOCKET"
+
+
+@pytest.mark.parametrize(
+    ("method", "api_found", "used"),
+    [("auto", True, "helm_chart"), ("auto", False, "helm"), ("helm", True, "helm"), ("helm_chart", True, "helm_chart")],
+)
+def test_methods(method: str, api_found: bool, used: str) -> None:
+    found = plan(own={"method": method}, cluster={"helm_charts": {"api_found": api_found, "resources": []}})
+    assert found.plan["method"] == used
+
+
+def test_helm_chart_needs_a_helm_controller() -> None:
+    (problem,) = problems(plan(own={"method": "helm_chart"}, cluster={"helm_charts": {"api_found": False}}))
+    assert problem.startswith("gpu_operator_method is helm_chart, but the cluster has no helm-controller")
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "host", "words"),
+    [
+        (
+            {},
+            {"mig_strategy": "single"},
+            "b",
+            "gpu_operator_mig_strategy is single: the strategy single needs MIG devices of",
+        ),
+        ({}, {"version": "v24.9.2"}, "a", "gpu_operator_version: the values of gpu-operator v24.9.2 are unknown"),
+        ({}, {"values": {"drivr": {}}}, "a", "gpu_operator_values has the unknown key drivr"),
+        (
+            {"role": "device_plugin"},
+            {"values": {"migStrategi": 1}},
+            "a",
+            "device_plugin_values has the unknown key migStrategi",
+        ),
+        ({"role": "device_plugin", "owner": "operator"}, {}, "a", "the MIG manager belongs to the GPU operator"),
+        ({"role": "device_plugin", "selected": ["gpu_operator", "device_plugin"]}, {}, "a", "are both set"),
+    ],
+)
+def test_variables_that_are_refused(settings: Data, own: Data, host: str, words: str) -> None:
+    found = plan(own=own, **settings)
+    assert found.plan == {}
+    assert [words in problem for problem in found.problems[host]] == [True]
+    assert sum(map(len, found.problems.values())) == 1
+
+
+def test_problems_of_the_layouts_are_found_without_a_cluster() -> None:
+    found = plan(own={"mig_strategy": "single"}, cluster={"nodes": {"msg": "refused"}}, may_be_missing=True)
+    assert [len(each) for each in found.problems.values()] == [0, 1]
+
+
+def test_unused_instances_give_a_warning() -> None:
+    assert len(plan(own={"mig_strategy": "none"}).warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "settings", "words"),
+    [
+        ("Connection refused", {}, "the cluster cannot be reached: Connection refused. Check gpu_cluster_host"),
+        (
+            "Failed to import the required Python library (kubernetes) on host's Python x.",
+            {},
+            "the controller's Python lacks the library kubernetes",
+        ),
+        (
+            "Exception '403 Reason: Forbidden HTTP response headers: x HTTP response body: "
+            '{"kind":"Status","message":"nodes is forbidden: User cannot list","code":403}',
+            {},
+            "the cluster cannot be reached: nodes is forbidden: User cannot list. Check",
+        ),
+        ("Connection refused", {"may_be_missing": True}, ""),
+        ("Failed to import the required Python library (kubernetes) on h", {"on_controller": False}, ""),
+        (
+            "Failed to import the required Python library (kubernetes) on h",
+            {"may_be_missing": True},
+            "the controller's Python lacks the library kubernetes",
+        ),
+    ],
+)
+def test_a_cluster_that_cannot_be_read(message: str, settings: Data, words: str) -> None:
+    found = plan(cluster={"nodes": {"msg": message, "failed": False}}, **settings)
+    assert found.plan == {}
+    assert found.missing is (words == "")
+    assert bool(found.warnings) is found.missing
+    assert [problem.startswith(words) for problem in found.problems["a"]] == ([True] if words else [])
+
+
+def test_a_host_that_is_no_node() -> None:
+    found = plan(A, Host("c", gpus=[gpu(0)]))
+    assert found.problems["a"] == []
+    assert found.problems["c"][0].startswith("it is no node of the cluster under the name c")
+
+
+def review(verb: str, resource: str, allowed: t.Optional[bool]) -> Data:
+    status = {} if allowed is None else {"allowed": allowed}
+    return {"result": {"spec": {"resourceAttributes": {"verb": verb, "resource": resource}}, "status": status}}
+
+
+def test_missing_permissions() -> None:
+    reviews = [
+        review("create", "namespaces", False),
+        review("patch", "nodes", True),
+        review("a", "b", None),
+        {"msg": "x"},
+    ]
+    (problem,) = problems(plan(cluster={"reviews": reviews}))
+    assert problem.startswith("the user of the kubeconfig may not create namespaces: use one with")
+
+
+def test_other_owners_are_found() -> None:
+    standalone = daemonset("other", **{"app.kubernetes.io/name": "nvidia-device-plugin"})
+    paused = node("a", **{"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"})
+    found = plan(A, cluster={"nodes": {"resources": [paused]}, "daemonsets": {"resources": [standalone]}})
+    assert len(problems(found)) == 2
+
+
+def configured(owner: str = "operator", **labels: str) -> Planned:
+    existing = {"resources": [], "api_found": True}
+    return plan(A, owner=owner, cluster={"nodes": {"resources": [node("a", **labels)]}, "config_map": existing})
+
+
+def test_the_operator_gets_config_map_and_label() -> None:
+    found = configured()
+    name = found.plan["configs"]["a"]
+    assert found.plan["labels"] == [{"node": "a", "labels": {LABEL: name, STATE: None}}]
+    assert list(yaml.safe_load(found.plan["config_map"]["config.yaml"])["mig-configs"]) == [name]
+    assert found.plan["wanted"]["a"]["config"] == name
+    assert found.plan["values"]["migManager"]["enabled"] is True
+    assert found.plan["retry"] == []
+    again = configured(**{LABEL: name, STATE: "success"})
+    assert again.plan["labels"] == [] and again.plan["config_map"] == found.plan["config_map"]
+    failed = configured(**{LABEL: name, STATE: "failed"})
+    assert failed.plan["retry"] == ["a"] and failed.plan["labels"] == []
+
+
+def test_the_operator_needs_a_layout_for_each_host() -> None:
+    (problem,) = problems(plan(A, B._replace(layout=None), owner="operator"))
+    assert problem.startswith("nvidia_mig_owner is operator, but the host has no nvidia_mig_layout")
+    assert plan(A._replace(layout=None)).problems["a"] == []
+    incapable = Host("b", gpus=[gpu(0, current=None)])
+    assert plan(A, incapable, owner="operator").problems["b"] == []
+
+
+def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
+    found = configured("host", **{LABEL: "all-disabled", STATE: "success"})
+    assert found.plan["labels"] == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
+    assert found.plan["config_map"] is None
+    assert found.plan["wanted"]["a"]["config"] == ""
+
+
+@pytest.mark.parametrize(("state", "refused"), [("pending", True), ("rebooting", True), ("success", False)])
+def test_another_configuration_is_not_interrupted(state: str, refused: bool) -> None:
+    found = configured(**{LABEL: "all-1g.10gb", STATE: state})
+    assert bool(found.problems["a"]) is refused
+    name = configured().plan["configs"]["a"]
+    assert configured(**{LABEL: name, STATE: state}).problems["a"] == []
+
+
+def test_old_device_plugins_are_restarted() -> None:
+    pods = [pod("old", "a", started="2026-11-23T06:00:00Z")]
+    found = plan(A._replace(mig_changed=1795413700.0), cluster={"plugins": {"resources": pods}})
+    assert found.plan["stale"] == [("gpu-operator", "old")]
+
+
+@pytest.mark.parametrize(
+    ("existing", "created"),
+    [
+        ([], "nvidia"),
+        ([{"metadata": {"name": "nvidia"}}], ""),
+        ([daemonset("nvidia", **{"app.kubernetes.io/managed-by": "gpufleet.node"})], "nvidia"),
+    ],
+)
+def test_the_runtime_class_is_created_only_if_nobody_has_it(existing: t.Any, created: str) -> None:
+    found = plan(A, role="device_plugin", cluster={"runtime_class": {"resources": existing}})
+    assert found.plan["runtime_class"] == created
+    assert found.plan["wanted"]["a"]["validator"] is False
+
+
+@pytest.mark.parametrize(("version", "warned"), [("v1.35.7+rke2r1", False), ("v1.31.0", True), ("v1.37.0", True)])
+def test_versions_of_kubernetes_that_nvidia_does_not_document(version: str, warned: bool) -> None:
+    found = node("a")
+    found["status"]["nodeInfo"]["kubeletVersion"] = version
+    planned = plan(A, cluster={"nodes": {"resources": [found]}})
+    assert [version in warning for warning in planned.warnings] == ([True] if warned else [])
