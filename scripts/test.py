@@ -91,7 +91,6 @@ PARTS: t.Sequence[Part] = (
     scenario("nvidia_mig", "layouts, GPU clients, a kill, boot unit, undo"),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
     scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
-    scenario("rke2", "RKE2: server, agents, air gap, upgrade, refusals, undo"),
     scenario("nvidia_driver", "the driver on three distributions: hold, change of version, undo"),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
     scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
