@@ -1,0 +1,102 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role rke2 asks a server and reads from containerd's configuration, answered by the stand-in for rke2."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module import rke2_containerd, rke2_server, runtime_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _rke2_config
+
+LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
+sys.path[:0] = [LAB + "/rke2"]
+try:
+    from rke2_standin import certificates, containerd, settings, supervisor
+finally:
+    sys.path.remove(LAB + "/rke2")
+
+PROGRAM = "/usr/bin/nvidia-container-runtime"
+NVIDIA_TABLE = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.\"nvidia\"]\n"
+
+
+class Server(t.NamedTuple):
+    url: str
+    ca_hash: str
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Server:
+    """A supervisor with the server's token "right" and the agents' token "agents"."""
+    tls = tmp_path_factory.mktemp("tls")
+    certificates.authority(tls / "server-ca", "rke2-server-ca")
+    pair = certificates.issue(tls / "server-ca", tls / "serving", "rke2", usage="server", names=["127.0.0.1"])
+    made = supervisor.Supervisor(tls, {"server": ["right"], "node": ["agents"]}, {}, "server-1")
+    port = made.serve("127.0.0.1", pair, port=0)
+    hashed = hashlib.sha256((tls / "server-ca.crt").read_bytes()).hexdigest()
+    return Server("https://127.0.0.1:%d" % port, hashed)
+
+
+@pytest.mark.parametrize("token", ["K10{hash}::server:right", "right", "agents", "K10{hash}::node:agents"])
+def test_tokens_that_the_server_accepts(server: Server, token: str) -> None:
+    answers = []
+
+    def fetch(*arguments: t.Any) -> t.Tuple[int, bytes]:
+        answers.append(rke2_server.fetch(*arguments))
+        return answers[-1]
+
+    assert rke2_server.token_problems(server.url, token.format(hash=server.ca_hash), fetch) == []
+    # The API server is not ready, which only somebody with the token learns.
+    assert [status for status, _content in answers if status != 401] == [200, 500]
+
+
+@pytest.mark.parametrize("token", ["K10{hash}::server:wrong", "wrong"])
+def test_tokens_that_the_server_rejects(server: Server, token: str) -> None:
+    (problem,) = rke2_server.token_problems(server.url, token.format(hash=server.ca_hash), rke2_server.fetch)
+    assert "rejects rke2_token" in problem
+
+
+def test_a_token_of_another_cluster(server: Server) -> None:
+    token = "K10%s::server:right" % ("0" * 64)
+    (problem,) = rke2_server.token_problems(server.url, token, rke2_server.fetch)
+    assert "belongs to another cluster" in problem
+
+
+def test_a_server_with_other_certificates_gets_no_token(server: Server, tmp_path: Path) -> None:
+    certificates.authority(tmp_path / "other", "other-ca")
+    other = (tmp_path / "other.crt").read_bytes()
+    assert rke2_server.fetch(server.url + "/cacerts", {}, other) == (0, b"")
+    assert rke2_server.fetch(server.url + "/cacerts", {}, b"")[0] == 200
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_nvidia_runtime_in_what_rke2_renders(version: int, tmp_path: Path) -> None:
+    runtime = containerd.Runtime("nvidia", PROGRAM, containerd.RUNC)
+    text = containerd.base(containerd.Node(tmp_path, "pause", [runtime]), version)
+    assert runtime_check.handlers(text) == {"runc": "", "nvidia": PROGRAM}
+    assert rke2_containerd.duplicates(text) == []
+
+
+def test_a_template_that_defines_it_again_is_refused_before_containerd_fails(tmp_path: Path) -> None:
+    runtime = containerd.Runtime("nvidia", PROGRAM, containerd.RUNC)
+    node = containerd.Node(tmp_path, "pause", [runtime])
+    template = '{{ template "base" . }}\n' + NVIDIA_TABLE
+    rendered = containerd.expand(template, containerd.base(node, 3))
+    assert rke2_containerd.duplicates(rendered) == ["plugins.io.containerd.cri.v1.runtime.containerd.runtimes.nvidia"]
+    assert len(rke2_containerd.problems({"config-v3.toml.tmpl": template}, {}, PROGRAM)) == 1
+
+
+def test_the_keys_of_the_configuration() -> None:
+    """Both lists are from RKE2's source; the role's is newer."""
+    table = yaml.safe_load(_rke2_config._KEYS.read_text())
+    for key in settings.KNOWN["server"]:
+        assert key in table["all"] or key in table["server"], key
+    assert set(settings.KNOWN["agent"]) == set(table["all"])
