@@ -177,8 +177,7 @@ class Manager:
             say(str(problem))
             if self._with_reboot:
                 self._state("rebooting")
-                # systemctl ignores a reboot from within a change of the root folder.
-                subprocess.run(["nsenter", "-t", "1", "-m", "reboot"], check=True)
+                subprocess.run(["chroot", HOST, "systemctl", "reboot"], check=True)
                 time.sleep(600)
             self._fail()
         except (Failed, mig_config.Invalid) as problem:
