@@ -6,19 +6,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import sys
 import tarfile
 import typing as t
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
 sys.path[:0] = [LAB, LAB + "/rke2"]
 try:
     from gpulab import podimages, rke2
-    from rke2_standin import client, containerd, settings, supervisor
+    from rke2_standin import certificates, client, containerd, settings, supervisor
 finally:
     sys.path.remove(LAB)
     sys.path.remove(LAB + "/rke2")
@@ -155,6 +158,89 @@ def test_a_node_password_matches_only_itself() -> None:
     assert supervisor.password_matches("secret", known)
     assert not supervisor.password_matches("other", known)
     assert not supervisor.password_matches("secret", "")
+
+
+# --- Joining ----------------------------------------------------------------------------------------------------------
+
+
+class Joining(t.NamedTuple):
+    url: str
+    ca: str
+    folder: Path
+
+    def get(self, path: str, user: str = "", password: str = "", **headers: str) -> bytes:
+        everything = {name.replace("_", "-"): value for name, value in headers.items()}
+        everything.update(client.basic(user, password) if user else {})
+        return client.send(self.url + path, client.context(self.ca), headers=everything)
+
+
+@pytest.fixture(scope="module")
+def joining(tmp_path_factory: pytest.TempPathFactory) -> Joining:
+    """A running supervisor whose API server is not ready yet."""
+    folder = tmp_path_factory.mktemp("tls")
+    for name in ("server-ca", "client-ca", "request-header-ca", "etcd/server-ca", "etcd/peer-ca"):
+        certificates.authority(folder / name, name.replace("/", "-"))
+    certificates.signing_key(folder / "service.key")
+    certificates.issue(folder / "server-ca", folder / "serving", "serving", usage="server", names=["127.0.0.1"])
+    passwords = {"server": ["one"], "node": ["one", "two"]}
+    made = supervisor.Supervisor(folder, passwords, {"cluster-cidr": "10.42.0.0/16"}, "first")
+    port = made.serve("127.0.0.1", folder / "serving", port=0)
+    return Joining("https://127.0.0.1:%d" % port, (folder / "server-ca.crt").read_text(), folder)
+
+
+def test_the_authorities_need_no_password_and_must_fit_the_token(joining: Joining) -> None:
+    digest = hashlib.sha256(joining.ca.encode()).hexdigest()
+    for token in (client.Token("one"), client.Token("one", "server", digest)):
+        assert client.authorities(joining.url, token) == joining.ca
+    with pytest.raises(client.RequestError, match="token CA hash does not match the Cluster CA certificate hash: aaa"):
+        client.authorities(joining.url, client.Token("one", "server", "a" * 64))
+
+
+def test_an_unreachable_server_is_reported_in_rke2s_words(joining: Joining) -> None:
+    with pytest.raises(client.RequestError) as caught:
+        client.authorities("https://127.0.0.1:1", client.Token("one"))
+    assert str(caught.value) == (
+        'failed to get CA certs: Get "https://127.0.0.1:1/cacerts": dial tcp 127.0.0.1:1: connect: connection refused'
+    )
+
+
+@pytest.mark.parametrize(
+    "path, user, password, status",
+    [
+        ("/v1-rke2/config", "", "", 401),
+        ("/v1-rke2/config", "node", "wrong", 401),
+        ("/v1-rke2/config", "other", "one", 401),
+        ("/v1-rke2/server-bootstrap", "node", "one", 403),
+        ("/v1-rke2/nothing", "node", "one", 404),
+        ("/v1-rke2/readyz", "node", "one", 500),
+        ("/v1-rke2/client-kubelet.crt", "node", "one", 400),
+    ],
+)
+def test_requests_are_refused(joining: Joining, path: str, user: str, password: str, status: int) -> None:
+    with pytest.raises(client.RequestError) as caught:
+        joining.get(path, user, password)
+    assert caught.value.status == status
+
+
+def test_both_tokens_let_agents_join_and_only_one_of_them_servers(joining: Joining) -> None:
+    for password in ("one", "two"):
+        assert json.loads(joining.get("/v1-rke2/config", "node", password)) == {"cluster-cidr": "10.42.0.0/16"}
+    files = json.loads(joining.get("/v1-rke2/server-bootstrap", "server", "one"))
+    assert files["server-ca.crt"] == joining.ca and set(files) == set(supervisor.BOOTSTRAP)
+    with pytest.raises(client.RequestError, match="401 Unauthorized"):
+        joining.get("/v1-rke2/server-bootstrap", "server", "two")
+
+
+def test_before_the_api_server_is_ready_only_the_servers_own_node_gets_a_certificate(joining: Joining) -> None:
+    def ask(name: str) -> x509.Certificate:
+        headers = {"rke2_Node_Name": name, "rke2_Node_Password": "x", "rke2_Node_IP": "192.0.2.7"}
+        return x509.load_pem_x509_certificate(joining.get("/v1-rke2/serving-kubelet.crt", "node", "one", **headers))
+
+    with pytest.raises(client.RequestError, match="503"):
+        ask("second")
+    names = ask("first").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["first", "localhost"]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "192.0.2.7"]
 
 
 # --- containerd -------------------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ class Agent:
             for url in dict.fromkeys(urls):
                 self.url = url
                 try:
-                    self._authorities = authorities(url, self.token)
+                    self._authorities = client.authorities(url, self.token)
                 except client.RequestError as problem:
                     log("error", "Failed to validate connection to cluster at %s: %s" % (url, problem))
                     continue
@@ -423,7 +423,7 @@ class Agent:
             write(path, text)
         outside = ["POSTROUTING", "--source", subnet, "!", "--destination", self.config["cluster-cidr"]]
         outside += ["--match", "comment", "--comment", "CNI- pods", "--jump", "MASQUERADE"]
-        command = [IPTABLES / "iptables", "--wait", "--table", "nat"]
+        command = [str(IPTABLES / "iptables"), "--wait", "--table", "nat"]
         if run(*command, "--check", *outside, check=False).returncode:
             run(*command, "--append", *outside)
 
@@ -477,33 +477,6 @@ def copy(source: socket.socket, target: socket.socket) -> None:
             each.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass
-
-
-def authorities(url: str, token: client.Token) -> str:
-    """The authorities of a cluster, checked against the token."""
-    if urllib.parse.urlsplit(url).scheme != "https":
-        raise client.RequestError("only https:// URLs are supported, invalid scheme: %s" % url)
-    place = url.rstrip("/") + "/cacerts"
-    try:
-        text = client.send(place, client.context(insecure=True)).decode()
-    except client.RequestError as problem:
-        raise client.RequestError("failed to get CA certs: %s" % problem, problem.status) from problem
-    try:
-        client.send(place, client.context(text))
-    except client.RequestError as problem:
-        raise client.RequestError("CA cert validation failed: %s" % problem, problem.status) from problem
-    found = hashlib.sha256(text.encode()).hexdigest()
-    if token.ca_hash and token.ca_hash != found:
-        raise client.RequestError(
-            "token CA hash does not match the Cluster CA certificate hash: %s != %s" % (token.ca_hash, found)
-        )
-    if not token.ca_hash:
-        log(
-            "warning",
-            "Cluster CA certificate is not trusted by the host CA bundle, but the token does not include a CA hash."
-            " Use the full token from the server's node-token file to enable Cluster CA validation.",
-        )
-    return text
 
 
 def stage(data: Path) -> Path:

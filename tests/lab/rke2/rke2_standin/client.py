@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import socket
@@ -16,6 +17,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+
+from .processes import log
 
 TIMEOUT = 10
 OBJECT = t.Dict[str, t.Any]
@@ -124,3 +127,30 @@ def parse_token(text: str) -> Token:
     if not password:
         raise RequestError("invalid token format")
     return Token(password, user, ca_hash)
+
+
+def authorities(url: str, token: Token) -> str:
+    """The authorities of a cluster, checked against the token."""
+    if urllib.parse.urlsplit(url).scheme != "https":
+        raise RequestError("only https:// URLs are supported, invalid scheme: %s" % url)
+    place = url.rstrip("/") + "/cacerts"
+    try:
+        text = send(place, context(insecure=True)).decode()
+    except RequestError as problem:
+        raise RequestError("failed to get CA certs: %s" % problem, problem.status) from problem
+    try:
+        send(place, context(text))
+    except RequestError as problem:
+        raise RequestError("CA cert validation failed: %s" % problem, problem.status) from problem
+    found = hashlib.sha256(text.encode()).hexdigest()
+    if token.ca_hash and token.ca_hash != found:
+        raise RequestError(
+            "token CA hash does not match the Cluster CA certificate hash: %s != %s" % (token.ca_hash, found)
+        )
+    if not token.ca_hash:
+        log(
+            "warning",
+            "Cluster CA certificate is not trusted by the host CA bundle, but the token does not include a CA hash."
+            " Use the full token from the server's node-token file to enable Cluster CA validation.",
+        )
+    return text

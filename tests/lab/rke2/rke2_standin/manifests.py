@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What one of the servers does for the cluster: manifests of its folder, charts, passwords of deleted nodes."""
+"""What one of the servers does for the cluster: manifests of its folder, charts, what is left of deleted nodes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Deployer:
             self.kubectl("apply", "--server-side", "--filename=-", input=json.dumps(addon_definition()))
             self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/addons.k3s.cattle.io")
             self._prepared = True
-        self.forget_passwords()
+        self.forget_nodes()
         for path in list(manifests(self.folder)):
             if disabled(path, self.folder, self.disables):
                 self.delete(path)
@@ -139,13 +139,14 @@ class Deployer:
         self.kubectl("delete", "--ignore-not-found", "--namespace=kube-system", "addons.k3s.cattle.io/" + name)
         path.unlink()
 
-    def forget_passwords(self) -> None:
-        """Delete the passwords of nodes that were deleted, so that they can join again."""
+    def forget_nodes(self) -> None:
+        """Delete the passwords and the etcd members of nodes that were deleted, so that they can join again."""
         present = {each["metadata"]["name"] for each in self.server.admin_api().get("/api/v1/nodes")["items"]}
         for name in self._nodes - present:
             self.kubectl(
                 "delete", "secret", name + ".node-password.rke2", "--namespace=kube-system", "--ignore-not-found"
             )
+            self.server.remove_member(name)
         self._nodes = present
 
 

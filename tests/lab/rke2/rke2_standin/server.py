@@ -21,7 +21,7 @@ import urllib.parse
 from pathlib import Path
 
 from . import certificates, client, manifests
-from .agent import API_PORT, Agent, authorities, key_values, kubeconfig, link, write
+from .agent import API_PORT, Agent, key_values, kubeconfig, link, write
 from .processes import Daemon, fatal, info, log, repeat
 from .supervisor import Supervisor
 
@@ -109,7 +109,7 @@ class Server:
         info("Managed etcd cluster not yet initialized")
         begin = "Error: preparing server: "
         try:
-            text = authorities(url, client.parse_token(token))
+            text = client.authorities(url, client.parse_token(token))
         except client.RequestError as problem:
             fatal(
                 begin
@@ -236,6 +236,14 @@ class Server:
                 log("debug", "Waiting for etcd to be promoted: %s" % problem)
             time.sleep(0.5)
         fatal("Error: etcd cluster join failed: the learner was not promoted in %d seconds" % READY)
+
+    def remove_member(self, node: str) -> None:
+        """Remove a deleted node from etcd."""
+        api = self.etcd_api("127.0.0.1")
+        for member in api.request("POST", "/v3/cluster/member/list", {})["members"]:
+            if re.fullmatch(re.escape(node) + "-[0-9a-f]{8}", member.get("name", "")):
+                info("Removing name=%s id=%s address=%s from etcd" % (member["name"], member["ID"], member["peerURLs"]))
+                api.request("POST", "/v3/cluster/member/remove", {"ID": member["ID"]})
 
     def etcd(self) -> Daemon:
         own, address = "https://%s:2380" % self.agent.address, self.agent.address

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import email.message
 import hashlib
 import hmac
 import http.server
@@ -66,7 +67,7 @@ class Supervisor:
         self._deferred: t.Dict[str, str] = {}
 
     # Each path: who may ask, and who answers.
-    def answer(self, path: str, headers: t.Mapping[str, str]) -> bytes:
+    def answer(self, path: str, headers: email.message.Message) -> bytes:
         if path in ("/cacerts", "/v1-rke2/cacerts"):
             return (self.tls / "server-ca.crt").read_bytes()
         if path == "/ping":
@@ -110,7 +111,7 @@ class Supervisor:
         subsets = self.api.get("/api/v1/namespaces/default/endpoints/kubernetes").get("subsets") or []
         return [each["ip"] for subset in subsets for each in subset.get("addresses", ())]
 
-    def node_certificate(self, name: str, headers: t.Mapping[str, str]) -> bytes:
+    def node_certificate(self, name: str, headers: email.message.Message) -> bytes:
         node, password = headers.get("rke2-Node-Name", "").lower(), headers.get("rke2-Node-Password", "")
         addresses = [each for each in headers.get("rke2-Node-IP", "").split(",") if each]
         for value, what in ((node, "name"), (password, "password")):
@@ -169,7 +170,8 @@ class Supervisor:
             made = certificates.issue(self.tls / signer, Path(folder, "new"), user, group, usage, names)
             return Path("%s.crt" % made).read_bytes() + Path("%s.key" % made).read_bytes()
 
-    def serve(self, address: str, pair: Path) -> None:
+    def serve(self, address: str, pair: Path, port: int = PORT) -> int:
+        """Answer requests in the background; return the port."""
         supervisor = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -218,6 +220,7 @@ class Supervisor:
 
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain("%s.crt" % pair, "%s.key" % pair)
-        server = Server((address, PORT), Handler)
+        server = Server((address, port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        info("Supervisor listening on %s:%d" % (address, PORT))
+        info("Supervisor listening on %s:%d" % (address, server.server_port))
+        return server.server_port
