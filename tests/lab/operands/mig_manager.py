@@ -85,18 +85,23 @@ class Gpus:
             nv.nvmlShutdown()
         return found
 
-    def set_mode(self, index: int, enabled: bool) -> None:
-        gpu = str(index)
-        if not enabled:
-            self.clear(index)
-        nvidia_smi("-i", gpu, "-mig", "1" if enabled else "0")
-        if self.read()[index].state.enabled != enabled:
+    def set_modes(self, modes: t.Mapping[int, bool]) -> None:
+        """Set the mode of all GPUs before any reset: after a reboot, all of them have it."""
+        for index, enabled in modes.items():
+            if not enabled:
+                self.clear(index)
+            nvidia_smi("-i", str(index), "-mig", "1" if enabled else "0")
+        for index in self._pending(modes):
             try:
-                nvidia_smi("--gpu-reset", "-i", gpu)
+                nvidia_smi("--gpu-reset", "-i", str(index))
             except Failed as problem:
                 raise RebootNeeded(str(problem)) from problem
-        if self.read()[index].state.enabled != enabled:
-            raise RebootNeeded("GPU %d: MIG mode did not change" % index)
+        if self._pending(modes):
+            raise RebootNeeded("the MIG mode did not change on GPUs %s" % self._pending(modes))
+
+    def _pending(self, modes: t.Mapping[int, bool]) -> t.List[int]:
+        now = self.read()
+        return [index for index, enabled in modes.items() if now[index].state.enabled != enabled]
 
     def clear(self, index: int) -> None:
         for option in ("-dci", "-dgi"):
@@ -148,7 +153,6 @@ class Manager:
         self._set({STATE: state})
 
     def _reconfigure(self, name: str, labels: t.Mapping[str, str]) -> None:
-        pauses: t.Mapping[str, str] = {}
         try:
             goal = mig_config.wanted(mig_config.selected(self._read_config(), name), self._gpus.read())
             if self._matches(goal):
@@ -160,13 +164,11 @@ class Manager:
             if modes and labels.get(STATE) == "rebooting":
                 raise Failed("MIG mode change did not take effect after rebooting")
             self._state("pending")
-            pauses = paused(labels)
-            self._set(pauses)
+            self._set(paused(labels))
             self._wait_for_pods()
-            for index in modes:
-                self._gpus.set_mode(index, goal[index].enabled)
+            self._gpus.set_modes(modes)
             self._apply(goal)
-            self._resume(pauses)
+            self._resume()
             self._state("success")
             self._succeeded = True
         except Stuck as problem:
@@ -175,25 +177,25 @@ class Manager:
             say(str(problem))
             if self._with_reboot:
                 self._state("rebooting")
-                subprocess.run(["chroot", HOST, "reboot"], check=True)
+                subprocess.run(["chroot", HOST, "systemctl", "reboot"], check=True)
                 time.sleep(600)
-            self._fail(pauses)
+            self._fail()
         except (Failed, mig_config.Invalid) as problem:
             say("error: %s" % problem)
-            self._fail(pauses)
+            self._fail()
 
-    def _fail(self, pauses: t.Mapping[str, str]) -> None:
+    def _fail(self) -> None:
         if not self._succeeded:
-            self._resume(pauses)
+            self._resume()
         self._state("failed")
 
     def _matches(self, goal: t.Mapping[int, State]) -> bool:
         now = self._gpus.read()
         return len(goal) == len(now) and all(now[index].state == state for index, state in goal.items())
 
-    def _wrong_modes(self, goal: t.Mapping[int, State]) -> t.List[int]:
+    def _wrong_modes(self, goal: t.Mapping[int, State]) -> t.Dict[int, bool]:
         now = self._gpus.read()
-        return [index for index, state in goal.items() if now[index].state.enabled != state.enabled]
+        return {index: state.enabled for index, state in goal.items() if now[index].state.enabled != state.enabled}
 
     def _apply(self, goal: t.Mapping[int, State]) -> None:
         now = self._gpus.read()
@@ -222,7 +224,9 @@ class Manager:
                 time.sleep(0.5)
         self._delete(*VALIDATORS)
 
-    def _resume(self, pauses: t.Mapping[str, str]) -> None:
+    def _resume(self) -> None:
+        """End all pauses, also those of before a reboot."""
+        pauses = [name for name, value in self._labels().items() if value == PAUSED]
         if pauses:
             self._delete("nvidia-operator-validator")
             self._set({name: "true" for name in pauses})

@@ -120,6 +120,8 @@ def daemon_set(operand: Operand, spec: Object, namespace: str, version: str, run
         wait = "trap exit TERM; until [ -f %s/toolkit-ready ]; do echo waiting for the nvidia container stack; sleep 2; done"
         before = [container("toolkit-validation", ["sh", "-c", wait % VALIDATIONS], {})]
         main = container(operand.name, [operand.command], {})
+    # To reboot, the MIG manager talks to the node's systemd.
+    host_pid = operand.section == "migManager"
     if section.get("args"):
         main["args"] = section["args"]
     if section.get("resources"):
@@ -131,6 +133,7 @@ def daemon_set(operand: Operand, spec: Object, namespace: str, version: str, run
         "priorityClassName": common.get("priorityClassName") or "system-node-critical",
         "serviceAccountName": "nvidia-operands",
         "runtimeClassName": runtime_class,
+        "hostPID": host_pid,
         "imagePullSecrets": [{"name": name} for name in section.get("imagePullSecrets") or []],
         "initContainers": before,
         "containers": [main],

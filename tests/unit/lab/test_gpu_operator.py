@@ -257,9 +257,10 @@ class FakeGpus(mig_manager.Gpus):
     def read(self) -> t.List[Target]:
         return [Target("0x20B510DE", state) for state in self.states]
 
-    def set_mode(self, index: int, enabled: bool) -> None:
-        self._log.append("mode %s" % enabled)
-        self.states[index] = State(enabled)
+    def set_modes(self, modes: t.Mapping[int, bool]) -> None:
+        for index, enabled in modes.items():
+            self._log.append("mode %s" % enabled)
+            self.states[index] = State(enabled)
 
     def create(self, index: int, devices: t.Mapping[str, int]) -> None:
         self._log.append("create %s" % dict(devices))
