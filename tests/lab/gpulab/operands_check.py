@@ -137,7 +137,10 @@ def wait_for_resource(node: nodes.Node) -> None:
 
 def registered() -> bool:
     """Until then, the node's allocatable may be that of the former plugin."""
-    return "registered " + RESOURCE in cluster.kubectl("--namespace", NAMESPACE, "logs", "daemonset/" + RELEASE)
+    try:
+        return "registered " + RESOURCE in cluster.kubectl("--namespace", NAMESPACE, "logs", "daemonset/" + RELEASE)
+    except LabError:  # the pod has not started
+        return False
 
 
 def wait_for_label(node: nodes.Node) -> None:
