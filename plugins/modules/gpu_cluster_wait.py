@@ -13,7 +13,7 @@ module: gpu_cluster_wait
 short_description: Internal to the collection's roles, wait until the nodes of a cluster offer their GPUs
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles. Reads nodes and pods with M(kubernetes.core.k8s_info) until each node offers the expected
+  - Internal to the collection's roles. Reads nodes and pods with C(kubernetes.core.k8s_info) until each node offers the expected
     resources, its MIG configuration is applied, and the validator of the GPU operator is ready on it. Shows the progress.
   - If it fails, the message has the reasons of the pods that do not run, and the last lines of a log.
 extends_documentation_fragment:
