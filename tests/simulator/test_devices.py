@@ -58,7 +58,7 @@ def test_only_gpus_with_a_device_node_are_visible(simulate: Simulate, view: t.Ca
 def test_only_mig_devices_with_both_nodes_are_visible(simulate: Simulate, view: t.Callable[..., None]) -> None:
     session = simulate("A100-80GB", "A100-80GB")
     for index in range(2):
-        for _ in range(2):
+        for _each in range(2):
             instance = nv.nvmlDeviceCreateGpuInstance(session.handle(index), 19)
             nv.nvmlGpuInstanceCreateComputeInstance(instance, 0)
     first, second = (uuids(session.handle(index)) for index in range(2))

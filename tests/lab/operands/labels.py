@@ -100,7 +100,7 @@ def single(gpus: t.Sequence[Gpu]) -> Labels:
     if len(profiles) != 1 or len(enabled) < len(gpus) or any(not gpu.devices for gpu in enabled):
         values = {"product": sanitised(enabled[0].name) + "-MIG-INVALID", "count": "0", "replicas": "0", "memory": "0"}
         return {"%s.%s" % (FULL, name): value for name, value in values.items()}
-    (devices,) = profiles.values()
+    devices = next(iter(profiles.values()))
     return mig_labels(FULL, *devices[0], count=len(devices))
 
 

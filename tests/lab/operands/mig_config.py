@@ -78,7 +78,7 @@ def orders(devices: t.Mapping[str, int]) -> t.Iterator[t.Sequence[str]]:
     def size(name: str) -> int:
         return int(name.partition("g.")[0].rpartition(".")[2])
 
-    names = [name for name, count in devices.items() for _ in range(count)]
+    names = [each for name, count in devices.items() for each in [name] * count]
     names.sort(key=lambda name: (-size(name), name))
     seen = set()
     for order in itertools.permutations(names):

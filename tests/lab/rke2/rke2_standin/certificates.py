@@ -18,7 +18,12 @@ USAGES = {"client": "clientAuth", "server": "serverAuth", "both": "serverAuth,cl
 
 def openssl(*words: t.Union[str, Path], config: str = "") -> None:
     done = subprocess.run(
-        ["openssl", *map(str, words)], input=config, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ["openssl", *map(str, words)],
+        input=config,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
     if done.returncode:
         raise OSError("openssl failed: %s" % done.stdout)

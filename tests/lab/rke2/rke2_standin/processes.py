@@ -48,7 +48,12 @@ def fatal(message: str) -> t.NoReturn:
 
 def run(*words: t.Union[str, Path], check: bool = True, **options: t.Any) -> "subprocess.CompletedProcess[str]":
     done = subprocess.run(
-        [str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+        [str(word) for word in words],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        check=False,
+        **options,
     )
     if check and done.returncode:
         raise OSError("%s: %s" % (" ".join(map(str, words[:3])), (done.stderr or done.stdout).strip()[-1000:]))
