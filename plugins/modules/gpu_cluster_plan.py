@@ -19,13 +19,7 @@ description:
     C(ansible_nodename) of all hosts of the play. Returns problems instead of failing.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.no_diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:

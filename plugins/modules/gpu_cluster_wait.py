@@ -18,13 +18,7 @@ description:
   - If it fails, the message has the reasons of the pods that do not run, and the last lines of a log.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.no_diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:

@@ -17,13 +17,7 @@ description:
   - Reads the fact C(gpu_node_problems) and fails with one message that lists all problems.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.no_diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:

@@ -16,13 +16,7 @@ description:
   - Without O(set) and O(add), only reads.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:

@@ -18,13 +18,7 @@ description:
     Warns about what an administrator may not expect, such as a transitional branch.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.no_diff
 author:
   - The gpufleet.node authors (@gpufleet)
 seealso:

@@ -13,13 +13,7 @@ description:
   - Compares files with the list of checksums of the release. Changes nothing.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.no_diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:

@@ -14,13 +14,7 @@ description:
     joins. Runs on a server. Other labels and taints stay.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:

@@ -18,13 +18,7 @@ description:
     failing. The plan contains no secret.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.no_diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:

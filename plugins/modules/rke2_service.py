@@ -15,13 +15,7 @@ description:
   - If RKE2 does not start, the reason is read from its log. A unit that ran before is left as it is, another is stopped.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - gpufleet.node._attributes.diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
