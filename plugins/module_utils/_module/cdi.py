@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import typing as t
 
-from . import env_file, files
+from . import env_file, files, systemd
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -90,9 +90,9 @@ class Cdi:
         states = []
         for unit in (SERVICE, PATH):
             _rc, out, _err = self.systemctl("show", "--property=LoadState,ActiveState", unit)
-            properties = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
-            if properties.get("LoadState") == "loaded":
-                states.append(properties.get("ActiveState", ""))
+            unit_state = systemd.properties(out)
+            if unit_state.get("LoadState") == "loaded":
+                states.append(unit_state.get("ActiveState", ""))
         return states
 
     def silence(self) -> bool:

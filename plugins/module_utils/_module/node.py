@@ -16,6 +16,8 @@ import os
 import re
 import typing as t
 
+from . import systemd
+
 # Runs a command and returns its exit status and standard output, or None if the command is missing.
 Run = t.Callable[[t.List[str]], t.Optional[t.Tuple[int, str]]]
 
@@ -152,7 +154,7 @@ class Node:
         )
         values: t.Dict[str, str] = {}
         if answer is not None and answer[0] == 0:
-            values = dict(line.split("=", 1) for line in answer[1].splitlines() if "=" in line)
+            values = systemd.properties(answer[1])
         return FabricManager(
             installed={"loaded": True, "not-found": False}.get(values.get("LoadState", "")),
             active=values["ActiveState"] == "active" if "ActiveState" in values else None,

@@ -14,7 +14,7 @@ import re
 import time
 import typing as t
 
-from . import files
+from . import files, systemd
 from .container_runtimes import Runtime
 
 Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
@@ -43,7 +43,7 @@ class Service(t.NamedTuple):
 def service(name: str, run: Run) -> Service:
     properties = "--property=ActiveState,UnitFileState,MainPID,ExecMainStartTimestampMonotonic"
     _rc, out, _err = run(["systemctl", "show", properties, name])
-    found = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+    found = systemd.properties(out)
     monotonic = int(found.get("ExecMainStartTimestampMonotonic") or 0) / 1e6
     return Service(
         found.get("ActiveState") == "active",
