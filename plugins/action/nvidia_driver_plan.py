@@ -24,9 +24,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         facts = variables["ansible_facts"]
-        names = _inventory.variables_of("nvidia_driver").intersection(variables)
-        values = {name: self._templar.template(variables[name]) for name in names}
-        settings, problems = _inventory.validated("nvidia_driver", values)
+        settings, problems = _inventory.of_role("nvidia_driver", variables, self._templar.template)
         plan: dict[str, t.Any] = {}
         try:
             plan = {} if problems else _driver_node.plan(facts, settings)

@@ -22,9 +22,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
-        names = _inventory.variables_of("rke2").intersection(variables)
-        values = {name: self._templar.template(variables[name]) for name in names}
-        settings, problems = _inventory.validated("rke2", values)
+        settings, problems = _inventory.of_role("rke2", variables, self._templar.template)
         plan: dict[str, t.Any] = {}
         if not problems:
             wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}

@@ -134,6 +134,11 @@ def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> 
     return result.validated_parameters, [_CLASS.sub(r"\1", message) for message in result.error_messages]
 
 
+def of_role(role: str, variables: Values, template: t.Callable[[t.Any], t.Any]) -> tuple[dict[str, t.Any], list[str]]:
+    """The same for a role's variables among those of a host, which may be templates."""
+    return validated(role, {name: template(variables[name]) for name in variables_of(role).intersection(variables)})
+
+
 def variables_of(role: str) -> set[str]:
     """The names of the variables that a role's main entry point reads."""
     return set(_main_options(role))
