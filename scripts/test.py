@@ -8,7 +8,8 @@ Usage: scripts/test.py [PART...]    without a part: all of them
 
 A part is a command. It passes with exit status 0, fails with any other, and is skipped with 77 if the machine lacks
 something, which the part's last line names. With CI=true in the environment a skipped part counts as failed. The output
-of a part goes to .cache/test/PART.log. It is printed in full if the part fails, else only its closing lines.
+of a part goes to .cache/test/PART.log. It is printed in full if the part fails, and its end once more below the summary;
+else only its closing lines are printed.
 
 The duration of a part is not limited, but one that prints nothing for twenty minutes is stopped.
 """
@@ -36,6 +37,7 @@ AT_ONCE = 2
 SILENCE = 20 * 60  # seconds without output, after which a part is stopped; a task that builds images prints nothing
 POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
+LAST = 3000  # characters of a failed part's output that are repeated below the summary
 
 RUNNING: set[int] = set()  # process groups of the running parts
 
@@ -232,7 +234,10 @@ def main(names: t.Sequence[str]) -> int:
     for part in parts:
         result = results[part.name]
         print("%-8s %6.0f s  %s" % (result.verdict, result.seconds, part.title))
-    return 1 if any(result.verdict == "FAILED" for result in results.values()) else 0
+    failed = [results[part.name] for part in parts if results[part.name].verdict == "FAILED"]
+    for result in failed:  # again, because a log that is cut short keeps its end
+        print("\n--- The last lines of: %s\n%s" % (result.part.title, result.output[-LAST:]))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
