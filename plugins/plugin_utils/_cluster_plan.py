@@ -196,7 +196,7 @@ def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
 
 
 def _asked(review: Data) -> Data:
-    """What a SelfSubjectAccessReview asked for; empty without an answer."""
+    """The permission that a SelfSubjectAccessReview is about; empty if the API has not evaluated it."""
     result = review.get("result") or {}
     if "allowed" not in (result.get("status") or {}):
         return {}

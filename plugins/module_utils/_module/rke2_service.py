@@ -43,7 +43,7 @@ LINES = 500  # of the log
 LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
 CONFIG = "/etc/rancher/rke2"
-SECRET_MODE = 0o077  # permissions that nobody else has by default
+SECRET_MODE = 0o077  # the permissions of group and others, which a secret must not grant
 
 Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 

@@ -210,7 +210,7 @@ class Supervisor:
             allow_reuse_address = True
 
             def finish_request(self, request: t.Any, client_address: t.Any) -> None:
-                # The handshake is the thread's work, so that a silent client holds nobody up.
+                # The thread does the handshake, so a silent client does not block other clients.
                 request.settimeout(30)
                 with tls.wrap_socket(request, server_side=True) as wrapped:
                     super().finish_request(t.cast(t.Any, wrapped), client_address)

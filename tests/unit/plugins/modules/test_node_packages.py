@@ -450,16 +450,22 @@ def test_a_failed_build_is_reported_with_the_end_of_its_log(node, driver):
     assert "Output of the package manager:\nError! Bad return status" in message
 
 
-def test_a_partial_installation_is_recorded(node, driver):
+def cut_off(node):
+    """The next installations install one package and fail."""
     real = node.get
 
-    def cut_off(specifications, simulate):
+    def get(specifications, simulate):
         if simulate:
             return real(specifications, simulate)
         node.install(LIBRARY, NEW)
         return 100, "", "E: No space left on device"
 
-    node.get = cut_off
+    node.get = get
+    return real
+
+
+def test_a_partial_installation_is_recorded(node, driver):
+    real = cut_off(node)
     assert "no space left" in driver()["msg"]
     assert recorded() == {"installed": [LIBRARY]}
     node.get = real
@@ -492,15 +498,7 @@ def test_an_installation_that_installs_nothing_leaves_no_pin(node, driver):
 
 def test_a_partial_upgrade_keeps_the_pin_of_its_version(node, driver):
     driver(version="580.105.08")
-    real = node.get
-
-    def cut_off(specifications, simulate):
-        if simulate:
-            return real(specifications, simulate)
-        node.install(LIBRARY, NEW)
-        return 100, "", "E: No space left on device"
-
-    node.get = cut_off
+    cut_off(node)
     driver(upgrade=True)
     assert "580.126.20-*" in pinned(node)
 
