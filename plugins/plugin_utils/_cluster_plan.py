@@ -97,6 +97,8 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
         out["stale"] = _readiness.stale(cluster.plugins.get("resources") or (), changed)
         out["runtime_class"] = _runtime_class(settings, cluster)
         out["method"] = _method(settings, cluster)
+        out["pods_runtime_class"] = _pods_runtime_class(settings, chart["values"])
+        out["has_gfd"] = _charts.value(chart["values"], "gfd.enabled") is not False
         warnings.extend(_of_version(settings, nodes))
     if missing and not why:
         warnings.append("the cluster cannot be read yet, so that %s cannot show what it would change" % settings.role)
@@ -299,6 +301,13 @@ def _runtime_class(settings: Settings, cluster: Cluster) -> str:
     existing = cluster.runtime_class.get("resources") or ()
     ours = all(labels_of(item).get("app.kubernetes.io/managed-by") == "gpufleet.node" for item in existing)
     return wanted if ours else ""
+
+
+def _pods_runtime_class(settings: Settings, values: Data) -> str:
+    """The RuntimeClass with which pods get GPUs."""
+    if settings.role == "gpu_operator":
+        return str(_charts.value(values, "operator.runtimeClass") or "nvidia")
+    return str(settings.own["runtime_class"])
 
 
 def _mig(

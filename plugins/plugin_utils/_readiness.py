@@ -150,6 +150,11 @@ def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:
             yield text.rstrip(": "), None
 
 
+def explained(pods: t.Iterable[Data]) -> list[str]:
+    """Why pods do not run."""
+    return [text for pod in pods for text, _container in _problem(pod)]
+
+
 def _log(pods: t.Iterable[Data], app: str) -> Container | None:
     """The main container of a component."""
     for pod in pods:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugins gpu_cluster_plan and gpu_cluster_wait."""
+"""The action plugins gpu_cluster_plan, gpu_cluster_wait and gpu_cluster_check."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_plan, gpu_cluster_wait
+from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_check, gpu_cluster_plan, gpu_cluster_wait
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
 
@@ -95,6 +96,7 @@ class Clock:
         self.shown: t.List[str] = []
         monkeypatch.setattr(gpu_cluster_wait.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(gpu_cluster_wait.time, "sleep", self.sleep)
+        monkeypatch.setattr(gpu_cluster_check, "Display", lambda: SimpleNamespace(display=self.shown.append))
         monkeypatch.setattr(gpu_cluster_wait, "Display", lambda: SimpleNamespace(display=self.shown.append))
 
     def sleep(self, seconds: float) -> None:
@@ -177,3 +179,113 @@ def test_must_remain_ready(clock: Clock) -> None:
 def test_zero_seconds_read_once(clock: Clock) -> None:
     result = wait(NOT_YET, timeout=0)
     assert result["failed"] and clock.now == 100.0 and clock.shown == []
+
+
+GONE: Data = {"failed": True, "msg": "Connection refused"}
+NODE = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "x"})
+
+
+class Api:
+    """A cluster that starts a pod for each pod of a job, with the next log."""
+
+    def __init__(self, *logs: str, nodes: t.Sequence[Data] = (NODE,), phase: str = "Running") -> None:
+        self.logs, self.nodes, self.phase = logs, list(nodes), phase
+        self.classes: t.List[Data] = [{}]
+        self.pods: t.List[Data] = []  # of the jobs
+        self.others: t.List[Data] = []
+        self.done: t.List[str] = []
+        self.fail: t.Dict[str, Data] = {}
+
+    def __call__(self, module_name: str, module_args: Data, task_vars: object) -> Data:
+        step = module_args.get("state") or module_args.get("kind") or module_name.rpartition(".")[2]
+        self.done.append(step)
+        if step in self.fail:
+            return self.fail[step]
+        if step == "k8s":
+            notes = module_args["resource_definition"][0]["metadata"]["annotations"]
+            for number, _log in enumerate(self.logs):
+                self.pods.append(pod("pod-%d" % number, "a"))
+                self.pods[-1]["metadata"]["annotations"] = notes
+                self.pods[-1]["status"]["phase"] = self.phase
+        elif step == "absent":
+            self.pods = []
+        elif step == "k8s_log":
+            return {"log": self.logs[int(module_args["name"][-1])]}
+        elif step == "Node":
+            return {"resources": [self.nodes.pop(0) if len(self.nodes) > 1 else self.nodes[0]]}
+        elif step == "RuntimeClass":
+            return {"resources": self.classes}
+        return {"resources": self.pods if "label_selectors" in module_args else self.others}
+
+
+def check(api: Api, **arguments: t.Any) -> Data:
+    given: Data = {"wanted": {"a": {"resources": {"nvidia.com/gpu": 2}}}, "strategy": "single", "labels": True}
+    given.update(namespace="ns", runtime_class="nvidia", image="i", timeout=20)
+    found = action(gpu_cluster_check, "gpu_cluster_check", {**given, **arguments})
+    found._execute_module = api
+    result: Data = found.run(task_vars={})
+    assert "failed" not in result
+    return result
+
+
+def mig(uuid: str) -> str:
+    return "GPU 0: A100 (UUID: GPU-1)\n  MIG 1g.10gb Device 0: (UUID: %s)" % uuid
+
+
+def test_each_device_is_checked_and_the_pods_are_removed(clock: Clock) -> None:
+    api = Api(mig("MIG-1"), mig("MIG-2"))
+    result = check(api)
+    assert result["problems"] == [] and "warnings" not in result
+    assert [each["uuid"] for each in result["devices"]] == ["MIG-1", "MIG-2"]
+    assert (api.done[0], api.done[-1], api.pods, clock.now) == ("absent", "absent", [], 100.0)
+
+
+def test_the_labels_may_come_later(clock: Clock) -> None:
+    assert check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a"), NODE]))["problems"] == []
+    assert clock.now == 105.0
+    assert check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a")]), labels=False)["problems"] == []
+    assert len(check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a")]))["problems"]) == 2
+
+
+def test_pods_without_output_are_a_problem(clock: Clock) -> None:
+    (problem,) = check(Api(mig("MIG-1"), ""))["problems"]
+    assert problem == "a: 1 of 2 pods with nvidia.com/gpu have listed their devices"
+    assert clock.now == 120.0
+
+
+def test_a_failed_pod_ends_the_wait(clock: Clock) -> None:
+    problems = check(Api("sh: nvidia-smi: not found", "", phase="Failed"))["problems"]
+    assert any(
+        "should list one device, but nvidia-smi -L printed: sh: nvidia-smi: not found" in each for each in problems
+    )
+    assert clock.now == 100.0
+
+
+def test_no_runtime_class(clock: Clock) -> None:
+    api = Api()
+    api.classes = []
+    assert check(api)["problems"] == ["the cluster has no RuntimeClass nvidia, with which pods get GPUs"]
+    assert "k8s" not in api.done
+
+
+def test_devices_in_use_are_not_checked(clock: Clock) -> None:
+    api = Api()
+    api.others = [pod("user", "a")]
+    api.others[0]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
+    result = check(api)
+    assert result["warnings"] == ["2 GPUs or MIG devices were not checked, because pods use them"]
+    assert result["problems"] == [] and "k8s" not in api.done
+
+
+@pytest.mark.parametrize("step", ["k8s", "Node", "Pod"])
+def test_pods_are_removed_after_an_error(clock: Clock, step: str) -> None:
+    api = Api(mig("MIG-1"), mig("MIG-2"))
+    api.fail[step] = GONE
+    assert check(api)["problems"] == ["the GPUs could not be checked with pods: Connection refused"]
+    assert api.done[-1] == "absent" or step == "Pod"  # before there are any
+
+
+def test_labels_and_selector_fit() -> None:
+    (job,) = _gpu_pods.jobs({"a": {"nvidia.com/gpu": 1}}, [], _gpu_pods.Settings("ns", "i", "", 1))
+    for labelled in (job, job["spec"]["template"]):
+        assert set(gpu_cluster_check._SELECTOR) <= set(labelled["metadata"]["labels"])

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: check from inside of pods that each GPU and MIG device of a cluster can be used."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods, _readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import name_of
+
+_ARGUMENTS = {
+    "wanted": {"type": "dict", "required": True},
+    "strategy": {"type": "str", "required": True},
+    "labels": {"type": "bool", "required": True},
+    "namespace": {"type": "str", "required": True},
+    "runtime_class": {"type": "str", "required": True},
+    "image": {"type": "str", "required": True},
+    "timeout": {"type": "int", "required": True},
+    "interval": {"type": "int", "default": 5},
+}
+_SELECTOR = [_gpu_pods.LABEL]
+
+Data = t.Dict[str, t.Any]
+
+
+class _Unreadable(Exception):
+    """The API does not answer, or refuses."""
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    _VALID_ARGS = frozenset(_ARGUMENTS)
+    _requires_connection = True
+
+    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+        self._arguments, self._task_vars = arguments, task_vars
+        wanted = {node: each["resources"] for node, each in arguments["wanted"].items() if each["resources"]}
+        result.update(changed=False, devices=[])
+        try:
+            self._remove()  # what a killed run has left
+            problems = self._runtime_class() or self._run(wanted, result)
+        except _Unreadable as error:
+            problems = ["the GPUs could not be checked with pods: %s" % error]
+        result["problems"] = problems
+        return result
+
+    def _runtime_class(self) -> list[str]:
+        name = self._arguments["runtime_class"]
+        if not name or self._read("node.k8s.io/v1", "RuntimeClass", name=name):
+            return []
+        return ["the cluster has no RuntimeClass %s, with which pods get GPUs" % name]
+
+    def _run(self, wanted: t.Mapping[str, t.Mapping[str, int]], result: Data) -> list[str]:
+        arguments = self._arguments
+        settings = _gpu_pods.Settings(
+            arguments["namespace"], arguments["image"], arguments["runtime_class"], arguments["timeout"] + 60
+        )
+        jobs = _gpu_pods.jobs(wanted, self._read("v1", "Pod"), settings)
+        left = sum(map(sum, (each.values() for each in wanted.values())))
+        left -= sum(job["spec"]["completions"] for job in jobs)
+        if left:
+            result["warnings"] = ["%d GPUs or MIG devices were not checked, because pods use them" % left]
+        try:
+            if jobs:
+                self._call("kubernetes.core.k8s", resource_definition=jobs)
+            return self._wait(wanted, jobs, result)
+        finally:
+            self._remove()
+
+    def _wait(self, wanted: t.Mapping[str, t.Mapping[str, int]], jobs: list[Data], result: Data) -> list[str]:
+        arguments = self._arguments
+        namespace, strategy = arguments["namespace"], arguments["strategy"]
+        end = time.monotonic() + arguments["timeout"]
+        logs: dict[str, str] = {}
+        while True:
+            pods = self._read("v1", "Pod", namespace=namespace, label_selectors=_SELECTOR)
+            for pod in pods:
+                if _gpu_pods.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
+                    logs[name_of(pod)] = self._log(name_of(pod))
+            missing = _gpu_pods.missing(jobs, pods, logs)
+            # GPU feature discovery reads the GPUs once a minute.
+            labels = _gpu_pods.wrong_labels(self._read("v1", "Node"), wanted, strategy) if arguments["labels"] else []
+            failed = any(_gpu_pods.phase(pod) == "Failed" for pod in pods)
+            if failed or not (missing or labels) or time.monotonic() >= end:
+                break
+            time.sleep(arguments["interval"])
+        devices, problems = _gpu_pods.devices([pod for pod in pods if logs.get(name_of(pod))], logs, strategy)
+        result["devices"] = [each._asdict() for each in devices]
+        for each in devices:
+            Display().display("%s: a pod with one %s got %s" % each)
+        return [*missing, *labels, *problems, *_readiness.explained(pods)]
+
+    def _remove(self) -> None:
+        self._call(
+            "kubernetes.core.k8s",
+            state="absent",
+            api_version="batch/v1",
+            kind="Job",
+            namespace=self._arguments["namespace"],
+            label_selectors=_SELECTOR,
+            delete_all=True,
+            delete_options={"propagationPolicy": "Foreground"},  # with its pods
+            wait=True,
+            wait_timeout=120,
+        )
+
+    def _read(self, api_version: str, kind: str, **options: t.Any) -> list[Data]:
+        found = self._call("kubernetes.core.k8s_info", api_version=api_version, kind=kind, **options)
+        return t.cast("list[Data]", found["resources"])
+
+    def _log(self, pod: str) -> str:
+        try:
+            return str(self._call("kubernetes.core.k8s_log", namespace=self._arguments["namespace"], name=pod)["log"])
+        except _Unreadable:  # its container is only starting
+            return ""
+
+    def _call(self, module: str, **arguments: t.Any) -> Data:
+        found = self._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
+        if found.get("failed"):
+            raise _Unreadable(" ".join(str(found.get("msg") or "no answer").split())[:300])
+        return t.cast("Data", found)

@@ -1,0 +1,178 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Jobs whose pods list the GPUs and MIG devices that they get, and what is wrong with their output."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections import Counter
+
+from ._cluster_nodes import Data, labels_of, name_of
+
+LABEL = "gpufleet.node/check"
+NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
+_GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[^)]+)\)", re.MULTILINE)
+_MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
+_MIG_RESOURCE = "nvidia.com/mig-"
+_HELD = 3600  # seconds; longer than any check
+_KEPT = 60  # seconds for which a job remains after its end, if this check cannot remove it
+
+
+class Settings(t.NamedTuple):
+    namespace: str
+    image: str
+    runtime_class: str
+    seconds: int  # after which the cluster ends the jobs, whatever happened to the controller
+
+
+class Device(t.NamedTuple):
+    """A GPU or MIG device that a pod got."""
+
+    node: str
+    resource: str
+    uuid: str
+
+
+def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], settings: Settings) -> list[Data]:
+    """A job for each resource of each node, with one pod for each device that no pod of the cluster uses.
+
+    All pods of a job run at the same time, so that each must get a device of its own.
+    """
+    used = in_use(pods)
+    free = [
+        (node, resource, count - used[node, resource])
+        for node, resources in sorted(wanted.items())
+        for resource, count in sorted(resources.items())
+        if count > used[node, resource]
+    ]
+    return [_job(number, *each, settings) for number, each in enumerate(free)]
+
+
+def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
+    """The GPUs and MIG devices that pods use, by node and resource."""
+    out: Counter[tuple[str, str]] = Counter()
+    for pod in pods:
+        node = (pod.get("spec") or {}).get("nodeName")
+        if not node or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        for container in pod["spec"].get("containers") or ():
+            for resource, count in ((container.get("resources") or {}).get("limits") or {}).items():
+                if resource.startswith("nvidia.com/"):
+                    out[node, resource] += int(count)
+    return out
+
+
+def _job(number: int, node: str, resource: str, count: int, settings: Settings) -> Data:
+    container = {
+        "name": "list",
+        "image": settings.image,
+        "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _HELD],
+        # Images with CUDA refuse drivers that are older than their CUDA, which nvidia-smi does not use.
+        "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
+        "resources": {"limits": {resource: 1}},
+    }
+    # Of the node itself, also if it has taints or is cordoned. Unlike nodeName, this respects devices that are in use.
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [here]}}
+    spec: Data = {
+        "containers": [container],
+        "affinity": {"nodeAffinity": required},
+        "tolerations": [{"operator": "Exists"}],
+        "automountServiceAccountToken": False,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+    }
+    if settings.runtime_class:
+        spec["runtimeClassName"] = settings.runtime_class
+    notes = {NODE: node, RESOURCE: resource}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "gpufleet-check-%d" % number,
+            "namespace": settings.namespace,
+            "labels": {LABEL: "gpus"},
+            "annotations": notes,
+        },
+        "spec": {
+            "parallelism": count,
+            "completions": count,
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": settings.seconds,
+            "ttlSecondsAfterFinished": _KEPT,
+            "template": {"metadata": {"labels": {LABEL: "gpus"}, "annotations": notes}, "spec": spec},
+        },
+    }
+
+
+def phase(pod: Data) -> str:
+    return str((pod.get("status") or {}).get("phase"))
+
+
+def missing(wanted: t.Iterable[Data], pods: t.Iterable[Data], logs: t.Mapping[str, str]) -> list[str]:
+    """The jobs that do not have all of their pods' output yet."""
+    printed = Counter(_place(pod) for pod in pods if _devices(logs.get(name_of(pod), "")))
+    return [
+        "%s: %d of %d pods with %s have listed their devices"
+        % (job["metadata"]["annotations"][NODE], printed[_place(job)], job["spec"]["completions"], _place(job)[1])
+        for job in wanted
+        if printed[_place(job)] < job["spec"]["completions"]
+    ]
+
+
+def _place(item: Data) -> tuple[str, str]:
+    notes = item["metadata"].get("annotations") or {}
+    return str(notes.get(NODE)), str(notes.get(RESOURCE))
+
+
+def devices(pods: t.Iterable[Data], logs: t.Mapping[str, str], strategy: str) -> tuple[list[Device], list[str]]:
+    """The devices that the pods list, and which pods do not list exactly one of their own."""
+    found: list[Device] = []
+    problems = []
+    for pod in sorted(pods, key=name_of):
+        node, resource = _place(pod)
+        listed = _devices(logs.get(name_of(pod), ""), whole=strategy == "none")
+        if len(listed) != 1 or (resource.startswith(_MIG_RESOURCE) and not listed[0].startswith("MIG-")):
+            problems.append(
+                "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
+                % (node, resource, " ".join(logs.get(name_of(pod), "").split()) or "nothing")
+            )
+            continue
+        found.append(Device(node, resource, listed[0]))
+    times = Counter(each.uuid for each in found)
+    problems.extend(
+        "%s: %d pods got the same device %s" % (node, times[uuid], uuid)
+        for node, uuid in sorted({(each.node, each.uuid) for each in found if times[each.uuid] > 1})
+    )
+    return found, problems
+
+
+def _devices(log: str, whole: bool = False) -> list[str]:
+    """The UUIDs in the output of nvidia-smi -L: of MIG devices, else of GPUs."""
+    return (not whole and _MIG.findall(log)) or _GPU.findall(log)
+
+
+def wrong_labels(nodes: t.Iterable[Data], wanted: t.Mapping[str, t.Mapping[str, int]], strategy: str) -> list[str]:
+    """Labels of GPU feature discovery that do not fit the resources."""
+    out: list[str] = []
+    for node in nodes:
+        resources = wanted.get(name_of(node))
+        if not resources:
+            continue
+        expected = {name + ".count": str(count) for name, count in resources.items() if name.startswith(_MIG_RESOURCE)}
+        if strategy != "none":
+            expected["nvidia.com/mig.strategy"] = strategy
+        found = labels_of(node)
+        out.extend(
+            "%s: the label %s is %s, and should be %s" % (name_of(node), name, found.get(name, "missing"), value)
+            for name, value in sorted(expected.items())
+            if found.get(name) != value
+        )
+        if "nvidia.com/gpu.product" not in found:
+            out.append("%s: the label nvidia.com/gpu.product is missing" % name_of(node))
+    return out
