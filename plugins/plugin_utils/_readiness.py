@@ -19,6 +19,8 @@ MIG_MANAGER = "nvidia-mig-manager"
 _GPU = "nvidia.com/gpu"
 _MIG = "nvidia.com/mig-"
 _LONGEST = 300  # characters of a reason
+# It removes them five minutes after their device plugin ended, and does not repeat that if the API server is down then.
+_KEPT = " (if that remains, restart the kubelet of the node, which keeps resources that are gone)"
 
 
 class Wanted(t.NamedTuple):
@@ -89,7 +91,10 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
             missing.append("MIG configuration %s" % (found or "not applied yet"))
     offered = allocatable(node)
     if wanted.resources is not None and offered != dict(wanted.resources):
-        missing.append("offers %s, should offer %s" % (_resources(offered), _resources(wanted.resources)))
+        gone = not set(wanted.resources.items()) - set(offered.items())
+        missing.append(
+            "offers %s, should offer %s%s" % (_resources(offered), _resources(wanted.resources), _KEPT if gone else "")
+        )
     if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
     if not _node_ready(node):
