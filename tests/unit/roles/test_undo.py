@@ -2,16 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The roles' undo removes the directories that the roles and their modules create."""
+"""What undo removes, and in which order."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import yaml
+from jinja2.nativetypes import NativeEnvironment
+
 from ansible_collections.gpufleet.node.plugins.module_utils._module import container_runtime
 
-TASKS = Path(__file__).resolve().parents[3] / "roles" / "nvidia_container_toolkit" / "tasks"
+ROLES = Path(__file__).resolve().parents[3] / "roles"
+TASKS = ROLES / "nvidia_container_toolkit" / "tasks"
 
 
 def test_no_directory_stays_below_var_lib():
@@ -21,3 +25,11 @@ def test_no_directory_stays_below_var_lib():
     assert found == {container_runtime.MEMORY}
     assert Path(container_runtime.MEMORY).parent == Path("/var/lib")
     assert "- %s\n" % container_runtime.MEMORY in (TASKS / "undo.yml").read_text()
+
+
+def test_roles_are_undone_in_reverse_order():
+    tasks = yaml.safe_load((ROLES / "gpu_node" / "tasks" / "undo.yml").read_text())
+    (loop,) = [task["loop"] for task in tasks if "loop" in task]
+    inventory = {"selected": ["gpu_node", *(str(number) for number in range(9))]}
+    rendered = NativeEnvironment().from_string(loop).render(__gpu_node_inventory=inventory)
+    assert rendered == [str(number) for number in reversed(range(9))]
