@@ -33,6 +33,7 @@ from .places import (
     alone,
     call,
     podman,
+    say,
     succeeds,
 )
 
@@ -152,17 +153,41 @@ def up(specs: t.Sequence[NodeSpec]) -> t.List[Node]:
     serve.start(repositories.ROOT)
     remove([checked(spec.name) for spec in specs])
     made = [start_machine(spec, disk) for spec, disk in machines]
-    with alone("nodes"):
-        if containers:
-            network()
-        for spec in containers:
-            made.append(start(spec, references[spec.image], free_address()))
     for node in made:
         wait_for(node.name)
+    made += start_all({spec.name: (spec, references[spec.image]) for spec in containers})
+    for node in made:
         if "ubuntu" in node.image:
             ubuntu_archive(node)
         (NODES / node.name / "address").write_text(node.address)
     return made
+
+
+def start_all(wanted: t.Mapping[str, t.Tuple[NodeSpec, str]], again: bool = True) -> t.List[Node]:
+    """Start containers, given with their images, and wait for them. Those that fail to boot get a second chance."""
+    failed: t.Dict[str, LabError] = {}
+    made = {}
+    with alone("nodes"):
+        if wanted:
+            network()
+        for name, (spec, reference) in wanted.items():
+            try:
+                made[name] = start(spec, reference, free_address())
+            except LabError as problem:
+                failed[name] = problem
+    for name in made:
+        try:
+            wait_for(name)
+        except LabError as problem:
+            failed[name] = problem
+    if failed and not again:
+        raise next(iter(failed.values()))
+    if failed:
+        for name, problem in failed.items():
+            say("%s did not start, and is made again: %s" % (name, problem))
+        remove(list(failed))
+        made.update({node.name: node for node in start_all({name: wanted[name] for name in failed}, again=False)})
+    return [made[name] for name in wanted]
 
 
 def hardware(spec: NodeSpec) -> str:
@@ -282,7 +307,7 @@ def remove(names: t.Sequence[str]) -> None:
         if address.exists():
             # A later node with this address must not be reached through a shared connection to this one.
             for path in SOCKETS.glob(address.read_text() + "-*"):
-                path.unlink()
+                path.unlink(missing_ok=True)  # the connection may end by itself
         shutil.rmtree(NODES / name, ignore_errors=True)
 
 
