@@ -126,8 +126,9 @@ def running() -> t.List[Node]:
     ]
 
 
-def free_address() -> str:
-    taken = {node.address for node in running()}
+def free_address(others: t.Collection[str] = ()) -> str:
+    """An address that no node has and that is not among ``others``."""
+    taken = {*(node.address for node in running()), *others}
     for last in range(FIRST, LAST + 1):
         address = "%s.%d" % (SUBNET, last)
         if address not in taken:
@@ -163,16 +164,22 @@ def up(specs: t.Sequence[NodeSpec]) -> t.List[Node]:
     return made
 
 
-def start_all(wanted: t.Mapping[str, t.Tuple[NodeSpec, str]], again: bool = True) -> t.List[Node]:
-    """Start containers, given with their images, and wait for them. Those that fail to boot get a second chance."""
+def start_all(wanted: t.Mapping[str, t.Tuple[NodeSpec, str]], tried: t.Collection[str] = ()) -> t.List[Node]:
+    """Start containers, given with their images, and wait for them.
+
+    Those that fail are made again once, with addresses that were not ``tried``: podman may not have freed the others.
+    """
     failed: t.Dict[str, LabError] = {}
     made = {}
+    addresses = set(tried)
     with alone("nodes"):
         if wanted:
             network()
         for name, (spec, reference) in wanted.items():
+            address = free_address(addresses)
+            addresses.add(address)
             try:
-                made[name] = start(spec, reference, free_address())
+                made[name] = start(spec, reference, address)
             except LabError as problem:
                 failed[name] = problem
     for name in made:
@@ -180,13 +187,14 @@ def start_all(wanted: t.Mapping[str, t.Tuple[NodeSpec, str]], again: bool = True
             wait_for(name)
         except LabError as problem:
             failed[name] = problem
-    if failed and not again:
+    if failed and tried:
         raise next(iter(failed.values()))
     if failed:
         for name, problem in failed.items():
             say("%s did not start, and is made again: %s" % (name, problem))
         remove(list(failed))
-        made.update({node.name: node for node in start_all({name: wanted[name] for name in failed}, again=False)})
+        again = start_all({name: wanted[name] for name in failed}, addresses)
+        made.update({node.name: node for node in again})
     return [made[name] for name in wanted]
 
 
