@@ -24,16 +24,28 @@ _API_MESSAGE = re.compile(r'"message":"([^"]+)"')
 _CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
 
 
+_NOTHING: Data = {"resources": []}
+# What the plan calls the objects that it reads besides the nodes.
+_OBJECTS = {
+    "daemonsets": "DaemonSets",
+    "policies": "ClusterPolicies",
+    "helm_charts": "HelmCharts",
+    "config_map": "ConfigMaps",
+    "plugins": "pods",
+    "runtime_class": "RuntimeClasses",
+}
+
+
 class Cluster(t.NamedTuple):
     """The results of the tasks that read the cluster. A result with ``msg`` and without ``resources`` failed."""
 
     nodes: Data
-    daemonsets: Data = {}
-    policies: Data = {}
-    helm_charts: Data = {}
-    config_map: Data = {}
-    plugins: Data = {}  # the pods of the device plugin
-    runtime_class: Data = {}
+    daemonsets: Data = _NOTHING
+    policies: Data = _NOTHING
+    helm_charts: Data = _NOTHING
+    config_map: Data = _NOTHING
+    plugins: Data = _NOTHING  # the pods of the device plugin
+    runtime_class: Data = _NOTHING
     reviews: t.Sequence[Data] = ()
 
 
@@ -109,10 +121,7 @@ def unreachable(nodes: Data, settings: Settings) -> str:
     """Why the cluster cannot be read; empty if it can, or if this is to be expected."""
     if "resources" in nodes:
         return ""
-    message = " ".join(str(nodes.get("msg") or "no answer").split())
-    denied = _API_MESSAGE.search(message)  # in the exception's text, after the headers of the answer
-    if denied:
-        message = denied.group(1)
+    message = _message(nodes)
     client = _CLIENT.search(message)
     if client and settings.on_controller:
         return (
@@ -124,8 +133,15 @@ def unreachable(nodes: Data, settings: Settings) -> str:
         return ""
     return (
         "the cluster cannot be reached: %s. Check gpu_cluster_host and gpu_cluster_kubeconfig, and whether its API server runs"
-        % message[:400].rstrip(".")
+        % message
     )
+
+
+def _message(result: Data) -> str:
+    """The message of a task that could not read the cluster, without a full stop."""
+    message = " ".join(str(result.get("msg") or "no answer").split())
+    denied = _API_MESSAGE.search(message)  # in the exception's text, after the headers of the answer
+    return (denied.group(1) if denied else message)[:400].rstrip(".")
 
 
 def _at_work(settings: Settings, host: Host, node: Data) -> list[str]:
@@ -172,12 +188,19 @@ def _of_roles(settings: Settings) -> list[str]:
 
 
 def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
+    unread = [
+        "the cluster's %s cannot be read: %s" % (kind, _message(getattr(cluster, field)))
+        for field, kind in _OBJECTS.items()
+        if "resources" not in getattr(cluster, field)
+    ]
+    if unread:  # another owner of the GPUs could be among them
+        return unread
     out = _mig_owner.of_cluster(
         settings.role,
         settings.own["namespace"],
         settings.own["release"],
-        cluster.daemonsets.get("resources") or (),
-        cluster.policies.get("resources") or (),
+        cluster.daemonsets["resources"],
+        cluster.policies["resources"],
     )
     denied = [
         "%s %s" % (asked["verb"], asked["resource"])

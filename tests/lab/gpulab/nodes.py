@@ -33,6 +33,7 @@ from .places import (
     alone,
     call,
     podman,
+    say,
     succeeds,
 )
 
@@ -125,8 +126,9 @@ def running() -> t.List[Node]:
     ]
 
 
-def free_address() -> str:
-    taken = {node.address for node in running()}
+def free_address(others: t.Collection[str] = ()) -> str:
+    """An address that no node has and that is not among ``others``."""
+    taken = {*(node.address for node in running()), *others}
     for last in range(FIRST, LAST + 1):
         address = "%s.%d" % (SUBNET, last)
         if address not in taken:
@@ -152,17 +154,48 @@ def up(specs: t.Sequence[NodeSpec]) -> t.List[Node]:
     serve.start(repositories.ROOT)
     remove([checked(spec.name) for spec in specs])
     made = [start_machine(spec, disk) for spec, disk in machines]
-    with alone("nodes"):
-        if containers:
-            network()
-        for spec in containers:
-            made.append(start(spec, references[spec.image], free_address()))
     for node in made:
         wait_for(node.name)
+    made += start_all({spec.name: (spec, references[spec.image]) for spec in containers})
+    for node in made:
         if "ubuntu" in node.image:
             ubuntu_archive(node)
         (NODES / node.name / "address").write_text(node.address)
     return made
+
+
+def start_all(wanted: t.Mapping[str, t.Tuple[NodeSpec, str]], tried: t.Collection[str] = ()) -> t.List[Node]:
+    """Start containers, given with their images, and wait for them.
+
+    Those that fail are made again once, with addresses that were not ``tried``: podman may not have freed the others.
+    """
+    failed: t.Dict[str, LabError] = {}
+    made = {}
+    addresses = set(tried)
+    with alone("nodes"):
+        if wanted:
+            network()
+        for name, (spec, reference) in wanted.items():
+            address = free_address(addresses)
+            addresses.add(address)
+            try:
+                made[name] = start(spec, reference, address)
+            except LabError as problem:
+                failed[name] = problem
+    for name in made:
+        try:
+            wait_for(name)
+        except LabError as problem:
+            failed[name] = problem
+    if failed and tried:
+        raise next(iter(failed.values()))
+    if failed:
+        for name, problem in failed.items():
+            say("%s did not start, and is made again: %s" % (name, problem))
+        remove(list(failed))
+        again = start_all({name: wanted[name] for name in failed}, addresses)
+        made.update({node.name: node for node in again})
+    return [made[name] for name in wanted]
 
 
 def hardware(spec: NodeSpec) -> str:
@@ -282,7 +315,7 @@ def remove(names: t.Sequence[str]) -> None:
         if address.exists():
             # A later node with this address must not be reached through a shared connection to this one.
             for path in SOCKETS.glob(address.read_text() + "-*"):
-                path.unlink()
+                path.unlink(missing_ok=True)  # the connection may end by itself
         shutil.rmtree(NODES / name, ignore_errors=True)
 
 

@@ -80,11 +80,6 @@ gpgconf --kill all
 """
 
 
-class Built(t.NamedTuple):
-    package: packages.Package
-    name: str  # of the file
-
-
 def prepare() -> None:
     """Build what is missing or out of date."""
     shared.prepare()

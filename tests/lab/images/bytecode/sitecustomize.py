@@ -29,7 +29,7 @@ def compile_once(path: str, source: bytes) -> object:
     code = compile_source(path, source)
     try:
         os.makedirs(CACHE, exist_ok=True)
-        new = "%s.%d" % (cached, os.getpid())
+        new = "%s.%s" % (cached, os.urandom(8).hex())  # nodes share the directory, and have the same process ids
         with open(new, "wb") as stream:
             stream.write(marshal.dumps(code))
         os.replace(new, cached)

@@ -84,7 +84,9 @@ def test_methods(method: str, api_found: bool, used: str) -> None:
 
 
 def test_helm_chart_needs_a_helm_controller() -> None:
-    (problem,) = problems(plan(own={"method": "helm_chart"}, cluster={"helm_charts": {"api_found": False}}))
+    (problem,) = problems(
+        plan(own={"method": "helm_chart"}, cluster={"helm_charts": {"api_found": False, "resources": []}})
+    )
     assert problem.startswith("gpu_operator_method is helm_chart, but the cluster has no helm-controller")
 
 
@@ -161,6 +163,15 @@ def test_a_host_that_is_no_node() -> None:
     found = plan(A, Host("c", gpus=[gpu(0)]))
     assert found.problems["a"] == []
     assert found.problems["c"][0].startswith("it is no node of the cluster under the name c")
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"), [("daemonsets", "DaemonSets"), ("policies", "ClusterPolicies"), ("helm_charts", "HelmCharts")]
+)
+def test_objects_that_cannot_be_read_are_not_taken_for_none(field: str, kind: str) -> None:
+    answer = 'Reason: Forbidden HTTP response body: {"message":"x is forbidden: User cannot list"}'
+    (problem,) = problems(plan(cluster={field: {"msg": answer, "failed": False}}))
+    assert problem == "the cluster's %s cannot be read: x is forbidden: User cannot list" % kind
 
 
 def review(verb: str, resource: str, allowed: t.Optional[bool]) -> Data:
