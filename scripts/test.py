@@ -89,11 +89,9 @@ scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs sh
 # The longest first, so that the short ones fill the gaps at the end.
 PARTS: t.Sequence[Part] = (
     scenario("site", "site.yml on bare machines, undo, and a mirror whose key changes"),
-    scenario("gpu_operator", "the GPU operator and the device plugin on a Kubernetes cluster"),
     scenario("machine", "the driver on a virtual machine: DKMS, nouveau, initramfs, boot order"),
     scenario("nvidia_mig", "layouts, GPU clients, a kill, boot unit, undo"),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
-    scenario("rke2", "an RKE2 cluster: join, upgrade, late toolkit, refusals, broken nodes, undo"),
     scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
     scenario("nvidia_driver", "the driver on three distributions: hold, change of version, undo"),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
