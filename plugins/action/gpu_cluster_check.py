@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods, _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import name_of, said
 
 _ARGUMENTS = {
     "wanted": {"type": "dict", "required": True},
@@ -125,5 +125,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _call(self, module: str, **arguments: t.Any) -> Data:
         found = self._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
         if found.get("failed"):
-            raise _Unreadable(" ".join(str(found.get("msg") or "no answer").split())[:300])
+            raise _Unreadable(said(found)[:300])
         return t.cast("Data", found)

@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import said
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
 
 _ARGUMENTS = {
@@ -64,8 +65,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             results.append(self._read(task_vars, kind="Pod", namespace="kube-system", label_selectors=labels))
         for found in results:
             if "resources" not in found or found.get("failed"):
-                why = " ".join(str(found.get("msg") or "no answer").split())
-                return State(("the cluster cannot be read: %s" % why[:300],), ())
+                return State(("the cluster cannot be read: %s" % said(found)[:300],), ())
         nodes, *pods = [found["resources"] for found in results]
         return _readiness.state(wanted, nodes, [pod for each in pods for pod in each])
 
@@ -101,5 +101,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             task_vars=task_vars,
         )
         title = "Last lines of the log of container %s of pod %s:" % (container.name, container.pod)
-        lines = found.get("log_lines") or [" ".join(str(found.get("msg") or "it is empty").split())]
+        lines = found.get("log_lines") or [said(found, "it is empty")]
         return [title, *("  " + line for line in lines if line)]

@@ -22,8 +22,6 @@ from ._refusal import Refusal
 CHARTS = {"gpu_operator": _operator_values.CHART, "device_plugin": _device_plugin_values.CHART}
 _API_MESSAGE = re.compile(r'"message":"([^"]+)"')
 _CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
-
-
 _NOTHING: Data = {"resources": []}
 # What the plan calls the objects that it reads besides the nodes.
 _OBJECTS = {
@@ -106,7 +104,7 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
             if host in found
         }
         changed = {found[host.name]: host.mig_changed for host in hosts if host.name in found}
-        out["stale"] = _readiness.stale(cluster.plugins.get("resources") or (), changed)
+        out["stale"] = _readiness.stale(cluster.plugins["resources"], changed)
         out["runtime_class"] = _runtime_class(settings, cluster)
         out["method"] = _method(settings, cluster)
         out["pods_runtime_class"] = _pods_runtime_class(settings, chart["values"])
@@ -139,7 +137,7 @@ def unreachable(nodes: Data, settings: Settings) -> str:
 
 def _message(result: Data) -> str:
     """The message of a task that could not read the cluster, without a full stop."""
-    message = " ".join(str(result.get("msg") or "no answer").split())
+    message = _cluster_nodes.said(result)
     denied = _API_MESSAGE.search(message)  # in the exception's text, after the headers of the answer
     return (denied.group(1) if denied else message)[:400].rstrip(".")
 
@@ -321,7 +319,7 @@ def _method(settings: Settings, cluster: Cluster) -> str:
 def _runtime_class(settings: Settings, cluster: Cluster) -> str:
     """The RuntimeClass to create: RKE2, k3s and the GPU operator have their own."""
     wanted = str(settings.own.get("runtime_class", ""))
-    existing = cluster.runtime_class.get("resources") or ()
+    existing = cluster.runtime_class["resources"]
     ours = all(labels_of(item).get("app.kubernetes.io/managed-by") == "gpufleet.node" for item in existing)
     return wanted if ours else ""
 
@@ -359,7 +357,7 @@ def _mig(
     }
     out["configs"] = {node: _mig_configs.name(each) for node, each in entries.items()}
     in_use = {labels_of(node).get(_mig_configs.LABEL, "") for node in nodes.values()}
-    resources = existing.get("resources") or [None]
+    resources = existing["resources"] or [None]
     out["config_map"] = _mig_configs.config_map(
         {out["configs"][node]: each for node, each in entries.items()}, resources[0], in_use
     )
