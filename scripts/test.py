@@ -8,8 +8,8 @@ Usage: scripts/test.py [PART...]    without a part: all of them
 
 A part is a command. It passes with exit status 0, fails with any other, and is skipped with 77 if the machine lacks
 something, which the part's last line names. With CI=true in the environment a skipped part counts as failed. The output
-of a part goes to .cache/test/PART.log. It is printed in full if the part fails, and its end once more below the summary;
-else only its closing lines are printed.
+of a part goes to .cache/test/PART.log. Its closing lines are printed, or its end if it fails, and the errors of failed
+parts once more below the summary.
 
 The duration of a part is not limited, but one that prints nothing for twenty minutes is stopped.
 """
@@ -37,7 +37,7 @@ AT_ONCE = 2
 SILENCE = 20 * 60  # seconds without output, after which a part is stopped; a task that builds images prints nothing
 POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
-LAST = 3000  # characters of a failed part's output that are repeated below the summary
+LAST = 3000  # characters of a failed part's output that are printed
 
 RUNNING: set[int] = set()  # process groups of the running parts
 
@@ -197,7 +197,16 @@ def show(result: Result) -> None:
         lines = [line for line in lines if re.search(result.part.closing, line)][-result.part.closing_lines :]
     elif result.verdict == "not run":
         lines = lines[-1:]
-    print("\n".join(lines), flush=True)
+    print("\n".join(lines)[-LAST:], flush=True)
+
+
+def errors(output: str) -> str:
+    """The end of the output. Of playbooks: the last error of each host that failed, and the end of that error."""
+    hosts = re.findall(r"^(\S+) +: ok=.* (?:unreachable|failed)=[1-9]", output, re.MULTILINE)
+    found = [re.findall(r"^(?:fatal|failed): \[%s[] ].*" % re.escape(host), output, re.MULTILINE) for host in hosts]
+    lasts = dict.fromkeys(lines[-1] for lines in found if lines)
+    lines = [line if len(line) <= LAST else line[: LAST // 2] + " ... " + line[-LAST // 2 :] for line in lasts]
+    return "\n".join(lines) or output[-LAST:]
 
 
 def stop(number: int, _frame: t.Any) -> t.NoReturn:
@@ -235,8 +244,8 @@ def main(names: t.Sequence[str]) -> int:
         result = results[part.name]
         print("%-8s %6.0f s  %s" % (result.verdict, result.seconds, part.title))
     failed = [results[part.name] for part in parts if results[part.name].verdict == "FAILED"]
-    for result in failed:  # again, because a log that is cut short keeps its end
-        print("\n--- The last lines of: %s\n%s" % (result.part.title, result.output[-LAST:]))
+    for result in failed:
+        print("\n--- Errors of: %s\n%s" % (result.part.title, errors(result.output)))
     return 1 if failed else 0
 
 

@@ -64,6 +64,28 @@ def test_a_skipped_part_fails_only_in_ci(runner: t.Any, monkeypatch: pytest.Monk
     assert runner.run(runner.Part("skipped", "", ["sh", "-c", "echo no podman; exit 77"])).verdict == verdict
 
 
+def test_the_errors_of_a_playbook_are_those_of_the_hosts_that_failed(runner: t.Any) -> None:
+    log = """\
+TASK [expected]
+fatal: [node-1]: FAILED! => {"msg": "rescued"}
+fatal: [node-2]: FAILED! => {"msg": "rescued too"}
+TASK [not expected]
+fatal: [node-1 -> localhost]: FAILED! => {"msg": "no disk"}
+fatal: [node-3]: UNREACHABLE! => {"msg": "LONG"}
+ok: [node-2]
+PLAY RECAP
+node-1 : ok=1    changed=0    unreachable=0    failed=1    skipped=0    rescued=1    ignored=0
+node-2 : ok=2    changed=0    unreachable=0    failed=0    skipped=0    rescued=1    ignored=0
+node-3 : ok=2    changed=0    unreachable=1    failed=0    skipped=0    rescued=0    ignored=0
+""".replace("LONG", "x" * runner.LAST + "end")
+    first, second = runner.errors(log).splitlines()
+    assert first == 'fatal: [node-1 -> localhost]: FAILED! => {"msg": "no disk"}'
+    assert second.startswith('fatal: [node-3]: UNREACHABLE! => {"msg": "xxx')
+    assert second.endswith('xxend"}')
+    assert len(second) < runner.LAST + 10
+    assert runner.errors("a\nb") == "a\nb"
+
+
 def test_the_parts_have_different_names(runner: t.Any) -> None:
     names = [part.name for part in (*runner.PARTS, *runner.SHORT)]
     assert len(names) == len(set(names))
