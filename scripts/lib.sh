@@ -24,3 +24,13 @@ die() {
   printf 'error: %s\n' "$*" >&2
   exit 1
 }
+
+# Run a command that does not see the machine's other processes, such as the pods of the lab's clusters. Without root it
+# sees them.
+isolated() { # COMMAND...
+  if unshare --pid --fork --mount-proc true 2>/dev/null; then
+    unshare --pid --fork --kill-child --mount-proc "$@"
+  else
+    "$@"
+  fi
+}

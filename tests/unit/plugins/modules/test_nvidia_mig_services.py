@@ -49,6 +49,12 @@ class Systemd:
         return 0, "".join("%s loaded active running A service\n" % name for name in names), ""
 
 
+@pytest.fixture(autouse=True)
+def _no_processes(tmp_path, monkeypatch):
+    """The machine's own processes may be a MIG manager of the lab."""
+    monkeypatch.setattr(services, "PROCESSES", str(tmp_path / "proc"))
+
+
 @pytest.fixture(name="node")
 def fixture_node(tmp_path, monkeypatch):
     class Node(Systemd):
