@@ -176,9 +176,9 @@ def start_all(wanted: t.Mapping[str, t.Tuple[NodeSpec, str]], tried: t.Collectio
         if wanted:
             network()
         for name, (spec, reference) in wanted.items():
-            address = free_address(addresses)
-            addresses.add(address)
             try:
+                address = free_address(addresses)
+                addresses.add(address)
                 made[name] = start(spec, reference, address)
             except LabError as problem:
                 failed[name] = problem
@@ -308,7 +308,8 @@ def wait_for(name: str) -> None:
 
 def remove(names: t.Sequence[str]) -> None:
     if names:
-        podman_rm("--ignore", *names)
+        with alone("nodes"):  # while another process makes nodes, podman fails to list those that are being removed
+            podman_rm("--ignore", *names)
     for name in names:
         vm.stop(name)
         address = NODES / checked(name) / "address"
