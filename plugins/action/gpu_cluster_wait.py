@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: wait until the nodes of a cluster offer their GPUs, and show the progress."""
+"""Internal to the collection's roles: wait until the nodes of a cluster advertise their GPUs, and show the progress."""
 
 from __future__ import annotations
 

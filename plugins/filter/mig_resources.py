@@ -10,11 +10,11 @@ short_description: List the Kubernetes resources of a MIG layout
 version_added: 0.1.0
 author: The gpufleet.node authors (@gpufleet)
 description:
-  - Lists the resources, with their counts, that a node offers to Kubernetes through the NVIDIA device plugin.
-  - With the strategy V(single), the device plugin offers no resources if the GPUs differ. The filter fails in that
+  - Lists the resources, with their counts, that a node advertises to Kubernetes through the NVIDIA device plugin.
+  - With the strategy V(single), the device plugin advertises no resources if the GPUs differ. The filter fails in that
     case, and the message names the GPUs that differ.
   - With the strategy V(mixed), the device plugin exits if a compute instance does not use its whole GPU instance
-    (C(1c.3g.40gb)), and the node offers no resources. The filter fails in that case, and the message names the
+    (C(1c.3g.40gb)), and the node advertises no resources. The filter fails in that case, and the message names the
     instance.
   - Fails for a GPU of the facts that could not be read, and reports its identity and C(problem). Also fails for a GPU
     that the driver does not list.
@@ -30,10 +30,10 @@ options:
   strategy:
     description:
       - The MIG strategy of the device plugin.
-      - V(none) offers whole GPUs, regardless of MIG mode.
-      - V(single) offers MIG devices as C(nvidia.com/gpu). Requires MIG devices of the same profile on every GPU, or MIG
+      - V(none) advertises whole GPUs, regardless of MIG mode.
+      - V(single) advertises MIG devices as C(nvidia.com/gpu). Requires MIG devices of the same profile on every GPU, or MIG
         off on every GPU.
-      - V(mixed) offers MIG devices under their profile, and GPUs with MIG off as C(nvidia.com/gpu). Requires a single
+      - V(mixed) advertises MIG devices under their profile, and GPUs with MIG off as C(nvidia.com/gpu). Requires a single
         compute instance that uses all of its GPU instance.
     type: str
     choices: [none, single, mixed]

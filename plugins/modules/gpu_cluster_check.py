@@ -25,7 +25,7 @@ author:
 options:
   wanted:
     description:
-      - What each node offers, by its name. C(resources) are the counts of its resources. Other keys are ignored.
+      - What each node advertises, by its name. C(resources) are the counts of its resources. Other keys are ignored.
     type: dict
     required: true
   strategy:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_cluster_wait
-short_description: Internal to the collection's roles, wait until the nodes of a cluster offer their GPUs
+short_description: Internal to the collection's roles, wait until the nodes of a cluster advertise their GPUs
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles. Reads nodes and pods with C(kubernetes.core.k8s_info) until each node offers the expected
+  - Internal to the collection's roles. Reads nodes and pods with C(kubernetes.core.k8s_info) until each node advertises the expected
     resources, its MIG configuration is applied, and the validator of the GPU operator is ready on it. Shows the progress.
   - If it fails, the message has the reasons of the pods that do not run, and the last lines of a log.
 extends_documentation_fragment:
@@ -57,7 +57,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Wait until the node offers seven MIG devices
+- name: Wait until the node advertises seven MIG devices
   gpufleet.node.gpu_cluster_wait:
     wanted:
       gpu1: {resources: {nvidia.com/gpu: 7}, config: "", validator: true}
@@ -71,7 +71,7 @@ waiting:
   returned: always
   type: list
   elements: str
-  sample: ["gpu1: offers no GPUs, should offer nvidia.com/gpu: 7"]
+  sample: ["gpu1: advertises no GPUs, should advertise nvidia.com/gpu: 7"]
 problems:
   description: What has failed.
   returned: always

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The nodes of a cluster: which one a host is, and the resources that it should offer."""
+"""The nodes of a cluster: which one a host is, and the resources that it should advertise."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def gpus(host: Host) -> list[t.Any]:
 
 
 def expected(host: Host, strategy: str) -> dict[str, int] | None:
-    """The resources that the node should offer; None if its GPUs are unknown. Raises LayoutError and Refusal."""
+    """The resources that the node should advertise; None if its GPUs are unknown. Raises LayoutError and Refusal."""
     known = gpus(host)
     if not known:
         return {} if host.gpus == [] else None
@@ -74,7 +74,7 @@ def expected(host: Host, strategy: str) -> dict[str, int] | None:
 
 
 def unused(host: Host, strategy: str) -> str:
-    """A warning if the strategy does not offer the MIG instances of the layout; empty otherwise."""
+    """A warning if the strategy does not advertise the MIG instances of the layout; empty otherwise."""
     known = gpus(host)
     if strategy != "none" or not known:
         return ""
@@ -83,7 +83,7 @@ def unused(host: Host, strategy: str) -> str:
         return ""
     return (
         "%s: with the MIG strategy none, pods get whole GPUs, and the MIG instances of %s remain unused: "
-        "use the strategy single or mixed to offer them" % (host.name, ", ".join(held))
+        "use the strategy single or mixed to advertise them" % (host.name, ", ".join(held))
     )
 
 

@@ -76,7 +76,7 @@ def of_cluster(
             )
         elif role == "gpu_operator" and _is_standalone(item):
             out.append(
-                "the cluster has another device plugin, %s, and two device plugins on a node offer each GPU twice: "
+                "the cluster has another device plugin, %s, and two device plugins on a node advertise each GPU twice: "
                 "uninstall it, or use the role device_plugin instead of gpu_operator" % where
             )
         elif role == "device_plugin" and _is_standalone(item) and _release(item) != (namespace, release):

@@ -79,12 +79,12 @@ def _contradictions(settings: Settings) -> list[str]:
         )
     if _charts.value(result, "devicePlugin.enabled") is False:
         out.append(
-            "gpu_operator_values.devicePlugin.enabled is false, so that no node would offer GPUs: remove it, "
+            "gpu_operator_values.devicePlugin.enabled is false, so that no node would advertise GPUs: remove it, "
             "or use the role device_plugin instead of gpu_operator"
         )
     if _charts.value(result, "gpuCluster.deployCR") or _charts.value(result, "clusterPolicy.deployCR") is False:
         out.append(
-            "gpu_operator_values selects DRA (gpuCluster.deployCR), which offers no resources of the device plugin: "
+            "gpu_operator_values selects DRA (gpuCluster.deployCR), which advertises no resources of the device plugin: "
             "this role supports only clusterPolicy.deployCR"
         )
     if _charts.value(result, "draDriver.featureGates.DynamicMIG"):

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Whether the nodes of a cluster offer their GPUs: from their allocatable resources, MIG state and pods."""
+"""Whether the nodes of a cluster advertise their GPUs: from their allocatable resources, MIG state and pods."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
     if wanted.resources is not None and offered != dict(wanted.resources):
         gone = not set(wanted.resources.items()) - set(offered.items())
         missing.append(
-            "offers %s, should offer %s%s" % (_resources(offered), _resources(wanted.resources), _KEPT if gone else "")
+            "advertises %s, should advertise %s%s" % (_resources(offered), _resources(wanted.resources), _KEPT if gone else "")
         )
     if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
@@ -103,7 +103,7 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
 
 
 def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """The GPUs and MIG devices that a node offers. kubelet keeps resources that are gone with a count of 0."""
+    """The GPUs and MIG devices that a node advertises. kubelet keeps resources that are gone with a count of 0."""
     found = (node.get("status") or {}).get("allocatable") or {}
     counts = {name: _count(count) for name, count in found.items() if name == _GPU or name.startswith(_MIG)}
     return {name: count for name, count in sorted(counts.items()) if count}

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Resources that the NVIDIA device plugin offers for a node's GPUs, by MIG strategy."""
+"""Resources that the NVIDIA device plugin advertises for a node's GPUs, by MIG strategy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
         if split:
             raise LayoutError(
                 "with the strategy mixed, the NVIDIA device plugin exits if a compute instance does not use its whole "
-                "GPU instance, and the node offers no resources: %s on %s; use whole GPU instances"
+                "GPU instance, and the node advertises no resources: %s on %s; use whole GPU instances"
                 % (split[0], content.label)
             )
         if content.held is None:
@@ -51,7 +51,7 @@ def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
 
 
 def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
-    """The device plugin offers no resources at all if any GPU differs."""
+    """The device plugin advertises no resources at all if any GPU differs."""
     remedy = "make all GPUs alike, or use the strategy mixed"
     off = [content for content in gpus.values() if content.held is None]
     on = [content for content in gpus.values() if content.held is not None]

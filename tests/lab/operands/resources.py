@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which resources a node offers under each MIG strategy, and what a container gets for them."""
+"""Which resources a node advertises under each MIG strategy, and what a container gets for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIST_STRATEGIES = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
 
 
 class Invalid(Exception):
-    """The device plugin cannot offer these GPUs under this strategy."""
+    """The device plugin cannot advertise these GPUs under this strategy."""
 
 
 class Device(t.NamedTuple):

@@ -139,7 +139,7 @@ NOT_YET = (node("a"), [])
 def test_waits_and_shows_progress_once(clock: Clock) -> None:
     result = wait(NOT_YET, NOT_YET, READY)
     assert "failed" not in result and clock.now == 110.0
-    assert clock.shown == ["waiting, 60 s left: a: offers no GPUs, should offer nvidia.com/gpu: 7"]
+    assert clock.shown == ["waiting, 60 s left: a: advertises no GPUs, should advertise nvidia.com/gpu: 7"]
 
 
 def test_an_api_server_that_is_gone_for_a_while(clock: Clock) -> None:
@@ -154,7 +154,7 @@ def test_the_time_limit_ends_with_reason_and_log(clock: Clock) -> None:
     assert result["failed"] and clock.now == 120.0
     assert result["msg"].split("\n") == [
         "After 20 seconds:",
-        "a: offers no GPUs, should offer nvidia.com/gpu: 7",
+        "a: advertises no GPUs, should advertise nvidia.com/gpu: 7",
         "container main of pod plugin-1 ended with status 1",
         "Last lines of the log of container main of pod plugin-1:",
         "  one",

@@ -79,7 +79,7 @@ def test_layouts_that_the_single_strategy_does_not_support(gpus: t.List[t.Any], 
 
 @pytest.mark.parametrize("slices", [(1, 1, 1), (2, 1), (1,)])
 def test_under_mixed_the_device_plugin_exits_where_compute_instances_are_split(slices: t.Tuple[int, ...]) -> None:
-    message = "device plugin exits .* the node offers no resources: %dc.3g.40gb on GPU 1 .GPU-0001" % slices[0]
+    message = "device plugin exits .* the node advertises no resources: %dc.3g.40gb on GPU 1 .GPU-0001" % slices[0]
     with pytest.raises(AnsibleFilterError, match=message):
         mig_resources([gpu(0, *SEVEN), gpu(1, held(1, "3g.40gb", 0, 4, *slices))], "mixed")
     parts = ["%dc.3g.40gb" % count for count in slices]

@@ -186,7 +186,7 @@ def test_keys_depend_on_the_release(release: str, refused: bool) -> None:
         ("operator", {"migManager": {"enabled": False}}, ["nothing would apply the layouts"]),
         ("operator", {"migManager": {"config": {"name": "mine"}}}, ["must be gpufleet-mig-configs"]),
         ("host", {"mig": {"strategy": "single"}}, ["set only gpu_operator_mig_strategy"]),
-        ("host", {"devicePlugin": {"enabled": False}}, ["no node would offer GPUs"]),
+        ("host", {"devicePlugin": {"enabled": False}}, ["no node would advertise GPUs"]),
         ("host", {"gpuCluster": {"deployCR": True}}, ["selects DRA"]),
         ("host", {"draDriver": {"featureGates": {"DynamicMIG": True}}}, ["DynamicMIG destroys"]),
         ("host", {"migManager": {"config": {"default": "all-disabled"}}}, []),  # disabled: it has no effect

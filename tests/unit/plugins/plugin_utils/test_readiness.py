@@ -46,11 +46,11 @@ def test_allocatable_that_matches(offered: t.Dict[str, str], wanted: t.Optional[
 @pytest.mark.parametrize(
     ("offered", "text"),
     [
-        ({}, "a: offers no GPUs, should offer nvidia.com/gpu: 7"),
-        ({"nvidia.com/gpu": "1"}, "a: offers nvidia.com/gpu: 1, should offer nvidia.com/gpu: 7"),
+        ({}, "a: advertises no GPUs, should advertise nvidia.com/gpu: 7"),
+        ({"nvidia.com/gpu": "1"}, "a: advertises nvidia.com/gpu: 1, should advertise nvidia.com/gpu: 7"),
         (
             {"nvidia.com/gpu": "7", "nvidia.com/mig-1g.10gb": "1"},
-            "a: offers nvidia.com/gpu: 7, nvidia.com/mig-1g.10gb: 1, should offer nvidia.com/gpu: 7 (if that remains, "
+            "a: advertises nvidia.com/gpu: 7, nvidia.com/mig-1g.10gb: 1, should advertise nvidia.com/gpu: 7 (if that remains, "
             "restart the kubelet of the node, which keeps resources that are gone)",
         ),
     ],
