@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: check from inside of pods that each GPU and MIG device of a cluster can be used."""
+"""Internal to the collection's roles: use pods to check that each GPU and MIG device of a cluster is usable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Data = t.Dict[str, t.Any]
 
 
 class _Unreadable(Exception):
-    """The API does not answer, or refuses."""
+    """The API does not respond, or rejects the request."""
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -45,7 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         wanted = {node: each["resources"] for node, each in arguments["wanted"].items() if each["resources"]}
         result.update(changed=False, devices=[])
         try:
-            self._remove()  # what a killed run has left
+            self._remove()  # leftovers of a killed run
             problems = self._runtime_class() or self._run(wanted, result)
         except _Unreadable as error:
             problems = ["the GPUs could not be checked with pods: %s" % error]
@@ -56,7 +56,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         name = self._arguments["runtime_class"]
         if not name or self._read("node.k8s.io/v1", "RuntimeClass", name=name):
             return []
-        return ["the cluster has no RuntimeClass %s, with which pods get GPUs" % name]
+        return ["the cluster has no RuntimeClass %s, which pods need to use GPUs" % name]
 
     def _run(self, wanted: t.Mapping[str, t.Mapping[str, int]], result: Data) -> list[str]:
         arguments = self._arguments
@@ -86,7 +86,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 if _gpu_pods.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
                     logs[name_of(pod)] = self._log(name_of(pod))
             missing = _gpu_pods.missing(jobs, pods, logs)
-            # GPU feature discovery reads the GPUs once a minute.
+            # GPU feature discovery updates the labels once a minute.
             labels = _gpu_pods.wrong_labels(self._read("v1", "Node"), wanted, strategy) if arguments["labels"] else []
             failed = any(_gpu_pods.phase(pod) == "Failed" for pod in pods)
             if failed or not (missing or labels) or time.monotonic() >= end:
@@ -119,7 +119,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _log(self, pod: str) -> str:
         try:
             return str(self._call("kubernetes.core.k8s_log", namespace=self._arguments["namespace"], name=pod)["log"])
-        except _Unreadable:  # its container is only starting
+        except _Unreadable:  # its container is still starting
             return ""
 
     def _call(self, module: str, **arguments: t.Any) -> Data:

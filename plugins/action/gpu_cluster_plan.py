@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: plan what a role installs in a cluster, and list why it cannot."""
+"""Internal to the collection's roles: plan what a role installs in a cluster, and list the reasons why it cannot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARGUMENTS = {
     "may_be_missing": {"type": "bool", "default": False},
     "on_controller": {"type": "bool", "default": True},
 }
-# Variables of other roles that decide what is installed.
+# Variables of other roles that affect the plan.
 _OTHERS = ("nvidia_mig_owner", "nvidia_mig_reboot")
 
 
@@ -64,12 +64,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
     def _helm_chart(self, own: t.Mapping[str, t.Any], values: str) -> dict[str, t.Any]:
-        """The specification for RKE2's and k3s' helm-controller. A chart that is a file of the controller is part of it."""
+        """The HelmChart specification for RKE2 and k3s. It embeds a chart that is a file on the controller."""
         content = ""
         if own["chart_file"]:
             with open(self._find_needle("files", own["chart_file"]), "rb") as file:
                 content = base64.b64encode(file.read()).decode()
-        return {  # a key that has no value any more must be emptied, because others are merged into the object
+        return {  # unused keys must be emptied, because the specification is merged into the object
             "chart": "" if content else own["chart"],
             "repo": "" if content else own["repository"],
             "version": "" if content else own["version"],
@@ -96,7 +96,7 @@ def _host(name: str, variables: t.Mapping[str, t.Any]) -> Host:
 
 def _different(values: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any], first: str) -> list[str]:
     return [
-        "%s differs from that of %s, but the roles of the cluster run once for all hosts: give it one value"
+        "%s differs from its value on %s, but cluster roles run once for all hosts: use one value for all"
         % (name, first)
         for name in sorted(values)
         if name in other and other[name] != values[name]

@@ -25,7 +25,7 @@ _ARGUMENTS = {
     "interval": {"type": "int", "default": 5},
 }
 _LINES = 15  # of a log
-_REPEATED = 60  # seconds after which progress is shown again, although nothing changed
+_REPEATED = 60  # seconds after which unchanged progress is shown again
 
 Data = t.Dict[str, t.Any]
 
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             ready_at = (ready_at or now) if state.ready else 0.0
             if state.failed or now >= end or (state.ready and now >= ready_at + arguments["settle"]):
                 break
-            text = "; ".join(state.waiting) or "ready, and must remain so for %d s" % arguments["settle"]
+            text = "; ".join(state.waiting) or "ready, must stay ready for %d s" % arguments["settle"]
             if text != shown or now - shown_at > _REPEATED:
                 Display().display("waiting, %d s left: %s" % (end - now, text))
                 shown, shown_at = text, now
@@ -60,7 +60,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self, wanted: t.Mapping[str, Wanted], namespace: str, helm_chart: str, task_vars: dict[str, t.Any] | None
     ) -> State:
         results = [self._read(task_vars, kind="Node"), self._read(task_vars, kind="Pod", namespace=namespace)]
-        if helm_chart:  # the job of RKE2's and k3s' controller that installs it
+        if helm_chart:  # the job with which RKE2 and k3s install the chart
             labels = ["helmcharts.helm.cattle.io/chart=" + helm_chart]
             results.append(self._read(task_vars, kind="Pod", namespace="kube-system", label_selectors=labels))
         for found in results:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: plan the installation of RKE2 on a node, and check whether it is possible."""
+"""Internal to the collection's roles: plan the installation of RKE2 on a node, or list why it is impossible."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 if notices:
                     result["warnings"] = notices
             else:
-                problems = ["it cannot be reached, so its state is unknown"]
+                problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
-            problems.append("Ansible does not run as root, which RKE2 needs. Set become, or log in as root")
+            problems.append("Ansible does not run as root, which RKE2 requires. Set become, or log in as root")
         result.update(changed=False, plan=plan, problems=problems)
         return result
 

@@ -13,10 +13,10 @@ module: gpu_cluster_check
 short_description: Internal to the collection's roles, check the GPUs of a cluster with pods
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles. Starts a job for each resource of each node, with one pod for each GPU or MIG device that
-    is not in use. Each pod must list exactly one device with C(nvidia-smi -L), and all devices must differ. Removes the jobs,
-    also after an error.
-  - Reads the RuntimeClass of the pods and the labels of GPU feature discovery too.
+  - Internal to the collection's roles. Starts a job for each resource of each node, with one pod for each GPU or MIG
+    device that is not in use. Each pod must list exactly one device with C(nvidia-smi -L), and all devices must differ.
+    Removes the jobs, even after an error.
+  - Also checks the RuntimeClass of the pods and the labels of GPU feature discovery.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -25,7 +25,7 @@ author:
 options:
   wanted:
     description:
-      - What each node advertises, by its name. C(resources) are the counts of its resources. Other keys are ignored.
+      - What each node advertises, by node name. C(resources) are the counts of its resources. Other keys are ignored.
     type: dict
     required: true
   strategy:
@@ -60,7 +60,7 @@ options:
     required: true
   interval:
     description:
-      - Seconds between two readings.
+      - Seconds between polls.
     type: int
     default: 5
 """
@@ -86,9 +86,9 @@ devices:
   elements: dict
   sample: [{node: gpu1, resource: nvidia.com/gpu, uuid: MIG-3ba76b8d-4677-5637-bb32-ce72da625fa2}]
 problems:
-  description: What is wrong.
+  description: The problems.
   returned: always
   type: list
   elements: str
-  sample: ["the cluster has no RuntimeClass nvidia, with which pods get GPUs"]
+  sample: ["the cluster has no RuntimeClass nvidia, which pods need to use GPUs"]
 """

@@ -15,8 +15,8 @@ version_added: 0.1.0
 description:
   - Internal to the collection's roles. Computes the values of a chart from the variables of the role, validates them, checks the
     layouts of all hosts of the play against the MIG strategy, and finds other owners of MIG in the cluster.
-  - Runs on the controller, and does not connect to a host. Needs the facts of M(gpufleet.node.nvidia_driver_facts) and
-    C(ansible_nodename) of all hosts of the play. Returns problems instead of failing.
+  - Runs on the controller, and does not connect to a host. Requires the facts of M(gpufleet.node.nvidia_driver_facts)
+    and C(ansible_nodename) of all hosts of the play. Returns problems instead of failing.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -37,7 +37,7 @@ options:
     required: true
   may_be_missing:
     description:
-      - Whether a cluster that cannot be reached is no problem.
+      - Whether to accept an unreachable cluster.
     type: bool
     default: false
   on_controller:
@@ -63,7 +63,7 @@ problems:
   description: The problems, by host, in sentences without a full stop. Those of the cluster belong to the first host.
   returned: success
   type: dict
-  sample: {"gpu1": ["it is no node of the cluster under the name gpu1"]}
+  sample: {"gpu1": ["the cluster has no node named gpu1"]}
 plan:
   description: What to install. Empty if there are problems, or if the cluster cannot be read.
   returned: success
@@ -73,7 +73,7 @@ settings:
   returned: success
   type: dict
 missing:
-  description: Whether the cluster cannot be read, and need not be yet.
+  description: Whether the cluster cannot be read, and this is accepted.
   returned: success
   type: bool
 """

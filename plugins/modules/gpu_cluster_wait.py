@@ -15,7 +15,7 @@ version_added: 0.1.0
 description:
   - Internal to the collection's roles. Reads nodes and pods with C(kubernetes.core.k8s_info) until each node advertises the expected
     resources, its MIG configuration is applied, and the validator of the GPU operator is ready on it. Shows the progress.
-  - If it fails, the message has the reasons of the pods that do not run, and the last lines of a log.
+  - On failure, the message lists why pods do not run, and the last lines of a log.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -24,9 +24,9 @@ author:
 options:
   wanted:
     description:
-      - What each node should become, by its name. C(resources) are the counts of its resources, or V(null) if they are unknown;
-        C(config) is the name of its MIG configuration, or empty if the host owns MIG; C(validator) is whether the validator of the
-        GPU operator runs there.
+      - The expected state of each node, by node name. C(resources) are the counts of its resources, or V(null) if they
+        are unknown; C(config) is the name of its MIG configuration, or empty if the host owns MIG; C(validator) is
+        whether the validator of the GPU operator runs there.
     type: dict
     required: true
   namespace:
@@ -36,22 +36,22 @@ options:
     required: true
   helm_chart:
     description:
-      - The HelmChart resource that installs the chart, whose jobs are watched. Empty if helm installs it.
+      - The HelmChart resource whose jobs install the chart. Empty if helm installs it.
     type: str
     default: ""
   timeout:
     description:
-      - Seconds to wait. With V(0), the state is read once.
+      - Seconds to wait. With V(0), reads the state once.
     type: int
     required: true
   settle:
     description:
-      - Seconds for which the nodes must remain ready.
+      - Seconds for which the nodes must stay ready.
     type: int
     default: 0
   interval:
     description:
-      - Seconds between two readings.
+      - Seconds between polls.
     type: int
     default: 5
 """
@@ -67,13 +67,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 waiting:
-  description: What is missing, and may still come.
+  description: Conditions that are not met yet.
   returned: always
   type: list
   elements: str
   sample: ["gpu1: advertises no GPUs, should advertise nvidia.com/gpu: 7"]
 problems:
-  description: What has failed.
+  description: Failures that do not resolve without a change.
   returned: always
   type: list
   elements: str

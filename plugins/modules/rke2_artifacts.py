@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_artifacts
-short_description: Internal to the collection's roles, compares files of an RKE2 release with their checksums
+short_description: Internal to the collection's roles, verifies files of an RKE2 release
 version_added: 0.1.0
 description:
   - Internal to the collection's roles.
-  - Compares files with the list of checksums of the release. Changes nothing.
+  - Verifies files against the release's list of checksums. Changes nothing.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -20,19 +20,19 @@ author:
 options:
   checksums:
     description:
-      - The list, as C(sha256sum) writes it.
+      - The list of checksums, in the format of C(sha256sum).
     type: path
     required: true
   files:
     description:
-      - The files to compare.
+      - The files to verify.
     type: list
     elements: path
     required: true
 """
 
 EXAMPLES = r"""
-- name: Compare the archive with its checksum
+- name: Verify the archive
   gpufleet.node.rke2_artifacts:
     checksums: /var/lib/gpufleet/rke2/v1.35.7+rke2r1/sha256sum-amd64.txt
     files: [/var/lib/gpufleet/rke2/v1.35.7+rke2r1/rke2.linux-amd64.tar.gz]
@@ -46,7 +46,7 @@ files:
   type: list
   elements: dict
 problems:
-  description: Files that are missing, not listed or different.
+  description: Files that are missing, not listed, or do not match.
   returned: success
   type: list
   elements: str

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_node
-short_description: Internal to the collection's roles, sets labels and taints of a node of RKE2
+short_description: Internal to the collection's roles, sets labels and taints of an RKE2 node
 version_added: 0.1.0
 description:
   - Internal to the collection's roles.
-  - Sets labels and taints of a node with RKE2's own kubectl, since RKE2 applies those in its configuration only when the node
-    joins. Runs on a server. Other labels and taints stay.
+  - Sets labels and taints of a node with RKE2's own kubectl, since RKE2 applies those in its configuration only when
+    the node joins. Runs on a server. Keeps other labels and taints.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.diff
@@ -48,13 +48,13 @@ options:
     default: []
   former_labels:
     description:
-      - Labels that are removed if they are not among O(labels), and still have this value.
+      - Labels to remove if they are not in O(labels) and still have this value.
     type: list
     elements: str
     default: []
   former_taints:
     description:
-      - Taints that are removed if they are not among O(taints), and still have this value.
+      - Taints to remove if they are not in O(taints) and still have this value.
     type: list
     elements: str
     default: []
@@ -72,7 +72,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: What was changed, or would be in check mode.
+  description: The changes, or in check mode the planned changes.
   returned: success
   type: list
   elements: str

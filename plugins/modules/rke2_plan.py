@@ -13,10 +13,10 @@ short_description: Internal to the collection's roles, plans the installation of
 version_added: 0.1.0
 description:
   - Internal to the collection's roles.
-  - Decides from the role's variables (C(rke2_*)), the groups of the inventory and the state of the nodes what the role does,
-    and validates the configuration. Runs on the controller.
-  - Needs the facts of the node, and those of the first server unless C(rke2_api_ip) is set. Returns problems instead of
-    failing. The plan contains no secret.
+  - Plans the role's actions from its variables (C(rke2_*)), the inventory groups and the state of the nodes, and
+    validates the configuration. Runs on the controller.
+  - Requires the facts of the node, and those of the first server unless C(rke2_api_ip) is set. Returns problems instead
+    of failing. The plan contains no secret.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_server
-short_description: Internal to the collection's roles, checks the server that a node of RKE2 joins
+short_description: Internal to the collection's roles, checks the server that an RKE2 node joins
 version_added: 0.1.0
 description:
   - Internal to the collection's roles.
-  - Checks whether the server answers and accepts the token. Changes nothing.
-  - A token is sent only to a server that presents the CA certificates of which the token has the checksum. A token without
-    checksum is sent as RKE2 itself sends it.
+  - Checks whether the server responds and accepts the token. Changes nothing.
+  - A token with a checksum is sent only to a server whose CA certificates match it. A token without one is sent without
+    this check, as RKE2 does.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -22,12 +22,12 @@ author:
 options:
   url:
     description:
-      - The server to join. Nothing is requested if it is empty.
+      - The URL of the server to join. If empty, nothing is requested.
     type: str
     default: ""
   token:
     description:
-      - The token. If it is empty, only the connection is checked.
+      - The token. If empty, only the connection is checked.
     type: str
     default: ""
   data_path:
@@ -37,7 +37,7 @@ options:
     required: true
   required:
     description:
-      - Whether a server that does not answer is a problem.
+      - Whether to report a server that does not respond.
     type: bool
     default: false
 """

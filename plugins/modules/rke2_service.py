@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Internal to the collection's roles.
   - Starts RKE2 if it does not run, and restarts it if it was started before its program, its configuration or the container
-    toolkit was installed. Waits until the node is ready, and checks that its containerd knows the runtime C(nvidia).
-  - If RKE2 does not start, the reason is read from its log. A unit that ran before is left as it is, another is stopped.
+    toolkit was installed. Waits until the node is ready, and checks that its containerd has the runtime C(nvidia).
+  - If RKE2 does not start, the reason is read from its log. A unit that was not running before is stopped.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.diff
@@ -27,7 +27,7 @@ options:
     required: true
   type:
     description:
-      - Which of RKE2's services.
+      - The RKE2 service.
     type: str
     choices: [server, agent]
     required: true
@@ -44,13 +44,13 @@ options:
     required: true
   nvidia_runtime:
     description:
-      - Whether containerd must know the runtime C(nvidia). V(auto) requires it if the container toolkit is installed.
+      - Whether containerd must have the runtime C(nvidia). V(auto) requires it if the container toolkit is installed.
     type: str
     choices: [auto, required, ignored]
     default: auto
   ready:
     description:
-      - Whether to wait until the node is ready, which needs a network plugin.
+      - Whether to wait until the node is ready, which requires a network plugin.
     type: bool
     default: true
   changed:
@@ -84,7 +84,7 @@ node_name:
   returned: O(state=started)
   type: str
 problems:
-  description: What is wrong with the running service, one sentence or more each.
+  description: Problems of the running service, in one or more sentences each.
   returned: O(state=checked)
   type: list
   elements: str

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rke2_state
-short_description: Internal to the collection's roles, reads what a node has of RKE2
+short_description: Internal to the collection's roles, reads the state of an RKE2 node
 version_added: 0.1.0
 description:
   - Internal to the collection's roles.
-  - Reads the installed version, what the role rke2 recorded, other installations of Kubernetes, and what would keep RKE2
-    from starting. Changes nothing.
+  - Reads the installed version, the record of the role rke2, other Kubernetes installations, and problems that would
+    prevent RKE2 from starting. Changes nothing.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -35,7 +35,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: What was found.
+  description: The state of the node.
   returned: success
   type: dict
   contains:
@@ -46,7 +46,7 @@ state:
       description: The installed version, or V(null).
       type: str
     active:
-      description: The service that runs, V(server) or V(agent), or empty.
+      description: The running service, V(server) or V(agent), or empty.
       type: str
     has_cluster:
       description: Whether the node has data of a cluster.
@@ -58,7 +58,7 @@ state:
       description: Whether NetworkManager runs.
       type: bool
     foreign:
-      description: Installations of Kubernetes that are not the role's, in sentences without a full stop.
+      description: Kubernetes installations not made by the role, in sentences without a full stop.
       type: list
       elements: str
     problems:

@@ -56,5 +56,7 @@ def problems(settings: Settings) -> list[str]:
             "set only device_plugin_mig_strategy" % (result["migStrategy"], settings.strategy)
         )
     if _charts.value(result, "devicePlugin.enabled") is False:
-        found.append("device_plugin_values.devicePlugin.enabled is false, so that no node would advertise GPUs: remove it")
+        found.append(
+            "device_plugin_values.devicePlugin.enabled is false, so that no node would advertise GPUs: remove it"
+        )
     return found

@@ -93,7 +93,8 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
     if wanted.resources is not None and offered != dict(wanted.resources):
         gone = not set(wanted.resources.items()) - set(offered.items())
         missing.append(
-            "advertises %s, should advertise %s%s" % (_resources(offered), _resources(wanted.resources), _KEPT if gone else "")
+            "advertises %s, should advertise %s%s"
+            % (_resources(offered), _resources(wanted.resources), _KEPT if gone else "")
         )
     if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)

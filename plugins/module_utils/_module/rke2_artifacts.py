@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module rke2_artifacts: compare files of a release with its list of checksums. Changes nothing."""
+"""The module rke2_artifacts: verify the files of a release against its list of checksums. Changes nothing."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ def run(module: AnsibleModule) -> None:
 
 
 def parse(text: str) -> t.Dict[str, str]:
-    """Checksums by name, from the output of sha256sum."""
+    """Parse the output of sha256sum into checksums by file name."""
     matches = filter(None, map(_LINE.fullmatch, (line.strip() for line in text.splitlines())))
     return {match.group(2): match.group(1).lower() for match in matches}
 
 
 def problems(found: t.Iterable[t.Mapping[str, t.Any]], source: str) -> t.List[str]:
-    """Files that are missing, are not listed, or differ from their checksum."""
+    """Files that are missing, not listed, or do not match their checksum."""
     sentences = []
     for each in found:
         name = os.path.basename(each["path"])
         if not each["sha256"]:
             sentences.append(
-                "%s does not list %s, so that the file cannot be verified. Correct rke2_version, or the names in "
+                "%s does not list %s, so the file cannot be verified. Correct rke2_version, or the names in "
                 "rke2_airgap_images" % (source, name)
             )
         elif not each["found"]:
             sentences.append("%s is missing" % each["path"])
         elif not each["current"]:
             sentences.append(
-                "%s has the checksum %s, and %s says %s. The file is damaged, or belongs to another version: remove it, "
-                "correct the mirror, and run this again" % (each["path"], each["found"], source, each["sha256"])
+                "%s has the checksum %s, but %s lists %s. The file is damaged or belongs to another version: remove "
+                "it, correct the mirror, and run this again" % (each["path"], each["found"], source, each["sha256"])
             )
     return sentences
 

@@ -16,11 +16,11 @@ import typing as t
 from . import runtime_check
 
 PROGRAM = "nvidia-container-runtime"
-# Where RKE2 searches before the PATH of its service.
+# RKE2 searches here before the PATH of its service.
 FIRST_ON_PATH = "/usr/local/nvidia/toolkit"
 TEMPLATES = ("config-v3.toml.tmpl", "config.toml.tmpl")
 DROP_INS = ("config-v3.toml.d", "config.toml.d")
-# With these, a template includes what RKE2 renders, or the runtimes that it has found.
+# A template with one of these includes RKE2's own configuration, or the runtimes that it detected.
 _BASE = re.compile(r"\{\{-?\s*template\s+\"base\"")
 _RUNTIMES = re.compile(r"\.(ExtraRuntimes|NvidiaConfig)\b")
 _HEADER = re.compile(r"\s*\[([^\[].*)\]\s*(?:#.*)?")
@@ -28,9 +28,9 @@ _SEGMENT = re.compile(r"\"([^\"]*)\"|'([^']*)'|([^.\s]+)")
 
 
 def problems(templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], program: str) -> t.List[str]:
-    """Why containerd would not start, or not know the runtime nvidia, with these files. By path, with their content.
+    """Reasons why containerd would not start or would lack the runtime nvidia. The files are given as path and content.
 
-    ``program`` is the nvidia runtime that RKE2 finds, or empty. Only the first template is used.
+    ``program`` is the nvidia runtime that RKE2 finds, or empty. RKE2 uses only the first template.
     """
     found = []
     for path, text in list(templates.items())[:1]:
@@ -42,7 +42,7 @@ def problems(templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], prog
             found.append(_REPLACED % path)
         repeated = duplicates(text)
         if repeated:
-            found.append("%s has the table %s twice, with which containerd does not start" % (path, repeated[0]))
+            found.append("%s defines the table %s twice, so containerd does not start" % (path, repeated[0]))
     for path, text in drop_ins.items():
         if "nvidia" in runtime_check.handlers(text) and program:
             found.append(_TWICE % (path, program))
@@ -50,17 +50,17 @@ def problems(templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], prog
 
 
 _TWICE = (
-    "%s defines the runtime nvidia, which RKE2 adds by itself because it finds %s. With two tables of one name, containerd "
-    "may not start at the next restart. Remove the runtime from the file"
+    "%s defines the runtime nvidia, which RKE2 adds automatically because it finds %s. With duplicate tables, "
+    "containerd may not start after the next restart. Remove the runtime from the file"
 )
 _REPLACED = (
-    "%s is a complete configuration of containerd without the runtime nvidia, and RKE2 uses it in place of its own at the "
+    "%s is a complete containerd configuration without the runtime nvidia, and replaces RKE2's own at the "
     'next start. Remove the file, or begin it with {{ template "base" . }}'
 )
 
 
 def duplicates(text: str) -> t.List[str]:
-    """The names of TOML tables that are defined more than once, whatever their quotes."""
+    """The names of TOML tables that are defined more than once, regardless of quoting."""
     seen: t.Set[t.Tuple[str, ...]] = set()
     found = []
     for line in text.splitlines():
@@ -76,7 +76,7 @@ def duplicates(text: str) -> t.List[str]:
 def runtimes(info: str) -> t.Optional[t.Dict[str, str]]:
     """The runtimes that containerd reports through the Container Runtime Interface, with their programs.
 
-    ``info`` is the output of `crictl info`. None if that cannot be read.
+    ``info`` is the output of `crictl info`. None if it cannot be parsed.
     """
     try:
         reported = json.loads(info)["config"]["containerd"]["runtimes"]
@@ -89,7 +89,7 @@ def runtimes(info: str) -> t.Optional[t.Dict[str, str]]:
 
 
 def read_templates(directory: str) -> t.Dict[str, str]:
-    """The templates in the directory of containerd's configuration, in RKE2's order of preference."""
+    """The templates in containerd's configuration directory, in RKE2's order of preference."""
     paths = [os.path.join(directory, name) for name in TEMPLATES]
     return {path: _text(path) for path in paths if os.path.isfile(path)}
 

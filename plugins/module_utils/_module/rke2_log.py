@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Explain why RKE2 does not start, from its log."""
+"""Explain from RKE2's log why it does not start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECRET = re.compile(r"K10[0-9a-f]{64}::[^:\s\"]+:[^\s\"\\]+|(?<=token=)[^\s\"]+
 
 
 class Cause(t.NamedTuple):
-    """A line of the log, and what it means. ``lasting``: RKE2 repeats it until somebody changes something."""
+    """A log line pattern and its meaning. ``lasting``: the error persists until the configuration changes."""
 
     pattern: t.Pattern[str]
     meaning: str
@@ -28,17 +28,17 @@ def _cause(pattern: str, meaning: str, lasting: bool = True) -> Cause:
     return Cause(re.compile(pattern, re.IGNORECASE), meaning, lasting)
 
 
-# The first that matches explains a line. Names in braces are groups of the pattern.
+# The first match explains a line. Names in braces are groups of the pattern.
 CAUSES: t.Sequence[Cause] = (
     _cause(
         r"token CA hash does not match the Cluster CA certificate hash",
-        "the token belongs to another cluster. Correct rke2_token, or leave it empty. On a node that was in another "
-        "cluster before, undo the role first",
+        "the token belongs to another cluster. Correct rke2_token, or leave it empty. If the node belonged to another "
+        "cluster, undo the role first",
     ),
     _cause(
         r"encrypted with different token",
-        "the token differs from the one with which the cluster was created. Correct rke2_token, or change it with rke2 "
-        "token rotate",
+        "the token differs from the one that created the cluster. Correct rke2_token, or change it with rke2 token "
+        "rotate",
     ),
     _cause(
         r"Node password rejected",
@@ -57,14 +57,14 @@ CAUSES: t.Sequence[Cause] = (
     ),
     _cause(
         r"failed to get CA certs: .*(connection reset by peer|EOF|deadline exceeded)",
-        "the server to join does not answer. Start RKE2 there, open the ports 9345 and 6443, or correct rke2_api_ip",
+        "the server to join does not respond. Start RKE2 there, open the ports 9345 and 6443, or correct rke2_api_ip",
         lasting=False,
     ),
     _cause(
         r"dial tcp (?P<address>(?!127\.|\[::1\])\S+?): (?:connect: )?(?P<why>connection refused|i/o timeout|no route to host|network is "
         r"unreachable)",
-        "{address} does not answer ({why}). If that is the server to join, start RKE2 there, open the ports 9345 and 6443, "
-        "or correct rke2_api_ip",
+        "{address} does not respond ({why}). If it is the server to join, start RKE2 there, open the ports 9345 and "
+        "6443, or correct rke2_api_ip",
         lasting=False,
     ),
     _cause(
@@ -83,12 +83,12 @@ CAUSES: t.Sequence[Cause] = (
     ),
     _cause(
         r"toml: .*already (exists|defined)|(?P<table>\S+) has already been defined",
-        "the configuration of containerd has two tables of one name. Remove the runtime from the template or drop-in in "
+        "the containerd configuration has duplicate tables. Remove the runtime from the template or drop-in in "
         "agent/etc/containerd of RKE2's data directory",
     ),
     _cause(
         r"containerd exited",
-        "its containerd exits. See agent/containerd/containerd.log in RKE2's data directory",
+        "containerd exits. See agent/containerd/containerd.log in RKE2's data directory",
     ),
     _cause(
         r"unknown 'kubernetes.io' or 'k8s.io' labels specified",
@@ -96,27 +96,28 @@ CAUSES: t.Sequence[Cause] = (
     ),
     _cause(
         r"invalid (taint|label)",
-        "a taint or label is not valid. Correct rke2_node_labels, rke2_server_node_taints or rke2_agent_node_taints",
+        "a taint or label is invalid. Correct rke2_node_labels, rke2_server_node_taints or rke2_agent_node_taints",
     ),
     _cause(
         r"flag provided but not defined: -?(?P<key>\S+)",
-        "RKE2 does not know the option {key}. Remove it from the configuration",
+        "RKE2 has no option {key}. Remove it from the configuration",
     ),
     _cause(
         r"(Invalid value|invalid value provided|Failed to validate) .*--(?P<key>[a-z0-9-]+)",
-        "the value of {key} is not valid. Correct it in rke2_config",
+        "the value of {key} is invalid. Correct it in rke2_config",
     ),
     _cause(
         r"(invalid kernel parameter value|missing required: user|unknown user etcd)",
-        "the node does not meet the CIS profile. The role sets it up if rke2_config has the key profile",
+        "the node does not meet the CIS profile. Set the key profile in rke2_config, so that the role configures the "
+        "node",
     ),
     _cause(
         r"x509: certificate has expired or is not yet valid",
-        "a certificate is not valid now. Compare the clocks of the nodes",
+        "a certificate has expired or is not valid yet. Compare the clocks of the nodes",
     ),
     _cause(
         r"bind: address already in use",
-        "another program uses a port of RKE2",
+        "another program uses one of RKE2's ports. Stop that program",
     ),
     _cause(
         r"(failed to (pull|resolve|get image)|ErrImagePull|unable to pull)",
@@ -135,7 +136,7 @@ class Explanation(t.NamedTuple):
 
 
 def explain(lines: t.Sequence[str]) -> t.Optional[Explanation]:
-    """The last known cause in the log."""
+    """The last line of the log with a known cause."""
     for line in reversed(lines):
         for cause in CAUSES:
             match = cause.pattern.search(line)
@@ -145,17 +146,17 @@ def explain(lines: t.Sequence[str]) -> t.Optional[Explanation]:
 
 
 def ignored_keys(lines: t.Iterable[str]) -> t.List[str]:
-    """The configuration keys that RKE2 ignored because it does not know them, sorted."""
+    """The unknown configuration keys that RKE2 ignored, sorted."""
     return sorted({match.group("key") for match in map(_IGNORED_KEY.search, lines) if match})
 
 
 def tail(lines: t.Sequence[str]) -> t.List[str]:
-    """The last errors, or else the last lines."""
+    """The last errors, or the last lines if there are none."""
     errors = [line for line in lines if _LEVEL.search(line)]
     return [shown(line) for line in (errors or list(lines))[-_SHOWN:]]
 
 
 def shown(line: str) -> str:
-    """A line for a message, shortened, without tokens."""
+    """Shorten a line for a message, and remove tokens."""
     text = _SECRET.sub("TOKEN", line.strip())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

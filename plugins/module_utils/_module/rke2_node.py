@@ -4,9 +4,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module rke2_node: labels and taints of a node, which RKE2 itself applies only when the node joins.
+"""The module rke2_node: set labels and taints, which RKE2 itself applies only when the node joins.
 
-Labels and taints that others set stay, unless they have the key (and, for taints, the effect) of one of these.
+Other labels and taints are kept, unless they have the same key (and, for taints, the same effect).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run(module: AnsibleModule) -> None:
 
 
 def label_arguments(current: t.Mapping[str, str], wanted: t.Sequence[str], former: t.Sequence[str] = ()) -> t.List[str]:
-    """What kubectl label has to set (key=value) and to remove (key-)."""
+    """Arguments of kubectl label: key=value sets a label, key- removes it."""
     values = dict(_pair(each) for each in wanted)
     changed = ["%s=%s" % (key, value) for key, value in values.items() if current.get(key) != value]
     gone = [key for key, value in map(_pair, former) if key not in values and current.get(key) == value]
@@ -72,7 +72,7 @@ def label_arguments(current: t.Mapping[str, str], wanted: t.Sequence[str], forme
 def taint_arguments(
     current: t.Sequence[t.Mapping[str, str]], wanted: t.Sequence[str], former: t.Sequence[str] = ()
 ) -> t.List[str]:
-    """What kubectl taint has to set (key=value:effect) and to remove (key:effect-)."""
+    """Arguments of kubectl taint: key=value:effect sets a taint, key:effect- removes it."""
     present = {Taint(each["key"], each.get("value", ""), each["effect"]) for each in current}
     new = {taint(each) for each in wanted}
     kept = {(each.key, each.effect) for each in new}
@@ -83,7 +83,7 @@ def taint_arguments(
 
 
 def taint(text: str) -> Taint:
-    """From key=value:effect or key:effect."""
+    """Parse key=value:effect or key:effect."""
     rest, _colon, effect = text.rpartition(":")
     return Taint(*_pair(rest), effect)
 

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module rke2_server: whether a server of the cluster answers and accepts the token. Changes nothing."""
+"""The module rke2_server: check whether a server responds and accepts the token. Changes nothing."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ TIMEOUT = 10  # seconds for each connection
 
 # K10, the checksum of the cluster's CA certificates, the user and the password; or the password alone.
 _SECURE = re.compile(r"K10([0-9a-f]{64})::([^:]+):(.+)")
-_BOOTSTRAP = re.compile(r"(K10[0-9a-f]{64}::)?[a-z0-9]{6}\.[a-z0-9]{16}")  # kubeadm's, with an expiry date
+_BOOTSTRAP = re.compile(r"(K10[0-9a-f]{64}::)?[a-z0-9]{6}\.[a-z0-9]{16}")  # a kubeadm token, which expires
 _REJECTED = 401
 
-# Fetches a URL with the headers, verified with the CA certificates if there are any: status and content.
+# Requests a URL with headers, verified with the CA certificates if given. Returns status and content.
 Fetch = t.Callable[[str, t.Mapping[str, str], bytes], t.Tuple[int, bytes]]
 
 
@@ -56,7 +56,7 @@ def run(module: AnsibleModule) -> None:
 
 
 _NO_ANSWER = (
-    "the server %s does not answer (%s). Start RKE2 there, open the ports 9345 and 6443 to this node, or correct "
+    "the server %s does not respond (%s). Start RKE2 there, open the ports 9345 and 6443 to this node, or correct "
     "rke2_api_ip"
 )
 
@@ -67,17 +67,17 @@ def password(token: str) -> str:
 
 
 def own_problems(token: str, own: str) -> t.List[str]:
-    """Whether the token differs from that of the server on this node, which encrypts its data with it."""
+    """Whether the token differs from that of the server on this node, which encrypts the cluster's data."""
     if not token or not own or password(token) == password(own):
         return []
     return [
-        "rke2_token differs from the token with which the cluster was created, and RKE2 would not start. Change the token "
-        "with rke2 token rotate first, or correct rke2_token"
+        "rke2_token differs from the token that created the cluster, so RKE2 would not start. Change the token with "
+        "rke2 token rotate first, or correct rke2_token"
     ]
 
 
 def token_problems(url: str, token: str, get: Fetch) -> t.List[str]:
-    """Whether the server rejects the token. None if that cannot be found out."""
+    """Whether the server rejects the token. Empty if unknown."""
     if _BOOTSTRAP.fullmatch(token):
         return []
     secure = _SECURE.fullmatch(token)
@@ -106,16 +106,16 @@ def _basic(user: str, secret: str) -> str:
 
 
 def fetch(url: str, headers: t.Mapping[str, str], certificates: bytes) -> t.Tuple[int, bytes]:
-    """Status and content; status 0 if there is no answer."""
+    """Status and content; status 0 if there is no response."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    # Python 3.13 rejects certificates of authorities that lack extensions, which RKE2 accepts.
+    # Python 3.13 rejects CA certificates without certain extensions, which RKE2 accepts.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     if certificates:
         context.load_verify_locations(cadata=certificates.decode("ascii", "replace"))
         context.verify_mode = ssl.CERT_REQUIRED
-    # Without the environment's proxies: servers are in the node's own network.
+    # Ignore proxy variables: servers are in the node's own network.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
         with opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=TIMEOUT) as answer:
@@ -127,7 +127,7 @@ def fetch(url: str, headers: t.Mapping[str, str], certificates: bytes) -> t.Tupl
 
 
 def _unreachable(host: str, port: int) -> str:
-    """Why no connection can be made; empty if it can."""
+    """Why the connection fails; empty if it succeeds."""
     try:
         with socket.create_connection((host, port), TIMEOUT):
             return ""

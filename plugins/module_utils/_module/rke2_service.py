@@ -4,10 +4,10 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module rke2_service: start or restart RKE2 if needed, and check that its containerd knows the nvidia runtime.
+"""The module rke2_service: start or restart RKE2 if needed, and check that its containerd has the nvidia runtime.
 
-RKE2's units have no time limit for the start, and an agent with a wrong token tries for ever. So the module starts the
-unit without waiting for systemd, and reads the state and the log itself.
+RKE2's units have no start timeout, and an agent with a wrong token retries forever. The module therefore starts the
+unit without waiting for systemd, and polls its state and log.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ LINES = 500  # of the log
 LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
 CONFIG = "/etc/rancher/rke2"
-SECRET_MODE = 0o077  # the permissions of group and others, which a secret must not grant
+SECRET_MODE = 0o077  # permissions of group and others
 
 Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 
 
 class Failed(Exception):
-    """RKE2 does not run as it should. The message has the reason and the remedy."""
+    """RKE2 does not run correctly. The message states the reason and the remedy."""
 
 
 class Node:
@@ -90,16 +90,16 @@ class Node:
         ]
 
     def changed_since(self, started: float) -> t.List[str]:
-        """Files that were written after the service was started. An archive's files keep their old modification times."""
+        """Files changed since the service was started, by ctime: unpacked files keep old modification times."""
         return [path for path in self.sources() if os.path.exists(path) and os.stat(path).st_ctime > started]
 
     def rendered(self) -> str:
-        """The configuration of containerd that RKE2 rendered."""
+        """The containerd configuration that RKE2 rendered."""
         path = os.path.join(self.data_path, "agent", "etc", "containerd", "config.toml")
         return (files.read(path) or b"").decode(errors="replace")
 
     def nvidia_problem(self) -> str:
-        """Why the running containerd cannot start containers with GPUs; empty if it can, or need not."""
+        """Why the running containerd cannot start containers with GPUs; empty if it can or does not have to."""
         if not self.needs_nvidia:
             return ""
         if not self.program:
@@ -119,15 +119,15 @@ class Node:
         return _UNKNOWN % (", ".join(sorted(known)) or "none", self.program)
 
     def not_ready(self, since: float = 0.0) -> str:
-        """Why the node is not ready since then, from the kubelet's own access to the cluster; empty if it is."""
+        """Why the node has not been ready since then, queried with the kubelet's credentials; empty if it is."""
         name = self.name()
         rc, out, err = self._kubectl("get", "node", name or "unknown", "--output", "json")
         return (
-            ready_problem(out, since) if rc == 0 and name else rke2_log.shown(err) or "the API server does not answer"
+            ready_problem(out, since) if rc == 0 and name else rke2_log.shown(err) or "the API server does not respond"
         )
 
     def name(self) -> str:
-        """The node's name in the cluster; empty if the API server does not answer."""
+        """The node's name in the cluster; empty if the API server does not respond."""
         rc, user, _err = self._kubectl("auth", "whoami", "--output", "jsonpath={.status.userInfo.username}")
         return user.strip().rpartition(":")[2] if rc == 0 else ""  # system:node:NAME
 
@@ -137,7 +137,7 @@ class Node:
         return self.run([program, "--kubeconfig", access, "--request-timeout", "10s", *arguments])
 
     def log(self, since: float) -> t.List[str]:
-        """The log since then, with containerd's own if RKE2 reports that containerd ends."""
+        """The log since then, with containerd's own log if containerd exited."""
         argv = ["journalctl", "--unit", self.unit, "--since", "@%d" % since, "--output", "cat", "--no-pager"]
         lines = self.run([*argv, "--lines", str(LINES)])[1].splitlines()
         if any("containerd exited" in line for line in lines):
@@ -148,7 +148,7 @@ class Node:
     # --- What to do ---------------------------------------------------------------------------------------------------
 
     def reasons(self) -> t.List[str]:
-        """Why the service has to be started or restarted; empty if it runs with what is installed and configured."""
+        """Why the service must be started or restarted; empty if it runs the installed program and configuration."""
         found = self.service()
         if not found.active:
             return ["%s does not run" % self.unit]
@@ -165,7 +165,7 @@ class Node:
             self.run(["systemctl", "daemon-reload"])
         running = self.service().active
         since = time.time()
-        # A unit that still tries to start would keep the configuration that it has read.
+        # Restart, because a unit that is still starting would keep its old configuration.
         rc, _out, err = self.run(["systemctl", "restart", "--no-block", self.unit])
         if rc != 0:
             raise Failed("%s cannot be started: %s" % (self.unit, err.strip()))
@@ -196,7 +196,7 @@ class Node:
                 break
         text = self._explained(since, waiting_for, timeout)
         if not was_running and not self.service().active:
-            self.run(["systemctl", "stop", self.unit])  # it would try again for ever
+            self.run(["systemctl", "stop", self.unit])  # it would retry forever
         raise Failed(text)
 
     def _explained(self, since: float, waiting_for: str, timeout: float) -> str:
@@ -213,7 +213,7 @@ class Node:
         )  # fmt: skip
 
     def problems(self) -> t.List[str]:
-        """What is wrong with the running service."""
+        """Problems of the running service."""
         found = self.service()
         if not found.active or not found.enabled:
             return [_STOPPED % (self.unit, self.unit)]
@@ -239,7 +239,7 @@ class Node:
         ]
 
 
-_STOPPED = "%s does not run, or will not after a reboot. See systemctl status %s, or run site.yml --tags rke2"
+_STOPPED = "%s is not running or not enabled. See systemctl status %s, or run site.yml --tags rke2"
 _NOT_READY = (
     "RKE2 runs, but the node was not ready within %d seconds: %s. See kubectl describe node, and agent/logs/kubelet.log in "
     "RKE2's data directory"
@@ -249,19 +249,19 @@ _NO_PROGRAM = (
     "(site.yml --tags toolkit), or set rke2_nvidia_runtime to ignored"
 )
 _NO_CONTAINERD = (
-    "RKE2 runs, but its containerd does not answer on %s, so its runtimes are unknown. See journalctl -u rke2-*"
+    "RKE2 runs, but its containerd does not respond on %s, so its runtimes are unknown. See journalctl -u rke2-*"
 )
 _NO_CRI = "RKE2 runs, but its containerd has no healthy CRI plugin. See agent/containerd/containerd.log in RKE2's data directory"
 _UNKNOWN = (
-    "RKE2's containerd does not know the runtime nvidia, only: %s. RKE2 searches for %s on the PATH of its service when it "
-    "starts, and a template or drop-in in agent/etc/containerd can hide it"
+    "RKE2's containerd does not have the runtime nvidia, only: %s. RKE2 searches for %s on the PATH of its service "
+    "when it starts, and a template or drop-in in agent/etc/containerd can hide it"
 )
 
 
 def ready_problem(node: str, since: float = 0.0) -> str:
-    """Why a node is not ready, from what kubectl shows of it; empty if it is.
+    """Why a node is not ready, from the output of kubectl; empty if it is.
 
-    For a while after a restart, the cluster still has the kubelet's report from before.
+    Shortly after a restart, the status may be the kubelet's report from before.
     """
     try:
         conditions = json.loads(node)["status"]["conditions"]
@@ -271,7 +271,7 @@ def ready_problem(node: str, since: float = 0.0) -> str:
         reported = calendar.timegm(time.strptime(ready["lastHeartbeatTime"], "%Y-%m-%dT%H:%M:%SZ"))
         return "" if reported >= int(since) else "the kubelet has not reported since the start"
     except (ValueError, LookupError, TypeError, StopIteration):
-        return "its state cannot be read"
+        return "the node's state cannot be read"
 
 
 def run(module: AnsibleModule) -> None:
@@ -285,7 +285,7 @@ def run(module: AnsibleModule) -> None:
         if reasons and not module.check_mode:
             ignored = node.start(given["timeout"])
             for key in ignored:
-                module.warn("RKE2 ignores the key %s in its configuration, because it does not know it" % key)
+                module.warn("RKE2 ignores the unknown key %s in its configuration" % key)
         problem = node.nvidia_problem() if not module.check_mode else ""
         if problem:
             raise Failed(problem)

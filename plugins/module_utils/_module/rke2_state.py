@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module rke2_state: what is installed on a node, as far as the role rke2 has to know. Changes nothing."""
+"""The module rke2_state: read the state of a node that the role rke2 needs. Changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {"argument_spec": {"data_path": {"type": "path",
 
 PREFIX = "/usr/local"
 PROGRAM = PREFIX + "/bin/rke2"
-# Files of other ways to install Kubernetes.
+# Files of other Kubernetes distributions.
 OTHERS: t.Mapping[str, t.Sequence[str]] = {
     "K3s": [path for path in KUBERNETES["K3s"] if path.startswith(("/usr", "/opt"))] + ["/var/lib/rancher/k3s"],
     "kubeadm's kubelet": ["/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf", "/var/lib/kubelet/config.yaml"],
@@ -30,7 +30,7 @@ OTHERS: t.Mapping[str, t.Sequence[str]] = {
     "k0s": ["/var/lib/k0s"],
 }
 
-# Runs a program, and returns exit status, standard output and standard error.
+# Runs a command. Returns exit status, standard output and standard error.
 Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 
 
@@ -69,7 +69,7 @@ def version(text: str) -> t.Optional[str]:
 
 
 def nvidia_program(command: Run) -> str:
-    """The nvidia runtime that RKE2 would find, from the PATH of its service; empty if there is none."""
+    """The nvidia runtime that RKE2 would find on the PATH of its service; empty if there is none."""
     path = os.path.join(rke2_containerd.FIRST_ON_PATH, rke2_containerd.PROGRAM)
     if os.access(path, os.X_OK):
         return path
@@ -78,10 +78,10 @@ def nvidia_program(command: Run) -> str:
 
 
 def foreign(data_path: str) -> t.List[str]:
-    """Installations of Kubernetes that the role has not made, if it has made none."""
+    """Kubernetes installations on a node where the role has not installed RKE2."""
     found = ["%s is installed (%s)" % (name, path) for name, path in _first_files(OTHERS)]
     own = [path for path in KUBERNETES["RKE2"] if not path.startswith("/etc")]
-    # Not the whole data directory: archives of images may be there before RKE2 is.
+    # Not the whole data directory: image archives may be copied there before RKE2 is installed.
     own += [os.path.join(data_path, "agent", "client-ca.crt"), os.path.join(data_path, "server", "tls")]
     found += ["RKE2 is installed (%s), but not by this role" % path for _name, path in _first_files({"": own})]
     return found
@@ -104,15 +104,15 @@ def template_problems(data_path: str, program: str) -> t.List[str]:
 def _system_problems(command: Run) -> t.List[str]:
     found = []
     if not os.path.isdir("/run/systemd/system"):
-        found.append("it does not run systemd, whose units start RKE2")
+        found.append("the host does not run systemd, which RKE2 requires")
     if os.path.isdir(PREFIX) and (os.path.ismount(PREFIX) or not os.access(PREFIX, os.W_OK)):
         found.append(
-            "%s is read-only, or a file system of its own, where systemd does not find RKE2's units at boot. The role "
+            "%s is read-only, or a separate file system, in which systemd does not find RKE2's units at boot. The role "
             "cannot install RKE2 elsewhere" % PREFIX
         )
     if command(["systemctl", "is-enabled", "--quiet", "nm-cloud-setup.service"])[0] == 0:
         found.append(
-            "nm-cloud-setup.service is enabled, and removes the routes of the pods' network. Disable it (systemctl "
+            "nm-cloud-setup.service is enabled, and removes the routes of the pod network. Disable it (systemctl "
             "disable nm-cloud-setup.service nm-cloud-setup.timer), and reboot"
         )
     return found

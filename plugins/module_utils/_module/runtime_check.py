@@ -99,7 +99,7 @@ def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
     return Health([])
 
 
-_STOPPED = "%s does not run, or will not after a reboot. See systemctl status %s, or run site.yml --tags toolkit."
+_STOPPED = "%s is not running or not enabled. See systemctl status %s, or run site.yml --tags toolkit."
 _NO_ANSWER = "containerd runs, but ctr plugins ls fails, so its CRI plugin cannot be checked. Install ctr, or see journalctl -u containerd."
 _NO_CRI = (
     "containerd has no healthy CRI plugin with the nvidia runtime added, so Kubernetes cannot start pods. If its "

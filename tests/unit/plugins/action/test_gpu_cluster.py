@@ -70,7 +70,7 @@ def test_missing_and_invalid_variables_are_problems() -> None:
 def test_variables_must_be_equal_on_all_hosts() -> None:
     hosts = [host("a", gpu_operator_version="v26.7.0"), host("b", gpu_operator_version="v25.10.1")]
     (problem,) = plan(hosts)["problems"]["b"]
-    assert problem.startswith("gpu_operator_version differs from that of a, but the roles of the cluster run once")
+    assert problem.startswith("gpu_operator_version differs from that of a, but cluster roles run once")
 
 
 def test_a_chart_in_a_file(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_failed_pod_ends_the_wait(clock: Clock) -> None:
 def test_no_runtime_class(clock: Clock) -> None:
     api = Api()
     api.classes = []
-    assert check(api)["problems"] == ["the cluster has no RuntimeClass nvidia, with which pods get GPUs"]
+    assert check(api)["problems"] == ["the cluster has no RuntimeClass nvidia, which pods need to use GPUs"]
     assert "k8s" not in api.done
 
 

@@ -72,7 +72,7 @@ def test_methods_that_are_missing_are_refused() -> None:
 
 
 def test_a_node_that_cannot_be_reached() -> None:
-    assert run("lost")["problems"] == ["it cannot be reached, so its state is unknown"]
+    assert run("lost")["problems"] == ["the host cannot be reached, so its state is unknown"]
 
 
 def test_without_root() -> None:

@@ -43,7 +43,7 @@ def test_a_server_that_does_not_answer(tmp_path):
     arguments = {"url": "https://127.0.0.1:1", "data_path": str(tmp_path), "token": "swordfish"}
     assert run(rke2_server.main, **arguments)["problems"] == []
     found = run(rke2_server.main, required=True, **arguments)
-    assert found["problems"][0].startswith("the server https://127.0.0.1:1 does not answer (Connection refused)")
+    assert found["problems"][0].startswith("the server https://127.0.0.1:1 does not respond (Connection refused)")
     assert "swordfish" not in str(found)
 
 
@@ -81,9 +81,9 @@ def test_the_service(check, tmp_path, monkeypatch):
 
 def test_a_service_that_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(service.Node, "reasons", lambda self: [])
-    monkeypatch.setattr(service.Node, "nvidia_problem", lambda self: "It does not know the runtime nvidia.")
+    monkeypatch.setattr(service.Node, "nvidia_problem", lambda self: "It does not have the runtime nvidia.")
     found = run(rke2_service.main, host="gpu-1", type="agent", data_path=str(tmp_path))
-    assert found["failed"] and found["msg"] == "gpu-1: It does not know the runtime nvidia."
+    assert found["failed"] and found["msg"] == "gpu-1: It does not have the runtime nvidia."
     monkeypatch.setattr(service.Node, "problems", lambda self: ["x"])
     checked = run(rke2_service.main, host="gpu-1", type="agent", data_path=str(tmp_path), state="checked")
     assert (checked["changed"], checked["problems"]) == (False, ["x"])

@@ -48,7 +48,7 @@ def test_files_that_are_respected() -> None:
 def test_a_runtime_that_rke2_adds_too() -> None:
     for problems in (found(BASE + NVIDIA_2), found('{{-template "base" .}}' + NVIDIA_1), found(drop_in=NVIDIA_2)):
         (problem,) = problems
-        assert "defines the runtime nvidia, which RKE2 adds by itself because it finds " + PROGRAM in problem
+        assert "defines the runtime nvidia, which RKE2 adds automatically because it finds " + PROGRAM in problem
 
 
 def test_a_complete_configuration_without_the_runtime() -> None:
@@ -64,7 +64,7 @@ def test_tables_that_are_defined_twice() -> None:
     assert rke2_containerd.duplicates(NVIDIA_2 + NVIDIA_2.replace("'", '"'))[0] == (
         "plugins.io.containerd.cri.v1.runtime.containerd.runtimes.nvidia"
     )
-    assert "twice, with which containerd does not start" in found(NVIDIA_1 + NVIDIA_1)[0]
+    assert "twice, so containerd does not start" in found(NVIDIA_1 + NVIDIA_1)[0]
 
 
 def test_only_the_first_template_counts(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ LINES = [
     (
         'level=fatal msg="starting kubernetes: preparing server: bootstrap data already found and encrypted with different '
         'token"',
-        "the token differs from the one with which the cluster was created",
+        "the token differs from the one that created the cluster",
         True,
     ),
     (
@@ -45,21 +45,21 @@ LINES = [
     (
         'level=error msg="Failed to validate connection to cluster at https://192.0.2.1:9345: failed to get CA certs: Get '
         '\\"https://192.0.2.1:9345/cacerts\\": dial tcp 192.0.2.1:9345: connect: connection refused"',
-        "192.0.2.1:9345 does not answer (connection refused). If that is the server to join",
+        "192.0.2.1:9345 does not respond (connection refused). If that is the server to join",
         False,
     ),
     (
         'level=fatal msg="Error: preparing server: failed to bootstrap cluster data: failed to check if bootstrap data has '
         'been initialized: failed to validate token: failed to get CA certs: Get "https://192.0.2.1:9345/cacerts": dial '
         'tcp 192.0.2.1:9345: i/o timeout"',
-        "192.0.2.1:9345 does not answer (i/o timeout)",
+        "192.0.2.1:9345 does not respond (i/o timeout)",
         False,
     ),
-    ('level=error msg="containerd exited: exit status 1"', "its containerd exits", True),
+    ('level=error msg="containerd exited: exit status 1"', "containerd exits", True),
     (
         'level=error msg="failed to get CA certs: Get \\"https://127.0.0.1:6444/cacerts\\": read tcp 127.0.0.1:34892->'
         '127.0.0.1:6444: read: connection reset by peer"',
-        "the server to join does not answer",
+        "the server to join does not respond",
         False,
     ),
     (
@@ -82,7 +82,7 @@ LINES = [
     (
         "containerd: failed to load TOML: /var/lib/rancher/rke2/agent/etc/containerd/config.toml: toml: table nvidia already "
         "exists",
-        "the configuration of containerd has two tables of one name",
+        "the containerd configuration has duplicate tables",
         True,
     ),
     (
@@ -96,7 +96,7 @@ LINES = [
         "the value of cni is not valid",
         True,
     ),
-    ('level=fatal msg="flag provided but not defined: -foo"', "RKE2 does not know the option foo", True),
+    ('level=fatal msg="flag provided but not defined: -foo"', "RKE2 has no option foo", True),
     ('level=fatal msg="missing required: user: unknown user etcd"', "the node does not meet the CIS profile", True),
 ]  # fmt: skip
 

@@ -148,7 +148,7 @@ def test_a_wrong_token_is_explained_from_the_log(machine: Machine, tmp_path: Pat
     with pytest.raises(rke2_service.Failed, match="rke2-agent.service does not start. The server rejects the token"):
         node(machine, tmp_path).start(30)
     assert time.monotonic() - before < 10  # it does not wait for the whole time limit
-    assert machine.ran("systemctl stop rke2-agent.service")  # it would try again for ever
+    assert machine.ran("systemctl stop rke2-agent.service")  # it would retry forever
 
 
 def test_an_upgraded_service_that_does_not_start_is_left_to_try_again(machine: Machine, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_an_upgraded_service_that_does_not_start_is_left_to_try_again(machine: M
 def test_an_unreachable_server_may_still_come_up(machine: Machine, tmp_path: Path) -> None:
     machine.starts = False
     machine.log = 'level=error msg="failed to get CA certs: dial tcp 192.0.2.1:9345: connect: connection refused"'
-    with pytest.raises(rke2_service.Failed, match="192.0.2.1:9345 does not answer"):
+    with pytest.raises(rke2_service.Failed, match="192.0.2.1:9345 does not respond"):
         node(machine, tmp_path).start(0.3)
 
 
@@ -171,7 +171,7 @@ def test_a_containerd_that_ends_is_explained_from_its_own_log(machine: Machine, 
     folder.mkdir(parents=True)
     (folder / "containerd.log").write_text("containerd: failed to load TOML: toml: table nvidia already exists\n")
     machine.starts, machine.log = False, 'level=error msg="containerd exited: exit status 1"'
-    with pytest.raises(rke2_service.Failed, match="The configuration of containerd has two tables of one name"):
+    with pytest.raises(rke2_service.Failed, match="The containerd configuration has duplicate tables"):
         node(machine, tmp_path).start(0.3)
 
 
@@ -201,10 +201,10 @@ def test_a_report_from_before_the_start_does_not_count(machine: Machine, tmp_pat
     ("runtimes", "rendered", "plugins", "words"),
     [
         ({"nvidia": {"options": {"BinaryName": PROGRAM}}}, "", None, ""),
-        ({"runc": {}}, RENDERED, PLUGINS, "does not know the runtime nvidia, only: runc"),
+        ({"runc": {}}, RENDERED, PLUGINS, "does not have the runtime nvidia, only: runc"),
         (None, RENDERED, PLUGINS, ""),
-        (None, "", PLUGINS, "does not know the runtime nvidia, only: none"),
-        (None, RENDERED, None, "its containerd does not answer"),
+        (None, "", PLUGINS, "does not have the runtime nvidia, only: none"),
+        (None, RENDERED, None, "its containerd does not respond"),
         (None, RENDERED, "io.containerd.grpc.v1 cri - error\n", "no healthy CRI plugin"),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_required_toolkit_that_is_missing(machine: Machine, tmp_path: Path) ->
 
 
 def test_problems_of_a_running_service(machine: Machine, tmp_path: Path) -> None:
-    assert "does not run, or will not after a reboot" in node(machine, tmp_path).problems()[0]
+    assert "is not running or not enabled" in node(machine, tmp_path).problems()[0]
     running(machine)
     assert node(machine, tmp_path).problems() == []
     machine.runtimes, machine.node_ready = {"runc": {}}, "False"
@@ -234,7 +234,7 @@ def test_problems_of_a_running_service(machine: Machine, tmp_path: Path) -> None
     secrets.chmod(0o644)
     outdated, runtime, ready, mode = node(machine, tmp_path).problems()
     assert "51-gpufleet-secrets.yaml was changed after RKE2 was started" in outdated
-    assert "does not know the runtime nvidia" in runtime
+    assert "does not have the runtime nvidia" in runtime
     assert ready.startswith("The node is not ready: cni plugin not initialized. ")
     assert "has the mode 0644, and contains a secret" in mode
     machine.enabled = False
@@ -243,4 +243,4 @@ def test_problems_of_a_running_service(machine: Machine, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("answer", ["", "[]", '{"status": {"conditions": []}}', '{"status": {}}'])
 def test_answers_without_a_state(answer: str) -> None:
-    assert rke2_service.ready_problem(answer) == "its state cannot be read"
+    assert rke2_service.ready_problem(answer) == "the node's state cannot be read"

@@ -69,7 +69,7 @@ def test_data_of_another_installation(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_problems_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rke2_state, "PREFIX", "/proc")  # a file system of its own
     enabled = rke2_state._system_problems(Programs(**{"nm-cloud-setup": ""}))
-    assert any(problem.startswith("/proc is read-only, or a file system of its own") for problem in enabled)
+    assert any(problem.startswith("/proc is read-only, or a separate file system") for problem in enabled)
     assert any("nm-cloud-setup.service is enabled" in problem for problem in enabled)
     monkeypatch.setattr(rke2_state, "PREFIX", str(tmp_path))
     assert all("systemd" in problem for problem in rke2_state._system_problems(Programs()))

@@ -154,7 +154,7 @@ def test_a_service_that_does_not_run_now_or_after_a_reboot(state):
     node.answers["systemctl show"] = state
     health = node.check("containerd")
     assert health.cri_healthy
-    assert health.problems[0].startswith("containerd does not run, or will not after a reboot")
+    assert health.problems[0].startswith("containerd is not running or not enabled")
 
 
 def test_a_containerd_without_cri_reports_the_cause():
