@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Values of Helm charts: the keys that each release of a chart knows, validation, and merging."""
+"""Values of Helm charts: the keys of each chart release, validation, and merging."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSION = re.compile(r"v?([0-9]+)\.([0-9]+)\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-
 _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "bool": (bool, "give true or false, without quotes"),
     "int": (int, "give a number, without quotes"),
-    "str": (str, "give a string, numbers in quotes"),
+    "str": (str, "give a string; quote numbers"),
     "list": ((list, tuple), "give a list"),
     "map": (dict, "give a mapping"),
 }
@@ -34,18 +34,18 @@ Data = t.Dict[str, t.Any]
 
 
 def release(chart: str, version: object) -> str:
-    """The release of a chart version, such as 25.10 of v25.10.1. Raises Refusal if its values are unknown."""
+    """The release of a chart version, such as 25.10 for v25.10.1. Raises Refusal if it is unsupported."""
     known = sorted(
         (path.stem[len(chart) + 1 :] for path in _FOLDER.glob(chart + "-*.yml")),
         key=lambda name: [int(part) for part in name.split(".")],
     )
     found = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if found is None:
-        raise Refusal("%s is no version of the chart %s: give one such as %s.1" % (short(version), chart, known[-1]))
+        raise Refusal("%s is not a version of the chart %s: give one such as %s.1" % (short(version), chart, known[-1]))
     name = "%s.%s" % found.groups()
     if name not in known:
         raise Refusal(
-            "the values of %s %s are unknown to this version of the collection: use one of %s"
+            "this version of the collection does not support %s %s: use one of the releases %s"
             % (chart, version, ", ".join(known))
         )
     return name
@@ -58,7 +58,7 @@ def _read(chart: str, name: str) -> Data:
 
 
 def keys(chart: str, name: str) -> Data:
-    """The keys of a release: nested mappings, with the name of a type for each value."""
+    """The keys of a release, as nested mappings with the type name of each value."""
     return t.cast("Data", _read(chart, name)["values"])
 
 
@@ -69,7 +69,7 @@ def kubernetes(chart: str, name: str) -> range:
 
 
 def merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Data:
-    """Helm's own merge: mappings are merged, everything else is replaced."""
+    """Merge as Helm does: mappings are merged, everything else is replaced."""
     out = copy.deepcopy(dict(base))
     for key, value in over.items():
         known = out.get(key)
@@ -78,7 +78,7 @@ def merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Data:
 
 
 def value(values: t.Mapping[str, t.Any], path: str) -> t.Any:
-    """The value at a path such as migManager.enabled; None if there is none."""
+    """The value at a path such as migManager.enabled; None if it is missing."""
     found: t.Any = values
     for key in path.split("."):
         found = found.get(key) if isinstance(found, dict) else None
@@ -86,7 +86,7 @@ def value(values: t.Mapping[str, t.Any], path: str) -> t.Any:
 
 
 def problems(values: object, known: t.Mapping[str, t.Any], where: str) -> list[str]:
-    """Unknown keys and values of wrong types. ``where`` is the name of the variable."""
+    """Unknown keys, and values of the wrong type. ``where`` is the name of the variable."""
     if not isinstance(values, dict):
         return ["%s is %s: give a mapping" % (where, short(values))]
     out = []

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The nodes of a cluster: which one a host is, and the resources that it should advertise."""
+"""Map hosts to nodes of a cluster, and to the resources that each node should advertise."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Data = t.Dict[str, t.Any]
 
 
 class Host(t.NamedTuple):
-    """A host of the inventory, with what is known about its GPUs."""
+    """A host in the inventory, with the known facts about its GPUs."""
 
     name: str
     node_name: str = ""  # gpu_cluster_node_name
-    nodename: str = ""  # the host's own name, under which kubelet registers it
-    gpus: t.Optional[t.Sequence[Data]] = None  # of the facts; None: they cannot be read
+    nodename: str = ""  # the host name, which the kubelet uses as the node name
+    gpus: t.Optional[t.Sequence[Data]] = None  # from the facts; None if they cannot be read
     boards: t.Sequence[str] = ()
     layout: object = None
     mig_changed: float = 0.0  # seconds since the epoch
 
 
 def said(result: Data, nothing: str = "no answer") -> str:
-    """The message of a module's result in one line, or ``nothing``."""
+    """The message of a module's result on one line, or ``nothing``."""
     return " ".join(str(result.get("msg") or nothing).split())
 
 
@@ -44,7 +44,7 @@ def labels_of(item: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
-    """The name of the host's node, or why it has none."""
+    """The name of the host's node, or the reason why it has none."""
     candidates = [host.node_name] if host.node_name else [host.nodename, host.nodename.split(".")[0], host.name]
     for name in candidates:
         if name and name.lower() in names:
@@ -54,13 +54,13 @@ def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
     meant = " (did you mean %s?)" % near[0] if near else ""
     known = ", ".join(sorted(names)[:10]) or "none"
     return None, (
-        "it is no node of the cluster under the name %s%s: set gpu_cluster_node_name to one of the cluster's nodes, "
-        "which are %s" % (tried, meant, known)
+        "the cluster has no node named %s%s: set gpu_cluster_node_name to one of the cluster's nodes: %s"
+        % (tried, meant, known)
     )
 
 
 def gpus(host: Host) -> list[t.Any]:
-    """The GPUs that the driver lists; before it is installed, the boards."""
+    """The GPUs that the driver lists, or the boards before it is installed."""
     listed = [gpu for gpu in host.gpus or () if gpu.get("index") is not None]
     return listed or list(host.boards)
 
@@ -82,8 +82,8 @@ def unused(host: Host, strategy: str) -> str:
     if not held:
         return ""
     return (
-        "%s: with the MIG strategy none, pods get whole GPUs, and the MIG instances of %s remain unused: "
-        "use the strategy single or mixed to advertise them" % (host.name, ", ".join(held))
+        "%s: with the MIG strategy none, pods get whole GPUs, and the MIG instances of %s remain unused: use the "
+        "strategy single or mixed to advertise them" % (host.name, ", ".join(held))
     )
 
 
@@ -96,7 +96,7 @@ def _contents(host: Host, known: list[t.Any]) -> dict[int, _content.Content]:
 
 
 def layout_contents(host: Host) -> dict[int, _content.Content]:
-    """Only the GPUs that the layout names, as they should be."""
+    """The desired contents of the GPUs that the layout names."""
     known = gpus(host)
     layout = layouts.parse(host.layout)
     named = layout.resolve(_content.known_gpus(layout, known))

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What a role installs in a cluster, and why it cannot: from variables, the hosts' GPUs and the objects of the cluster."""
+"""Plan what a role installs in a cluster, from its variables, the hosts' GPUs and the objects of the cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHARTS = {"gpu_operator": _operator_values.CHART, "device_plugin": _device_plugi
 _API_MESSAGE = re.compile(r'"message":"([^"]+)"')
 _CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
 _NOTHING: Data = {"resources": []}
-# What the plan calls the objects that it reads besides the nodes.
+# Names of the objects in messages.
 _OBJECTS = {
     "daemonsets": "DaemonSets",
     "policies": "ClusterPolicies",
@@ -48,7 +48,7 @@ class Cluster(t.NamedTuple):
 
 
 class Settings(t.NamedTuple):
-    """The variables of a role, without its prefix, and those of other roles that matter."""
+    """The variables of a role, without its prefix, and the relevant ones of other roles."""
 
     role: str
     own: t.Mapping[str, t.Any]
@@ -56,7 +56,7 @@ class Settings(t.NamedTuple):
     reboot: bool = False
     may_be_missing: bool = False
     on_controller: bool = True
-    selected: t.Collection[str] = ()  # the versions of the cluster's roles that are set
+    selected: t.Collection[str] = ()  # the cluster roles whose version variable is set
 
 
 class Planned(t.NamedTuple):
@@ -65,7 +65,7 @@ class Planned(t.NamedTuple):
     problems: t.Dict[str, t.List[str]]
     warnings: t.List[str]
     plan: Data
-    missing: bool  # the cluster cannot be reached, and need not be yet
+    missing: bool  # the cluster cannot be reached, and this is accepted
 
 
 def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Planned:
@@ -111,39 +111,39 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
         out["has_gfd"] = _charts.value(chart["values"], "gfd.enabled") is not False
         warnings.extend(_of_version(settings, nodes))
     if missing and not why:
-        warnings.append("the cluster cannot be read yet, so that %s cannot show what it would change" % settings.role)
+        warnings.append("the cluster cannot be read yet, so %s cannot show its changes" % settings.role)
     return Planned(problems, warnings, out, missing and not why)
 
 
 def unreachable(nodes: Data, settings: Settings) -> str:
-    """Why the cluster cannot be read; empty if it can, or if this is to be expected."""
+    """Why the cluster cannot be read; empty if it can, or if this is expected."""
     if "resources" in nodes:
         return ""
     message = _message(nodes)
     client = _CLIENT.search(message)
     if client and settings.on_controller:
         return (
-            "the controller's Python lacks the library %s: install it beside Ansible, with pip install kubernetes (or "
-            "pipx inject, or in the execution environment)" % client.group(1)
+            "the controller's Python lacks the library %s: install it in Ansible's environment, with pip install "
+            "kubernetes (or pipx inject, or in the execution environment)" % client.group(1)
         )
     # On a server, gpu_cluster installs the library.
     if client or settings.may_be_missing:
         return ""
     return (
-        "the cluster cannot be reached: %s. Check gpu_cluster_host and gpu_cluster_kubeconfig, and whether its API server runs"
-        % message
+        "the cluster cannot be reached: %s. Check gpu_cluster_host and gpu_cluster_kubeconfig, and that the API server "
+        "runs" % message
     )
 
 
 def _message(result: Data) -> str:
-    """The message of a task that could not read the cluster, without a full stop."""
+    """The error message of a task that could not read the cluster, without a full stop."""
     message = _cluster_nodes.said(result)
-    denied = _API_MESSAGE.search(message)  # in the exception's text, after the headers of the answer
+    denied = _API_MESSAGE.search(message)  # in the exception's text, after the response headers
     return (denied.group(1) if denied else message)[:400].rstrip(".")
 
 
 def _at_work(settings: Settings, host: Host, node: Data) -> list[str]:
-    """Another configuration that the MIG manager is applying: an interruption could leave it incomplete."""
+    """Another configuration that the MIG manager is still applying: an interruption could leave it incomplete."""
     labels = labels_of(node)
     state = labels.get(_mig_configs.STATE)
     if state not in ("pending", "rebooting") or settings.role != "gpu_operator" or settings.owner != "operator":
@@ -154,19 +154,19 @@ def _at_work(settings: Settings, host: Host, node: Data) -> list[str]:
     except (MigError, Refusal):
         return []  # reported with the layout
     return [
-        "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If it is "
-        "stuck, remove the state with kubectl label node %s %s-"
+        "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If it "
+        "is stuck, remove the state with kubectl label node %s %s-"
         % (labels.get(_mig_configs.LABEL), name_of(node), state, name_of(node), _mig_configs.STATE)
     ]
 
 
 def _without_layout(settings: Settings, host: Host) -> list[str]:
-    """Releases of the chart differ in what an empty default means, and the MIG manager runs on all nodes."""
+    """Hosts without a layout: an empty default differs between chart releases, and the MIG manager runs on all nodes."""
     capable = any(gpu["mig"].get("capable") for gpu in host.gpus or () if gpu.get("index") is not None)
     if settings.role != "gpu_operator" or settings.owner != "operator" or host.layout is not None or not capable:
         return []
     return [
-        "nvidia_mig_owner is operator, but the host has no nvidia_mig_layout, so that the operator could label its node "
+        "nvidia_mig_owner is operator, but the host has no nvidia_mig_layout, so the operator could label its node "
         "all-disabled: set one, for example [{devices: all, mig_enabled: false}]"
     ]
 
@@ -174,13 +174,13 @@ def _without_layout(settings: Settings, host: Host) -> list[str]:
 def _of_roles(settings: Settings) -> list[str]:
     if settings.role == "device_plugin" and "gpu_operator" in settings.selected:
         return [
-            "device_plugin_version and gpu_operator_version are both set, but the GPU operator has a device plugin of its "
-            "own: remove one of them"
+            "device_plugin_version and gpu_operator_version are both set, but the GPU operator includes a device "
+            "plugin: remove one of them"
         ]
     if settings.role == "device_plugin" and settings.owner == "operator":
         return [
-            "nvidia_mig_owner is operator, but the MIG manager belongs to the GPU operator: use the role gpu_operator, or "
-            "set nvidia_mig_owner to host"
+            "nvidia_mig_owner is operator, but the MIG manager is part of the GPU operator: use the role gpu_operator, "
+            "or set nvidia_mig_owner to host"
         ]
     return []
 
@@ -191,7 +191,7 @@ def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
         for field, kind in _OBJECTS.items()
         if "resources" not in getattr(cluster, field)
     ]
-    if unread:  # another owner of the GPUs could be among them
+    if unread:  # they could include another owner of the GPUs
         return unread
     out = _mig_owner.of_cluster(
         settings.role,
@@ -219,7 +219,7 @@ def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
 
 
 def _asked(review: Data) -> Data:
-    """The permission that a SelfSubjectAccessReview is about; empty if the API has not evaluated it."""
+    """The permission in a SelfSubjectAccessReview; empty if the API did not evaluate it."""
     result = review.get("result") or {}
     if "allowed" not in (result.get("status") or {}):
         return {}
@@ -229,7 +229,7 @@ def _asked(review: Data) -> Data:
 def _wanted(
     settings: Settings, hosts: t.Sequence[Host], problems: t.Mapping[str, list[str]]
 ) -> tuple[dict[str, Data], list[str]]:
-    """The resources of each host; layouts that the strategy does not support are problems."""
+    """The resources of each host. Layouts that the strategy does not support are added to the problems."""
     strategy = settings.own["mig_strategy"]
     out: dict[str, Data] = {}
     warnings = []
@@ -292,7 +292,7 @@ def _is_rke2(node: Data) -> bool:
 
 
 def _of_version(settings: Settings, nodes: t.Mapping[str, Data]) -> list[str]:
-    """A warning about kubelets outside of the versions that NVIDIA documents for the release."""
+    """A warning about kubelets outside the versions that NVIDIA documents for the release."""
     chart = CHARTS[settings.role]
     release = _charts.release(chart, settings.own["version"])
     documented = _charts.kubernetes(chart, release)
@@ -310,14 +310,14 @@ def _of_version(settings: Settings, nodes: t.Mapping[str, Data]) -> list[str]:
 
 
 def _method(settings: Settings, cluster: Cluster) -> str:
-    """helm_chart: RKE2's and k3s' controller installs the chart; helm: we do."""
+    """helm_chart: the helm-controller of RKE2 or k3s installs the chart; helm: the role does."""
     if settings.own["method"] != "auto":
         return str(settings.own["method"])
     return "helm_chart" if cluster.helm_charts.get("api_found") else "helm"
 
 
 def _runtime_class(settings: Settings, cluster: Cluster) -> str:
-    """The RuntimeClass to create: RKE2, k3s and the GPU operator have their own."""
+    """The RuntimeClass to create; empty if another owner, such as RKE2 or the GPU operator, has created it."""
     wanted = str(settings.own.get("runtime_class", ""))
     existing = cluster.runtime_class["resources"]
     ours = all(labels_of(item).get("app.kubernetes.io/managed-by") == "gpufleet.node" for item in existing)
@@ -325,7 +325,7 @@ def _runtime_class(settings: Settings, cluster: Cluster) -> str:
 
 
 def _pods_runtime_class(settings: Settings, values: Data) -> str:
-    """The RuntimeClass with which pods get GPUs."""
+    """The RuntimeClass of pods that use GPUs."""
     if settings.role == "gpu_operator":
         return str(_charts.value(values, "operator.runtimeClass") or "nvidia")
     return str(settings.own["runtime_class"])
@@ -338,7 +338,7 @@ def _mig(
     nodes: t.Mapping[str, Data],
     existing: Data,
 ) -> Data:
-    """The MIG manager's ConfigMap, and the labels to change. If the host owns MIG, no label may remain."""
+    """The MIG manager's ConfigMap, and the labels to change. If the host owns MIG, all its labels are removed."""
     out: Data = {"configs": {}, "labels": [], "retry": [], "config_map": None}
     if settings.role != "gpu_operator":
         return out

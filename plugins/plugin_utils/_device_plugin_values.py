@@ -14,7 +14,7 @@ from . import _charts
 from ._charts import Data
 
 CHART = "nvidia-device-plugin"
-# The chart's own defaults, which a list in the values replaces.
+# The chart's defaults: a list in the values would replace them.
 _TOLERATIONS = (
     {"key": "CriticalAddonsOnly", "operator": "Exists"},
     {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
@@ -22,7 +22,7 @@ _TOLERATIONS = (
 
 
 class Settings(t.NamedTuple):
-    """What decides the values."""
+    """The inputs of the values."""
 
     release: str
     strategy: str
@@ -33,7 +33,7 @@ class Settings(t.NamedTuple):
 
 
 def values(settings: Settings) -> Data:
-    """The values to install: computed, with the user's own on top."""
+    """The values to install: the computed ones, overridden by the user's."""
     out: Data = {"migStrategy": settings.strategy, "gfd": {"enabled": settings.gfd}}
     if settings.runtime_class:
         out["runtimeClassName"] = settings.runtime_class
@@ -45,18 +45,16 @@ def values(settings: Settings) -> Data:
 
 
 def problems(settings: Settings) -> list[str]:
-    """Unknown keys of the user's values, and values that contradict the other variables."""
+    """Unknown keys in the user's values, and values that contradict other variables."""
     found = _charts.problems(settings.overrides, _charts.keys(CHART, settings.release), "device_plugin_values")
     if found:
         return found
     result = values(settings)
     if result["migStrategy"] != settings.strategy:
         found.append(
-            "device_plugin_values.migStrategy is %s, but device_plugin_mig_strategy is %s, with which layouts are checked: "
-            "set only device_plugin_mig_strategy" % (result["migStrategy"], settings.strategy)
+            "device_plugin_values.migStrategy is %s, but device_plugin_mig_strategy is %s, which layouts are checked "
+            "against: set only device_plugin_mig_strategy" % (result["migStrategy"], settings.strategy)
         )
     if _charts.value(result, "devicePlugin.enabled") is False:
-        found.append(
-            "device_plugin_values.devicePlugin.enabled is false, so that no node would advertise GPUs: remove it"
-        )
+        found.append("device_plugin_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it")
     return found

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Jobs whose pods list the GPUs and MIG devices that they get, and what is wrong with their output."""
+"""Jobs whose pods list their GPUs and MIG devices, and the checks of their output."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[^)]+)\)", re.MULTILINE)
 _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
 _MIG_RESOURCE = "nvidia.com/mig-"
 _HELD = 3600  # seconds; longer than any check
-_KEPT = 60  # seconds for which a job remains after its end, if this check cannot remove it
+_KEPT = 60  # seconds after which the cluster removes a finished job that this check left
 
 
 class Settings(t.NamedTuple):
     namespace: str
     image: str
     runtime_class: str
-    seconds: int  # after which the cluster ends the jobs, whatever happened to the controller
+    seconds: int  # after which the cluster ends the jobs, even if the controller was killed
 
 
 class Device(t.NamedTuple):
@@ -39,9 +39,9 @@ class Device(t.NamedTuple):
 
 
 def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], settings: Settings) -> list[Data]:
-    """A job for each resource of each node, with one pod for each device that no pod of the cluster uses.
+    """A job for each resource of each node, with one pod for each device that no other pod uses.
 
-    All pods of a job run at the same time, so that each must get a device of its own.
+    All pods of a job run at the same time, so each must get its own device.
     """
     used = in_use(pods)
     free = [
@@ -72,11 +72,11 @@ def _job(number: int, node: str, resource: str, count: int, settings: Settings) 
         "name": "list",
         "image": settings.image,
         "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _HELD],
-        # Images with CUDA refuse drivers that are older than their CUDA, which nvidia-smi does not use.
+        # CUDA images reject drivers older than their CUDA version, which nvidia-smi does not need.
         "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
         "resources": {"limits": {resource: 1}},
     }
-    # Of the node itself, also if it has taints or is cordoned. Unlike nodeName, this respects devices that are in use.
+    # Select the node, even if it is tainted or cordoned. Unlike nodeName, this respects devices in use.
     here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [here]}}
     spec: Data = {
@@ -115,7 +115,7 @@ def phase(pod: Data) -> str:
 
 
 def missing(wanted: t.Iterable[Data], pods: t.Iterable[Data], logs: t.Mapping[str, str]) -> list[str]:
-    """The jobs that do not have all of their pods' output yet."""
+    """The jobs whose pods have not all printed their devices yet."""
     printed = Counter(_place(pod) for pod in pods if _devices(logs.get(name_of(pod), "")))
     return [
         "%s: %d of %d pods with %s have listed their devices"
@@ -131,7 +131,7 @@ def _place(item: Data) -> tuple[str, str]:
 
 
 def devices(pods: t.Iterable[Data], logs: t.Mapping[str, str], strategy: str) -> tuple[list[Device], list[str]]:
-    """The devices that the pods list, and which pods do not list exactly one of their own."""
+    """The devices that the pods list, and problems of pods that do not list exactly one unique device."""
     found: list[Device] = []
     problems = []
     for pod in sorted(pods, key=name_of):
@@ -153,12 +153,12 @@ def devices(pods: t.Iterable[Data], logs: t.Mapping[str, str], strategy: str) ->
 
 
 def _devices(log: str, whole: bool = False) -> list[str]:
-    """The UUIDs in the output of nvidia-smi -L: of MIG devices, else of GPUs."""
+    """The UUIDs of MIG devices, or else of GPUs, in the output of nvidia-smi -L."""
     return (not whole and _MIG.findall(log)) or _GPU.findall(log)
 
 
 def wrong_labels(nodes: t.Iterable[Data], wanted: t.Mapping[str, t.Mapping[str, int]], strategy: str) -> list[str]:
-    """Labels of GPU feature discovery that do not fit the resources."""
+    """Labels of GPU feature discovery that do not match the resources."""
     out: list[str] = []
     for node in nodes:
         resources = wanted.get(name_of(node))

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Configurations of the operator's MIG manager: a ConfigMap, and a label for each node."""
+"""Configurations for the operator's MIG manager: a ConfigMap, and a label for each node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import yaml
 from ..module_utils._mig import mig_parted
 from ._cluster_nodes import Host, layout_contents
 
-KEY = "config.yaml"  # the only one that the MIG manager reads
+KEY = "config.yaml"  # the only key that the MIG manager reads
 PREFIX = "gpufleet-"
 LABEL = "nvidia.com/mig.config"
 STATE = "nvidia.com/mig.config.state"
@@ -26,25 +26,25 @@ Entries = t.List[t.Dict[str, t.Any]]
 
 
 def entries(host: Host) -> Entries:
-    """The configuration of a host's layout, by index of the GPUs. GPUs that it does not name are left out."""
+    """The configuration for a host's layout, by GPU index. GPUs that the layout does not name are omitted."""
     return mig_parted.from_gpus({index: content.held for index, content in layout_contents(host).items()})
 
 
 def name(configuration: Entries) -> str:
-    """A name that changes with the content, so that a node's state is about this configuration and no other."""
+    """A name that changes with the content, so that a node's state refers to exactly this configuration."""
     text = json.dumps(configuration, sort_keys=True)
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def config_map(wanted: t.Mapping[str, Entries], existing: object, in_use: t.Collection[str]) -> dict[str, str]:
-    """The data of the ConfigMap. Configurations that nodes still have as their label are kept."""
+    """The data of the ConfigMap. Configurations in the labels of nodes are kept."""
     kept = {found: value for found, value in _configurations(existing).items() if found in in_use}
     document = {"version": mig_parted.VERSION, "mig-configs": {**kept, **wanted}}
     return {KEY: yaml.safe_dump(document, sort_keys=True, default_flow_style=None)}
 
 
 def _configurations(existing: object) -> dict[str, t.Any]:
-    """The configurations of our ConfigMap, which someone may have edited."""
+    """The configurations in our ConfigMap, which may have been edited."""
     data = existing.get("data") if isinstance(existing, dict) else None
     try:
         document = yaml.safe_load((data or {}).get(KEY) or "")
@@ -55,12 +55,12 @@ def _configurations(existing: object) -> dict[str, t.Any]:
 
 
 def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None] | None:
-    """The change of a node's labels, None if none is due. The state is removed with it: it is about another configuration."""
+    """The changes to a node's labels; None if current. Also removes the state, which refers to the old configuration."""
     if labels.get(LABEL) == wanted:
         return None
     return {LABEL: wanted, STATE: None}
 
 
 def removal(labels: t.Mapping[str, str]) -> dict[str, str | None] | None:
-    """The removal of the labels, None if there are none."""
+    """The changes that remove the labels; None if there are none."""
     return {LABEL: None, STATE: None} if LABEL in labels or STATE in labels else None

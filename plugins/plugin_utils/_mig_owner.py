@@ -21,7 +21,7 @@ _BY = {
 
 
 def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
-    """Labels of a node with which the GPU operator does not run its components."""
+    """Node labels that keep the GPU operator's components from running."""
     labels = labels_of(node)
     name = name_of(node)
     out = []
@@ -34,7 +34,7 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
             and value == "paused-for-mig-change"
             and labels.get("nvidia.com/mig.config.state") == "pending"
         ):
-            continue  # the MIG manager is at work, and removes it
+            continue  # the MIG manager will remove it when it has finished
         keys = [key for key in paused if paused[key] == value]
         out.append(
             "%s has paused components of the GPU operator on node %s: %s is %s. Wait until it has finished; if it was "
@@ -50,8 +50,8 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
         )
     if labels.get(_DEPLOY + "operands") == "false":
         out.append(
-            "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node %s "
-            "%soperands-" % (_DEPLOY, name, name, _DEPLOY)
+            "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node "
+            "%s %soperands-" % (_DEPLOY, name, name, _DEPLOY)
         )
     if owner == "operator" and labels.get(_DEPLOY + "mig-manager") == "false":
         out.append(
@@ -65,7 +65,7 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
 def of_cluster(
     role: str, namespace: str, release: str, daemonsets: t.Iterable[Data], policies: t.Iterable[Data]
 ) -> list[str]:
-    """Components in the cluster that a role of the collection must not run beside."""
+    """Components in the cluster that conflict with a role of the collection."""
     out = []
     for item in daemonsets:
         where = "%s/%s" % (item["metadata"].get("namespace"), name_of(item))
@@ -86,7 +86,7 @@ def of_cluster(
             )
     if role == "device_plugin":
         out.extend(
-            "the cluster has the GPU operator (ClusterPolicy %s), which has a device plugin of its own: use the role "
+            "the cluster has the GPU operator (ClusterPolicy %s), which includes a device plugin: use the role "
             "gpu_operator, or uninstall the operator" % name_of(policy)
             for policy in policies
         )
@@ -108,7 +108,7 @@ def _release(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
 
 
 def _is_standalone(item: t.Mapping[str, t.Any]) -> bool:
-    """Whether it is the DaemonSet of the device plugin's own chart, or of its static manifest."""
+    """Whether it is the DaemonSet of the standalone device plugin's chart or static manifest."""
     labels = labels_of(item)
     selected = (item["spec"].get("selector") or {}).get("matchLabels") or {}
     names = {labels.get("app.kubernetes.io/name"), selected.get("name"), selected.get("app.kubernetes.io/name")}

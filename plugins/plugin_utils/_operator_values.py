@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Values of the GPU operator's chart, from what the nodes already have and who owns MIG."""
+"""Values of the GPU operator's chart, computed from the nodes' software and the owner of MIG."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ._charts import Data
 
 CHART = "gpu-operator"
 CONFIG_MAP = "gpufleet-mig-configs"
-# The chart's own default, which a list in the values replaces.
+# The chart's default: a list in the values would replace it.
 _TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 _CDI_HOOK = "/usr/bin/nvidia-cdi-hook"
 _RKE2_SOCKET = "/run/k3s/containerd/containerd.sock"
 
 
 class Settings(t.NamedTuple):
-    """What decides the values."""
+    """The inputs of the values."""
 
     release: str
     strategy: str
@@ -36,7 +36,7 @@ class Settings(t.NamedTuple):
 
 
 def values(settings: Settings) -> Data:
-    """The values to install: computed, with the user's own on top."""
+    """The values to install: the computed ones, overridden by the user's."""
     return _charts.merged(_computed(settings), settings.overrides)
 
 
@@ -46,12 +46,12 @@ def _computed(settings: Settings) -> Data:
         "driver": {"enabled": not settings.host_driver},
         "toolkit": {"enabled": not settings.host_toolkit},
         "mig": {"strategy": settings.strategy},
-        # Without a default, the operator sets no label on nodes that have none.
+        # Without a default, the operator does not label unlabelled nodes.
         "migManager": {"enabled": operator, "config": {"default": "", "name": CONFIG_MAP if operator else ""}},
     }
     if operator:
         env = [{"name": "WITH_REBOOT", "value": "true" if settings.reboot else "false"}]
-        if settings.host_toolkit:  # the MIG manager looks for it where the operator's own toolkit is
+        if settings.host_toolkit:  # by default, the MIG manager searches in the operator's own toolkit
             env.append({"name": "NVIDIA_CDI_HOOK_PATH", "value": _CDI_HOOK})
         out["migManager"]["env"] = env
     if settings.tolerations:
@@ -63,7 +63,7 @@ def _computed(settings: Settings) -> Data:
 
 
 def problems(settings: Settings) -> list[str]:
-    """Unknown keys of the user's values, and values that contradict the other variables."""
+    """Unknown keys in the user's values, and values that contradict other variables."""
     found = _charts.problems(settings.overrides, _charts.keys(CHART, settings.release), "gpu_operator_values")
     return found or [*_contradictions(settings), *_owners(settings)]
 
@@ -74,17 +74,17 @@ def _contradictions(settings: Settings) -> list[str]:
     strategy = _charts.value(result, "mig.strategy")
     if strategy != settings.strategy:
         out.append(
-            "gpu_operator_values.mig.strategy is %s, but gpu_operator_mig_strategy is %s, with which layouts are checked: "
-            "set only gpu_operator_mig_strategy" % (strategy, settings.strategy)
+            "gpu_operator_values.mig.strategy is %s, but gpu_operator_mig_strategy is %s, which layouts are checked "
+            "against: set only gpu_operator_mig_strategy" % (strategy, settings.strategy)
         )
     if _charts.value(result, "devicePlugin.enabled") is False:
         out.append(
-            "gpu_operator_values.devicePlugin.enabled is false, so that no node would advertise GPUs: remove it, "
+            "gpu_operator_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it, "
             "or use the role device_plugin instead of gpu_operator"
         )
     if _charts.value(result, "gpuCluster.deployCR") or _charts.value(result, "clusterPolicy.deployCR") is False:
         out.append(
-            "gpu_operator_values selects DRA (gpuCluster.deployCR), which advertises no resources of the device plugin: "
+            "gpu_operator_values selects DRA (gpuCluster.deployCR), which does not advertise device plugin resources: "
             "this role supports only clusterPolicy.deployCR"
         )
     if _charts.value(result, "draDriver.featureGates.DynamicMIG"):
@@ -96,7 +96,7 @@ def _contradictions(settings: Settings) -> list[str]:
 
 
 def _owners(settings: Settings) -> list[str]:
-    """Values that would make the operator change MIG although the host owns it, or other layouts than the inventory's."""
+    """Values that would give MIG two owners, or let the operator apply layouts that are not in the inventory."""
     result = values(settings)
     out = []
     enabled = _charts.value(result, "migManager.enabled")
@@ -107,7 +107,7 @@ def _owners(settings: Settings) -> list[str]:
         )
     if settings.owner == "operator" and not enabled:
         out.append(
-            "gpu_operator_values.migManager.enabled is false, but nvidia_mig_owner is operator, so that nothing would apply "
+            "gpu_operator_values.migManager.enabled is false, but nvidia_mig_owner is operator, so nothing would apply "
             "the layouts: remove it, or set nvidia_mig_owner to host"
         )
     if enabled and _charts.value(result, "migManager.config.default"):

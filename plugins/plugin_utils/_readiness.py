@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Whether the nodes of a cluster advertise their GPUs: from their allocatable resources, MIG state and pods."""
+"""Check whether nodes advertise their GPUs, from their allocatable resources, MIG state and pods."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MIG_MANAGER = "nvidia-mig-manager"
 _GPU = "nvidia.com/gpu"
 _MIG = "nvidia.com/mig-"
 _LONGEST = 300  # characters of a reason
-# It removes them five minutes after their device plugin ended, and does not repeat that if the API server is down then.
-_KEPT = " (if that remains, restart the kubelet of the node, which keeps resources that are gone)"
+# The kubelet removes them five minutes after the device plugin stopped, but does not retry if the API server is down.
+_KEPT = " (if this persists, restart the node's kubelet, which kept removed resources)"
 
 
 class Wanted(t.NamedTuple):
-    """What a node should become."""
+    """The expected state of a node."""
 
     resources: t.Optional[t.Mapping[str, int]] = None  # None: unknown, not compared
     config: str = ""  # the configuration that the MIG manager applies; empty if the host owns MIG
@@ -41,7 +41,7 @@ class Container(t.NamedTuple):
 
 
 class State(t.NamedTuple):
-    """``waiting`` may pass; ``failed`` does not without a change."""
+    """``waiting`` may resolve by itself; ``failed`` requires a change."""
 
     waiting: t.Tuple[str, ...]
     failed: t.Tuple[str, ...]
@@ -53,14 +53,14 @@ class State(t.NamedTuple):
 
 
 def state(wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Sequence[Data]) -> State:
-    """The state of the nodes. ``pods`` are those of the chart, and of the job that installs it."""
+    """The state of the nodes. ``pods`` are those of the chart and of its installation job."""
     by_name = {name_of(node): node for node in nodes}
     waiting: list[str] = []
     failed: list[str] = []
     culprit: Container | None = None
     for name, each in sorted(wanted.items()):
         if name not in by_name:
-            failed.append("%s: it is no longer a node of the cluster" % name)
+            failed.append("%s: the cluster no longer has this node" % name)
             continue
         here = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == name]
         reasons, broken = _of_node(by_name[name], each, here)
@@ -77,14 +77,14 @@ def state(wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Seque
 
 
 def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
-    """What is still missing on a node, and what has failed."""
+    """Unmet conditions and failures of a node."""
     labels = labels_of(node)
     missing: list[str] = []
     failed: list[str] = []
     if wanted.config:
         label, found = labels.get(_mig_configs.LABEL), labels.get(_mig_configs.STATE)
         if label != wanted.config:
-            failed.append("its label %s was changed to %s by another owner" % (_mig_configs.LABEL, label))
+            failed.append("another owner changed its label %s to %s" % (_mig_configs.LABEL, label))
         elif found == "failed":
             failed.append("the MIG manager could not apply %s" % wanted.config)
         elif found != "success":
@@ -104,14 +104,14 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
 
 
 def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """The GPUs and MIG devices that a node advertises. kubelet keeps resources that are gone with a count of 0."""
+    """The GPUs and MIG devices that a node advertises. The kubelet keeps removed resources with a count of 0."""
     found = (node.get("status") or {}).get("allocatable") or {}
     counts = {name: _count(count) for name, count in found.items() if name == _GPU or name.startswith(_MIG)}
     return {name: count for name, count in sorted(counts.items()) if count}
 
 
 def _count(quantity: object) -> int:
-    """A count as the API writes it: thousands are 1k."""
+    """Parse a count in the API's format, such as 7 or 1k."""
     text = str(quantity)
     return int(text[:-1]) * 1000 if text.endswith("k") else int(text)
 
@@ -121,7 +121,7 @@ def _resources(counts: t.Mapping[str, int]) -> str:
 
 
 def is_ready(item: t.Mapping[str, t.Any]) -> bool:
-    """Whether a pod is ready, and not about to be deleted."""
+    """Whether a pod is ready and not being deleted."""
     conditions = (item.get("status") or {}).get("conditions") or ()
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
     return ready and not item["metadata"].get("deletionTimestamp")
@@ -133,7 +133,7 @@ def _node_ready(node: t.Mapping[str, t.Any]) -> bool:
 
 
 def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:
-    """Why a pod does not run; nothing if it does, or is only starting."""
+    """Why a pod does not run; nothing if it runs or is starting."""
     status = pod.get("status") or {}
     name, namespace = name_of(pod), str(pod["metadata"].get("namespace"))
     if pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Succeeded":
@@ -177,9 +177,9 @@ def _cut(text: object) -> str:
 
 
 def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[tuple[str, str]]:
-    """Namespace and name of device plugins that started before the last change of their node's MIG instances.
+    """Namespace and name of device plugin pods that started before the last change of their node's MIG instances.
 
-    The device plugin reads the instances once, when it starts. ``changed`` has the time of the change, by node.
+    The device plugin reads the instances once, when it starts. ``changed`` is the time of the change, by node.
     """
     out = []
     for pod in pods:
@@ -193,7 +193,7 @@ def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[tuple[
 
 
 def _seconds(text: object) -> float | None:
-    """Seconds since the epoch of a time in the API's format."""
+    """Parse a time in the API's format into seconds since the epoch."""
     try:
         found = datetime.datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")
     except ValueError:

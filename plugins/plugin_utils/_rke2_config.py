@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Validate the configuration of RKE2, of which RKE2 itself ignores unknown keys."""
+"""Validate the configuration of RKE2, since RKE2 itself ignores unknown keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _LONGEST_PREFIX = 253
-# Labels of Kubernetes itself that a kubelet may set on its node. It does not start with others.
+# Reserved Kubernetes labels that a kubelet may set on its node. It does not start with other reserved labels.
 _KUBELET_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _KUBELET_LABELS = frozenset(
     {
@@ -50,31 +50,31 @@ def _table() -> dict[str, t.Any]:
 
 
 def key_problems(config: Config, version: str) -> list[str]:
-    """Keys that RKE2 does not know, or that a variable of the role sets."""
+    """Unknown keys, and keys that a variable of the role sets."""
     table = _table()
     known = [*table["all"], *table["server"]]
     found = []
     for key in config:
-        name = str(key).removesuffix("+")  # key+ extends the list of another file
+        name = str(key).removesuffix("+")  # key+ appends to the list of another file
         if name in table["variables"]:
             found.append("rke2_config sets %s: %s" % (name, table["variables"][name]))
         elif name not in known:
             near = difflib.get_close_matches(name.replace("_", "-"), known, 1)
             if near:
-                found.append("rke2_config has the key %s, which RKE2 does not have: did you mean %s?" % (name, near[0]))
+                found.append("rke2_config has the unknown key %s: did you mean %s?" % (name, near[0]))
             elif not _is_newer(version):
-                found.append("rke2_config has the key %s, which RKE2 does not have" % name)
+                found.append("rke2_config has the unknown key %s. Remove it" % name)
     return found
 
 
 def key_notices(config: Config, version: str) -> list[str]:
-    """Keys that may belong to a version that is newer than the list of keys."""
+    """Keys that may belong to a version newer than the list of keys."""
     if not _is_newer(version):
         return []
     known = [*_table()["all"], *_table()["server"], *_table()["variables"]]
     names = [str(key).removesuffix("+") for key in config]
     return [
-        "rke2_config has the key %s, which RKE2 v%s does not have" % (name, _table()["newest"])
+        "rke2_config has the key %s, which RKE2 v%s does not support" % (name, _table()["newest"])
         for name in names
         if name not in known and not difflib.get_close_matches(name.replace("_", "-"), known, 1)
     ]
@@ -88,21 +88,21 @@ def _is_newer(version: str) -> bool:
 
 
 def value_problems(config: Config) -> list[str]:
-    """Values that RKE2 cannot read: each is a text, a number, a boolean or a list of these."""
+    """Values that RKE2 cannot read: only strings, numbers, booleans and lists of these are valid."""
     found = []
     for key, value in config.items():
         values = value if isinstance(value, (list, tuple)) else [value]
         if str(key).removesuffix("+") == "write-kubeconfig-mode" and not isinstance(value, str):
             found.append('rke2_config sets write-kubeconfig-mode to a number: quote it, as in "0640"')
         elif not all(isinstance(each, (str, int, float)) for each in values):
-            found.append("rke2_config, key %s: give a text, a number, a boolean, or a list of these" % key)
+            found.append("rke2_config, key %s: give a string, a number, a boolean, or a list of these" % key)
         elif not all(each.isprintable() for each in values if isinstance(each, str)):
-            found.append("rke2_config, key %s: no control characters" % key)
+            found.append("rke2_config, key %s: remove the control characters" % key)
     return found
 
 
 def for_type(config: Config, kind: str) -> dict[str, t.Any]:
-    """The keys that a server or an agent understands. A group of both may share one configuration."""
+    """The keys that a server or an agent supports. Servers and agents may share one configuration."""
     ours = {str(key): value for key, value in config.items()}
     if kind == "server":
         return ours
@@ -115,7 +115,7 @@ def secret_keys(config: Config) -> list[str]:
 
 
 def texts(config: Config, key: str) -> list[str]:
-    """The values of a key, with those that extend another file's."""
+    """The values of a key, including those that are appended to another file's."""
     values = [config.get(name, ()) for name in (key, key + "+")]
     return [str(each) for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
 
@@ -132,7 +132,9 @@ def taint_problems(variable: str, taints: t.Iterable[object]) -> list[str]:
                 % (variable, str(taint), ", ".join(_EFFECTS))
             )
         elif not _is_key(key) or not _is_value(value):
-            found.append("%s has %r, whose key or value is not valid in Kubernetes" % (variable, str(taint)))
+            found.append(
+                "%s has %r, whose key or value Kubernetes does not accept: correct it" % (variable, str(taint))
+            )
     return found
 
 
@@ -142,11 +144,11 @@ def label_problems(variable: str, labels: t.Iterable[object]) -> list[str]:
     for label in labels:
         key, separator, value = str(label).partition("=")
         if not separator or not _is_key(key) or not _is_value(value):
-            found.append("%s has %r: give key=value as Kubernetes accepts it" % (variable, str(label)))
+            found.append("%s has %r: give key=value with a valid Kubernetes key and value" % (variable, str(label)))
         elif _is_reserved(key):
             found.append(
-                "%s has %r: the kubelet does not start with a label of Kubernetes itself. Use a key of your own, or set "
-                "this label with kubectl once the node has joined" % (variable, str(label))
+                "%s has %r: the kubelet does not start with a reserved Kubernetes label. Use another key, or set this "
+                "label with kubectl after the node has joined" % (variable, str(label))
             )
     return found
 

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the role rke2 does on a node, and why it cannot, from variables, groups and the state of the nodes."""
+"""Plan what the role rke2 does on a node, from variables, groups and the state of the nodes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Data = t.Dict[str, t.Any]
 
 
 class Node(t.NamedTuple):
-    """A node, and what is known of its cluster."""
+    """A node, and the known facts about its cluster."""
 
     name: str
     architecture: str
     groups: t.Mapping[str, t.Sequence[str]]
     play_hosts: t.Sequence[str]  # all hosts of the play, in its order
-    addresses: t.Mapping[str, str]  # default addresses of hosts, as far as they are known
+    addresses: t.Mapping[str, str]  # known default addresses of hosts
     states: t.Mapping[str, t.Mapping[str, t.Any]]  # results of rke2_state, without those of unreachable hosts
 
     @property
@@ -69,7 +69,10 @@ def plan(settings: Data, node: Node) -> Outcome:
     problems += _of_download(settings, kind)
     architecture = _ARCHITECTURES.get(node.architecture)
     if architecture is None:
-        problems.append("there is no RKE2 for %s, only for %s" % (node.architecture, ", ".join(sorted(_ARCHITECTURES))))
+        problems.append(
+            "RKE2 does not support the architecture %s, only %s"
+            % (node.architecture, ", ".join(sorted(_ARCHITECTURES)))
+        )
     if problems:
         return Outcome({}, problems, [])
     config = _config(cluster, settings)
@@ -93,7 +96,7 @@ def plan(settings: Data, node: Node) -> Outcome:
         "server_url": cluster.join,
         "needs_server": _needs_server(cluster, node),
         "token_host": "" if settings["token"] or not cluster.join else cluster.token_host,
-        # Labels and taints are set there. A cluster without servers in the inventory only gets those of a node that joins.
+        # Labels and taints are set there. Without servers in the inventory, they apply only when a node joins.
         "admin_host": cluster.token_host,
         "address": settings["api_ip"] or node.addresses.get(node.name, ""),
         "config": {key: value for key, value in config.items() if key not in secret},
@@ -102,7 +105,7 @@ def plan(settings: Data, node: Node) -> Outcome:
         "taints": taints,
         "installs": state["version"] != settings["version"]
         or any(state["recorded"].get(key) != record[key] for key in ("version", "images")),
-        # Agents may join together; whatever runs already is restarted one at a time.
+        # Agents may join together; running nodes are restarted one at a time.
         "throttle": 0 if kind == AGENT and not state["active"] else 1,
         "ready": "none" not in _list(settings["config"].get("cni", "canal")),
         "cis": record["cis"],
@@ -124,19 +127,21 @@ def _kind(settings: Data, node: Node) -> tuple[str, list[str]]:
     names = {SERVER: settings["servers_group_name"], AGENT: settings["agents_group_name"]}
     member = [kind for kind, name in names.items() if node.name in node.groups.get(name, ())]
     if len(member) == 2:
-        return "", ["it is in both groups %s and %s: a node is either a server or an agent" % tuple(names.values())]
+        return "", ["the host is in both groups %s and %s: remove it from one of them" % tuple(names.values())]
     requested = settings["type"]
     if requested == "auto":
         if member:
             return member[0], []
         return "", [
-            "it is neither in the group %s (rke2_servers_group_name) nor in %s (rke2_agents_group_name): add it to one of "
-            "them, or set rke2_type" % tuple(names.values())
+            "the host is neither in the group %s (rke2_servers_group_name) nor in %s (rke2_agents_group_name): add it "
+            "to one, or set rke2_type" % tuple(names.values())
         ]
     if requested == SERVER and member != [SERVER]:
-        return "", ["rke2_type is server, but it is not in the group %s (rke2_servers_group_name)" % names[SERVER]]
+        return "", [
+            "rke2_type is server, but the host is not in the group %s (rke2_servers_group_name)" % names[SERVER]
+        ]
     if requested == AGENT and member == [SERVER]:
-        return "", ["rke2_type is agent, but it is in the group %s (rke2_servers_group_name)" % names[SERVER]]
+        return "", ["rke2_type is agent, but the host is in the group %s (rke2_servers_group_name)" % names[SERVER]]
     return requested, []
 
 
@@ -147,7 +152,7 @@ def _cluster(kind: str, servers: list[str], settings: Data, node: Node) -> tuple
     token_host = with_data[0] if with_data else first
     joined = node.state["recorded"].get("server_url")
     if kind == SERVER and node.state["has_cluster"] and joined is not None:
-        return _Cluster(kind, servers, str(joined), token_host), []  # RKE2 ignores another value from now on
+        return _Cluster(kind, servers, str(joined), token_host), []  # RKE2 now ignores other values
     target = first
     if kind == SERVER:
         unknown = [host for host in servers if host not in node.states]
@@ -173,7 +178,7 @@ def _cluster(kind: str, servers: list[str], settings: Data, node: Node) -> tuple
             "(rke2_servers_group_name)" % settings["servers_group_name"]
         )
     if kind == SERVER and not with_data and first not in node.play_hosts:
-        problems.append("%s creates the cluster, and is not part of this run: run it without --limit" % first)
+        problems.append("%s creates the cluster, but is not part of this run: run without --limit" % first)
     return _Cluster(kind, servers, "https://%s:%d" % (_in_url(address), PORT), token_host), problems
 
 
@@ -190,21 +195,21 @@ def _of_node(kind: str, settings: Data, node: Node) -> list[str]:
     recorded = state["recorded"]
     if not recorded and state["foreign"]:
         return [
-            "%s. The role installs RKE2 only on a node without Kubernetes. To use this node as it is, remove rke2 from "
-            "gpu_node_roles; to let the role install RKE2, uninstall the other first" % "; ".join(state["foreign"])
+            "%s. The role installs RKE2 only on a node without Kubernetes. To keep this installation, remove rke2 from "
+            "gpu_node_roles; to let the role install RKE2, uninstall it first" % "; ".join(state["foreign"])
         ]
     problems = _rke2_version.problems(settings["version"], state["version"])
     for key, variable, value in (("type", "rke2_type", kind), ("data_path", "rke2_data_path", settings["data_path"])):
         if recorded.get(key, value) != value:
             problems.append(
-                "%s is %s, and the role installed RKE2 with %s. Undo the role first (undo.yml --tags rke2)"
+                "%s is %s, but the role installed RKE2 with %s. Undo the role first (undo.yml --tags rke2)"
                 % (variable, value, recorded[key])
             )
     return problems + list(state["problems"])
 
 
 def _of_order(cluster: _Cluster, settings: Data, node: Node) -> list[str]:
-    """Batches follow the order of the play: the first server comes first, and in an upgrade all servers."""
+    """Check the play order: the first server before other nodes and, in upgrades, all servers before agents."""
     if node.name not in node.play_hosts:
         return []
     earlier = node.play_hosts[: node.play_hosts.index(node.name)]
@@ -213,13 +218,13 @@ def _of_order(cluster: _Cluster, settings: Data, node: Node) -> list[str]:
     exists = bool(node.states.get(cluster.token_host, {}).get("has_cluster"))
     if cluster.join and not exists and not node.state["active"] and cluster.token_host in later:
         problems.append(
-            "it joins the cluster that %s creates, but comes before it in the play. List the servers first in the "
+            "the host joins the cluster that %s creates, but precedes it in the play. List the servers first in the "
             "inventory" % cluster.token_host
         )
     installed = node.state["version"]
     if cluster.kind == AGENT and later and installed and installed != settings["version"]:
         problems.append(
-            "it is upgraded before %s, but servers must be upgraded before agents. List the servers first in the "
+            "the host is upgraded before %s, but servers must be upgraded before agents. List the servers first in the "
             "inventory" % ", ".join(later)
         )
     return problems
@@ -242,8 +247,8 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
             problems.append("rke2_config sets %s, and so does %s: use one of them" % (key, variables))
     if kind == SERVER and len(servers) % 2 == 0 and "datastore-endpoint" not in config:
         problems.append(
-            "the group %s has %d servers: etcd needs an odd number, because an even one tolerates no more failures than "
-            "one server less" % (settings["servers_group_name"], len(servers))
+            "the group %s has %d servers: etcd needs an odd number, because one more server does not tolerate more "
+            "failures. Add or remove one" % (settings["servers_group_name"], len(servers))
         )
     for option in settings["environment_options"]:
         if not _ASSIGNMENT.fullmatch(str(option)):
@@ -252,7 +257,7 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
 
 
 def _needs_server(cluster: _Cluster, node: Node) -> bool:
-    """Whether a server must answer now: to a node that joins, unless this run starts it first, or that changes servers."""
+    """Whether a server must respond now: if the node joins a server that this run does not start, or changes its server."""
     if not cluster.join:
         return False
     if node.state["active"]:
@@ -273,7 +278,7 @@ def _own_keys(kind: str, settings: Data) -> dict[str, str]:
 
 
 def _config(cluster: _Cluster, settings: Data) -> Data:
-    """The content of the drop-in, with the values that must not be shown."""
+    """The content of the drop-in, including secrets."""
     config: Data = {}
     if settings["data_path"] != _DATA_PATH:
         config["data-dir"] = settings["data_path"]
@@ -296,18 +301,18 @@ def _of_download(settings: Data, kind: str) -> list[str]:
     downloads = not settings["airgap_mode"] or settings["airgap_implementation"] == "download"
     if downloads and settings["artifact_url"].startswith("http://") and not settings["artifact_checksum"]:
         problems.append(
-            "rke2_artifact_url is %s, and nothing verifies what it returns. Use https, or set rke2_artifact_checksum to "
+            "rke2_artifact_url is %s, so the download cannot be verified. Use https, or set rke2_artifact_checksum to "
             '"sha256:..." (sha256sum of sha256sum-ARCHITECTURE.txt)' % settings["artifact_url"]
         )
     if kind == SERVER and settings["download_kubeconf"] and not settings["download_kubeconf_path"]:
         problems.append(
-            "rke2_download_kubeconf is true: set rke2_download_kubeconf_path to a directory of the controller"
+            "rke2_download_kubeconf is true: set rke2_download_kubeconf_path to a directory on the controller"
         )
     return problems
 
 
 def _artifacts(settings: Data, architecture: str) -> Data:
-    """The files of the release, and where they come from. The first of the files is RKE2 itself."""
+    """The files of the release, and their source. The first file is RKE2 itself."""
     directory = settings["artifact_path"].rstrip("/")
     images = _images(settings, architecture)
     has_images = images or settings["airgap_copy_additional_tarballs"]
@@ -322,7 +327,7 @@ def _artifacts(settings: Data, architecture: str) -> Data:
 
 
 def _images(settings: Data, architecture: str) -> list[str]:
-    """The archives of images: one has all for the default network plugin, others need the parts."""
+    """The image archives: one archive for the default network plugin, separate ones for others."""
     if not settings["airgap_mode"]:
         return []
     if settings["airgap_images"]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 import typing as t
 
-# The oldest minor version whose configuration the role knows.
+# The oldest supported minor version.
 OLDEST = (1, 31)
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.(\d+)(?:-(alpha|beta|rc)\.?(\d+))?\+rke2r(\d+)")
 _FINAL = "~"  # sorts after the names of pre-releases
 
 
 class Version(t.NamedTuple):
-    """A version of RKE2. Versions compare in the order of their release."""
+    """A version of RKE2. Versions sort in release order."""
 
     major: int
     minor: int
@@ -33,7 +33,7 @@ class Version(t.NamedTuple):
 
 
 def parse(text: str) -> Version | None:
-    """The version, or None if the text is not one, such as v1.35.7+rke2r1."""
+    """Parse a version such as v1.35.7+rke2r1; None if the text is not one."""
     match = _VERSION.fullmatch(text)
     if match is None:
         return None
@@ -42,12 +42,12 @@ def parse(text: str) -> Version | None:
 
 
 def problems(wanted: str, installed: str | None) -> list[str]:
-    """Why a node cannot be installed with, or upgraded to, the version rke2_version."""
+    """Why the version cannot be installed on a node, or the node cannot be upgraded to it."""
     new = parse(wanted)
     if new is None:
         return ["rke2_version is %r: give an exact version, such as v1.35.7+rke2r1" % wanted]
     if new.series < OLDEST:
-        return ["rke2_version is %s, and the oldest version that the role supports is v%d.%d" % (wanted, *OLDEST)]
+        return ["rke2_version is %s, but the oldest supported version is v%d.%d" % (wanted, *OLDEST)]
     if installed is None:
         return []
     old = parse(installed)
@@ -55,12 +55,12 @@ def problems(wanted: str, installed: str | None) -> list[str]:
         return ["the installed RKE2 reports the version %r, which cannot be compared with %s" % (installed, wanted)]
     if new < old:
         return [
-            "rke2_version is %s, and the node has %s. RKE2 cannot be downgraded: set rke2_version to %s or later"
+            "rke2_version is %s, but the node has %s. RKE2 cannot be downgraded: set rke2_version to %s or later"
             % (wanted, installed, installed)
         ]
     if new.major != old.major or new.minor > old.minor + 1:
         return [
-            "rke2_version is %s, and the node has %s. An upgrade must not skip a minor version: upgrade to v%d.%d first"
+            "rke2_version is %s, but the node has %s. An upgrade must not skip a minor version: upgrade to v%d.%d first"
             % (wanted, installed, old.major, old.minor + 1)
         ]
     return []

@@ -44,8 +44,8 @@ def test_releases(chart: str, version: str, release: str) -> None:
     ("version", "words"),
     [
         ("v24.9.2", "the values of gpu-operator v24.9.2 are unknown .*: use one of 25.3, 25.10, 26.3, 26.7"),
-        ("latest", '"latest" is no version of the chart gpu-operator: give one such as 26.7.1'),
-        (26.7, "26.7 is no version"),
+        ("latest", '"latest" is not a version of the chart gpu-operator: give one such as 26.7.1'),
+        (26.7, "26.7 is not a version"),
         ("v26.7", "no version"),
     ],
 )
@@ -143,7 +143,7 @@ def test_the_users_values_win() -> None:
         ),
         (
             {"driver": {"version": 580.95}},
-            "gpu_operator_values.driver.version is 580.95: give a string, numbers in quotes",
+            "gpu_operator_values.driver.version is 580.95: give a string; quote numbers",
         ),
         ({"driver": False}, "gpu_operator_values.driver is false: give a mapping"),
         ({"toolkit": {"env": {"A": "b"}}}, "gpu_operator_values.toolkit.env is "),

@@ -45,8 +45,11 @@ def test_a_host_is_found_by_its_name(host: Host, node: str) -> None:
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        (Host("gpu3", nodename="other"), "under the name other, gpu3 (did you mean gpu1?): set gpu_cluster_node_name"),
-        (Host("gpu1", node_name="gqu1"), "under the name gqu1 (did you mean gpu1?)"),
+        (
+            Host("gpu3", nodename="other"),
+            "the cluster has no node named other, gpu3 (did you mean gpu1?): set gpu_cluster_node_name",
+        ),
+        (Host("gpu1", node_name="gqu1"), "the cluster has no node named gqu1 (did you mean gpu1?)"),
     ],
 )
 def test_a_host_that_is_no_node(host: Host, words: str) -> None:

@@ -107,7 +107,7 @@ def test_helm_chart_needs_a_helm_controller() -> None:
             "a",
             "device_plugin_values has the unknown key migStrategi",
         ),
-        ({"role": "device_plugin", "owner": "operator"}, {}, "a", "the MIG manager belongs to the GPU operator"),
+        ({"role": "device_plugin", "owner": "operator"}, {}, "a", "the MIG manager is part of the GPU operator"),
         ({"role": "device_plugin", "selected": ["gpu_operator", "device_plugin"]}, {}, "a", "are both set"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_cluster_that_cannot_be_read(message: str, settings: Data, words: str)
 def test_a_host_that_is_no_node() -> None:
     found = plan(A, Host("c", gpus=[gpu(0)]))
     assert found.problems["a"] == []
-    assert found.problems["c"][0].startswith("it is no node of the cluster under the name c")
+    assert found.problems["c"][0].startswith("the cluster has no node named c")
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_allocatable_that_matches(offered: t.Dict[str, str], wanted: t.Optional[
         ({"nvidia.com/gpu": "1"}, "a: advertises nvidia.com/gpu: 1, should advertise nvidia.com/gpu: 7"),
         (
             {"nvidia.com/gpu": "7", "nvidia.com/mig-1g.10gb": "1"},
-            "a: advertises nvidia.com/gpu: 7, nvidia.com/mig-1g.10gb: 1, should advertise nvidia.com/gpu: 7 (if that remains, "
-            "restart the kubelet of the node, which keeps resources that are gone)",
+            "a: advertises nvidia.com/gpu: 7, nvidia.com/mig-1g.10gb: 1, should advertise nvidia.com/gpu: 7 (if this "
+            "persists, restart the node's kubelet, which kept removed resources)",
         ),
     ],
 )
@@ -68,8 +68,8 @@ def test_allocatable_that_differs(offered: t.Dict[str, str], text: str) -> None:
         ({LABEL: "x", STATE: "rebooting"}, ["a: MIG configuration rebooting"], []),
         ({LABEL: "x"}, ["a: MIG configuration not applied yet"], []),
         ({LABEL: "x", STATE: "failed"}, [], ["a: the MIG manager could not apply x"]),
-        ({LABEL: "y", STATE: "success"}, [], ["a: its label nvidia.com/mig.config was changed to y by another owner"]),
-        ({STATE: "success"}, [], ["a: its label nvidia.com/mig.config was changed to None by another owner"]),
+        ({LABEL: "y", STATE: "success"}, [], ["a: another owner changed its label nvidia.com/mig.config to y"]),
+        ({STATE: "success"}, [], ["a: another owner changed its label nvidia.com/mig.config to None"]),
     ],
 )
 def test_the_mig_state_is_about_this_configuration(
@@ -100,7 +100,7 @@ def test_the_validator(pods: t.Sequence[t.Dict[str, t.Any]], ready: bool) -> Non
 
 
 def test_nodes_that_are_gone_or_not_ready() -> None:
-    assert _readiness.state({"a": Wanted()}, [], []).failed == ("a: it is no longer a node of the cluster",)
+    assert _readiness.state({"a": Wanted()}, [], []).failed == ("a: the cluster no longer has this node",)
     assert state(Wanted(), node("a", ready=False)).waiting == ("a: the node is not ready",)
 
 

@@ -38,7 +38,7 @@ def test_what_is_no_version(text: str) -> None:
         (VERSION, "v1.36.1+rke2r1", "RKE2 cannot be downgraded"),
         (VERSION, "v2.0.0+rke2r1", "RKE2 cannot be downgraded"),
         ("v2.0.0+rke2r1", VERSION, "must not skip a minor version"),
-        ("v1.30.1+rke2r1", None, "the oldest version that the role supports is v1.31"),
+        ("v1.30.1+rke2r1", None, "but the oldest supported version is v1.31"),
         (VERSION, "dev", "reports the version 'dev', which cannot be compared"),
     ],
 )
@@ -56,9 +56,9 @@ def test_known_keys() -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("kublet-arg", "which RKE2 does not have: did you mean kubelet-arg?"),
+        ("kublet-arg", "unknown key kublet-arg: did you mean kubelet-arg?"),
         ("kubelet_arg", "did you mean kubelet-arg?"),
-        ("flannel-backend+", "rke2_config has the key flannel-backend, which RKE2 does not have"),
+        ("flannel-backend+", "rke2_config has the unknown key flannel-backend"),
         ("token", "rke2_config sets token: use rke2_token"),
         ("cluster-reset", "it is not a permanent setting"),
     ],
@@ -75,7 +75,7 @@ def test_keys_of_a_version_that_is_newer_than_the_list() -> None:
     assert _rke2_config.key_notices(config, "v1.36.4+rke2r1") == []
     assert len(_rke2_config.key_problems(config, "v1.37.0+rke2r1")) == 1
     assert _rke2_config.key_notices(config, "v1.37.0+rke2r1") == [
-        "rke2_config has the key quantum-plane, which RKE2 v1.36 does not have"
+        "rke2_config has the key quantum-plane, which RKE2 v1.36 does not support"
     ]
 
 
@@ -83,9 +83,9 @@ def test_keys_of_a_version_that_is_newer_than_the_list() -> None:
     ("config", "words"),
     [
         ({"write-kubeconfig-mode": 416}, 'to a number: quote it, as in "0640"'),
-        ({"cni": {"name": "canal"}}, "key cni: give a text, a number"),
-        ({"cni": None}, "key cni: give a text, a number"),
-        ({"tls-san": ["a", ["b"]]}, "key tls-san: give a text, a number"),
+        ({"cni": {"name": "canal"}}, "key cni: give a string, a number"),
+        ({"cni": None}, "key cni: give a string, a number"),
+        ({"tls-san": ["a", ["b"]]}, "key tls-san: give a string, a number"),
         ({"cni": "canal\ntoken: x"}, "key cni: no control characters"),
     ],
 )

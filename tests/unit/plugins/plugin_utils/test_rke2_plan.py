@@ -137,7 +137,7 @@ def test_the_type_and_the_groups() -> None:
     assert "neither in the group masters (rke2_servers_group_name) nor in workers" in refused("x", {"x": state()})
     assert "in both groups" in refused("s1", groups={"masters": ["s1"], "workers": ["s1"]})
     assert "not in the group masters" in refused("a1", type="server")
-    assert "but it is in the group masters" in refused("s1", type="agent")
+    assert "but the host is in the group masters" in refused("s1", type="agent")
     assert planned("x", {"x": state()}, type="agent", play_hosts=[*HOSTS, "x"])["type"] == "agent"
 
 
@@ -155,10 +155,10 @@ def test_other_kubernetes_is_refused() -> None:
 
 
 def test_what_cannot_change_after_the_installation() -> None:
-    assert "rke2_data_path is /data, and the role installed RKE2 with /var" in refused(
+    assert "rke2_data_path is /data, but the role installed RKE2 with /var" in refused(
         "a1", {"a1": installed("agent")}, data_path="/data"
     )
-    assert "rke2_type is agent, and the role installed RKE2 with server" in refused(
+    assert "rke2_type is agent, but the role installed RKE2 with server" in refused(
         "a1", {"a1": dict(installed("server"), has_cluster=False)}
     )
 
@@ -170,13 +170,11 @@ def test_versions() -> None:
 
 
 def test_the_order_of_the_play() -> None:
-    assert "joins the cluster that s1 creates, but comes before it in the play" in refused(
-        "a1", play_hosts=["a1", "s1"]
-    )
+    assert "joins the cluster that s1 creates, but precedes it in the play" in refused("a1", play_hosts=["a1", "s1"])
     states = {"a1": installed("agent", "v1.34.1+rke2r1")}
-    assert "it is upgraded before s2, but servers must" in refused("a1", states, play_hosts=["s1", "a1", "s2"])
+    assert "the host is upgraded before s2, but servers must" in refused("a1", states, play_hosts=["s1", "a1", "s2"])
     assert planned("a1", {"a1": installed("agent")}, play_hosts=["s1", "a1", "s2"])
-    assert "s1 creates the cluster, and is not part of this run" in refused("s2", play_hosts=["s2", "a1"])
+    assert "s1 creates the cluster, but is not part of this run" in refused("s2", play_hosts=["s2", "a1"])
 
 
 def test_the_configuration() -> None:
@@ -246,7 +244,9 @@ def test_archives_of_images(settings: Data, names: t.Sequence[str]) -> None:
 
 def test_architectures() -> None:
     assert planned("a1", architecture="aarch64")["checksums"].endswith("/sha256sum-arm64.txt")
-    assert "there is no RKE2 for riscv64, only for aarch64, x86_64" in refused("a1", architecture="riscv64")
+    assert "RKE2 does not support the architecture riscv64, only aarch64, x86_64" in refused(
+        "a1", architecture="riscv64"
+    )
 
 
 def test_without_network_plugin_a_node_is_never_ready() -> None:

@@ -45,7 +45,7 @@ LINES = [
     (
         'level=error msg="Failed to validate connection to cluster at https://192.0.2.1:9345: failed to get CA certs: Get '
         '\\"https://192.0.2.1:9345/cacerts\\": dial tcp 192.0.2.1:9345: connect: connection refused"',
-        "192.0.2.1:9345 does not respond (connection refused). If that is the server to join",
+        "192.0.2.1:9345 does not respond (connection refused). If it is the server to join",
         False,
     ),
     (

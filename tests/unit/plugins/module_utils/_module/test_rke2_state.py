@@ -81,4 +81,4 @@ def test_problems_of_templates(tmp_path: Path) -> None:
     (folder / "config.toml.tmpl").write_text("version = 2\n")
     assert rke2_state.template_problems(str(tmp_path), "") == []
     (problem,) = rke2_state.template_problems(str(tmp_path), "/usr/bin/nvidia-container-runtime")
-    assert "is a complete configuration of containerd without the runtime nvidia" in problem
+    assert "is a complete containerd configuration without the runtime nvidia" in problem
