@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALIDITY = datetime.timedelta(days=365)
-CLOCKS = datetime.timedelta(hours=1)  # how far clocks may differ
+CLOCKS = datetime.timedelta(hours=1)  # allowed clock skew
 
 
 class Pair(t.NamedTuple):
@@ -72,7 +72,7 @@ class Authority:
         return self._issue(subject(name), [ExtendedKeyUsageOID.SERVER_AUTH], [name, *also])
 
     def member(self, name: str, also: t.Sequence[str]) -> Pair:
-        """The same for a server that is a client of its peers."""
+        """The same for a server that is also a client of its peers."""
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return self._issue(subject(name), usages, [name, *also])
 

@@ -4,7 +4,7 @@
 
 """Helm charts with the names and values of NVIDIA's, which run the stand-ins, in chart repositories like the vendor's.
 
-The originals ignore values that they do not know; these refuse them.
+The originals ignore unknown values; these reject them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ CHARTS = (
 
 
 def data(chart: Chart) -> t.Tuple[Values, Values]:
-    """The chart's default values, and values that it also knows."""
+    """The chart's default values, and other values that it supports."""
     read = yaml.safe_load((FILES / "values" / chart.values).read_text())
     return read["values"], read["optional"]
 
@@ -131,7 +131,7 @@ def values_schema(chart: Chart) -> Values:
 
 
 def policy_schema(chart: Chart) -> Values:
-    """The schema of a ClusterPolicy. As in the original, the API server drops fields that it does not know."""
+    """The schema of a ClusterPolicy. As in the original, the API server drops unknown fields."""
 
     def schema(key: str, value: t.Any) -> Values:
         if isinstance(value, dict):

@@ -87,7 +87,7 @@ def check_programs(node: nodes.Node) -> None:
 
 
 def up(names: t.Sequence[str]) -> None:
-    """Start a cluster on these nodes; it replaces the former one."""
+    """Start a cluster on these nodes. Replaces an existing one."""
     began = time.monotonic()
     members = existing(names)
     kubernetes.prepare()

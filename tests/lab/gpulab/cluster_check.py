@@ -30,8 +30,8 @@ def run() -> t.Iterator[str]:
             raise LabError("%s is not Ready: %s" % (node.name, conditions.get(node.name)))
         yield "%s: Ready" % node.name
         if not succeeds(*nodes.command_on(node.name, "test", "-S", SOCKET)):
-            raise LabError("%s: the kubelet offers no %s" % (node.name, SOCKET))
-        yield "%s: the kubelet offers %s" % (node.name, SOCKET)
+            raise LabError("%s: the kubelet provides no %s" % (node.name, SOCKET))
+        yield "%s: the kubelet provides %s" % (node.name, SOCKET)
         yield "%s: a pod ran and printed: %s" % (node.name, pod_output(node.name))
     requests = {"the API server": "https://%s:%d/api" % (members[0].address, PORT)}
     requests.update({"the kubelet of " + node.name: kubelet_url(node) for node in members})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a cluster's nodes: credentials, units and settings, where kubeadm puts them."""
+"""The files of a cluster's nodes: credentials, units and settings, at kubeadm's paths."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class File(t.NamedTuple):
 
 
 class Credentials:
-    """The authorities of a cluster and what they issue."""
+    """The authorities of a cluster, and the certificates that they issue."""
 
     def __init__(self, server: Node) -> None:
         self.url = "https://%s:%d" % (server.address, PORT)
@@ -108,12 +108,12 @@ def unit(name: str) -> File:
 
 
 def pod_subnet(node: Node) -> str:
-    """The addresses of a node's pods, derived from its own, so they differ between nodes."""
+    """The addresses of a node's pods, derived from the node's address so that they differ between nodes."""
     return "10.244.%s.0/24" % node.address.rpartition(".")[2]
 
 
 def network(node: Node) -> str:
-    """The configuration of the pods' network: a bridge on each node."""
+    """The configuration of the pod network: a bridge on each node."""
     addresses = {
         "type": "host-local",
         "dataDir": "/run/cni",
@@ -125,7 +125,7 @@ def network(node: Node) -> str:
 
 
 def node_files(node: Node, members: t.Sequence[Node]) -> t.Iterator[File]:
-    """What a node needs besides credentials: containerd, network, kubelet."""
+    """A node's files other than credentials: containerd, network, kubelet."""
     for program in (*containerd.PROGRAMS, "kubectl", "helm"):
         yield File("/usr/local/bin/" + program, link="%s/bin/%s" % (ON_NODE, program))
     yield File("/usr/local/sbin/runc", link="/opt/gpufleet-lab/bin/runc")

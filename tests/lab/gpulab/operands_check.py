@@ -77,7 +77,7 @@ def gpu_node() -> nodes.Node:
 
 
 def install_toolkit(node: nodes.Node) -> None:
-    """Install the real toolkit without its packages, unless it is there, and let containerd use it."""
+    """Install the real toolkit without its packages if it is missing, and configure containerd to use it."""
     if not succeeds(*nodes.command_on(node.name, "test", "-x", "/usr/bin/nvidia-container-runtime")):
         built = toolkit.build(toolkit.VERSIONS[-1])
         say("installing the container toolkit on " + node.name)
@@ -116,7 +116,7 @@ def wait_until(what: str, true: t.Callable[[], bool]) -> None:
 
 
 def logs() -> str:
-    """What the pods of the release say."""
+    """The state and the logs of the release's pods."""
     namespace = ("--namespace", NAMESPACE)
     listed = json.loads(cluster.kubectl(*namespace, "get", "pods", "--output", "json"))["items"]
     texts = [cluster.kubectl(*namespace, "get", "pods", "--output", "wide")]
@@ -136,7 +136,7 @@ def wait_for_resource(node: nodes.Node) -> None:
 
 
 def registered() -> bool:
-    """Until then, the node's allocatable may be that of the former plugin."""
+    """Until then, the node's allocatable may be that of the previous plugin."""
     try:
         return "registered " + RESOURCE in cluster.kubectl("--namespace", NAMESPACE, "logs", "daemonset/" + RELEASE)
     except LabError:  # the pod has not started

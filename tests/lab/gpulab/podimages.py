@@ -63,7 +63,7 @@ def image(
 ) -> bytes:
     """An image, which containerd imports under this reference and the other names.
 
-    It has one layer, on top of ``base`` if that is given. ``settings``: more of its configuration.
+    It has one layer, on top of ``base`` if given. ``settings``: additional configuration.
     """
     blobs: t.Dict[str, bytes] = {}
 
@@ -103,7 +103,7 @@ def image(
 
 
 def merge(archives: t.Iterable[Path]) -> bytes:
-    """One archive with the images of several."""
+    """Merge the images of several archives into one."""
     blobs: t.Dict[str, bytes] = {}
     manifests: t.List[t.Any] = []
     for path in archives:
@@ -120,7 +120,7 @@ def merge(archives: t.Iterable[Path]) -> bytes:
 
 @contextlib.contextmanager
 def debian_files(*packages: str) -> t.Iterator[Path]:
-    """A folder with the files of Debian's packages."""
+    """A directory with the files of Debian's packages."""
     say("downloading %s from Debian" % packages[0])
     BUILDING.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="debian-", dir=BUILDING) as work:

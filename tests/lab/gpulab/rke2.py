@@ -52,11 +52,11 @@ CHECKSUMS = "sha256sum-amd64.txt"
 
 
 class Release(t.NamedTuple):
-    """All releases run the same programs; this is what they differ in."""
+    """All releases run the same programs, and differ only in these properties."""
 
     version: str
     containerd_config: int = 3  # version of containerd's configuration
-    drop_ins: bool = True  # does that configuration import drop-ins?
+    drop_ins: bool = True  # whether that configuration imports drop-ins
 
 
 RELEASES = (
@@ -86,7 +86,7 @@ def prepare(rpms: bool = False) -> None:
             folder = DOWNLOADS / release.version
             stamp = folder / ".stamp"
             if not stamp.exists() or stamp.read_text() != wanted:
-                say("making rke2 %s" % release.version)
+                say("building rke2 %s" % release.version)
                 make(release, folder, archives)
                 stamp.write_text(wanted)
         if rpms:
@@ -111,7 +111,7 @@ def kubelet(release: Release) -> None:
 
 
 def iptables() -> None:
-    """The programs that kube-proxy calls, which nodes need not have: rke2 has them in an image."""
+    """The programs that kube-proxy calls, which nodes may lack: rke2 has them in an image."""
     with alone("iptables"):
         if (IPTABLES / "complete").exists():
             return
@@ -226,7 +226,7 @@ def rpm_repositories(wanted: str) -> None:
     keys.prepare()
     if stamp.exists() and stamp.read_text() == wanted + keys.public("main").read_text():
         return
-    say("making rke2's rpm repositories")
+    say("building rke2's rpm repositories")
     builder = images.build("rpm")
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)

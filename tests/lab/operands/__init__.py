@@ -4,6 +4,6 @@
 
 """Stand-ins for programs that NVIDIA's charts run in pods: gpulab/operands.py builds their image.
 
-Each keeps the documented interfaces of its original (device plugin API, labels, custom resource, environment
-variables), so that the original can take its place, and nothing else.
+Each implements only the documented interfaces of its original (device plugin API, labels, custom resource, environment
+variables), so that the original can replace it.
 """

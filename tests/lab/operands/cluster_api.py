@@ -35,7 +35,7 @@ def say(text: str) -> None:
 
 
 def start(original: str) -> None:
-    """End when told to, which the first process of a container must ask for, and say what runs here."""
+    """Log which stand-in runs, and exit on SIGTERM, which PID 1 of a container ignores by default."""
     signal.signal(signal.SIGTERM, lambda _number, _frame: os._exit(0))
     say("gpufleet lab's stand-in for %s" % original)
 
@@ -84,7 +84,7 @@ class Client:
         self.request("PATCH", path, changes, "application/merge-patch+json")
 
     def apply(self, path: str, wanted: Object) -> Object:
-        """Apply an object on the server's side, which also removes what an earlier call had set."""
+        """Apply an object server-side, which also removes fields that an earlier call set."""
         query = "?fieldManager=%s&force=true" % self._manager
         return self.request("PATCH", path + query, wanted, "application/apply-patch+yaml")
 
@@ -109,7 +109,7 @@ def selector(wanted: str) -> str:
 
 
 def forever(step: t.Callable[[], None], pause: float = PAUSE) -> t.NoReturn:
-    """Repeat a step. Say what failed, once if the same thing fails again."""
+    """Repeat a step. Log a failure only if it differs from the previous one."""
     said = ""
     while True:
         try:

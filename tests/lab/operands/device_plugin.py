@@ -4,7 +4,7 @@
 
 """Stand-in for NVIDIA's device plugin 0.20, with the original's environment variables.
 
-It reads the GPUs once, at its start, and again only if the kubelet was restarted.
+It reads the GPUs once, when it starts, and again only after a restart of the kubelet.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import grpc
 from . import gpus, plugin_api, resources
 from .cluster_api import say, start
 
-HOST = "/host"  # the node's root folder
+HOST = "/host"  # the node's root directory
 MINORS = Path("/proc/driver/nvidia-caps/mig-minors")
 SPEC = "/var/run/cdi/%s-gpu.json" % resources.CDI_VENDOR
 TYPES = plugin_api.classes()
 
 
 class Plugin:
-    """One resource; the kubelet calls the methods that have the API's names."""
+    """One resource. The kubelet calls the methods named as in its API."""
 
     def __init__(self, name: str, devices: t.Sequence[resources.Device], chosen: resources.Settings) -> None:
         self._name, self._settings = name, chosen

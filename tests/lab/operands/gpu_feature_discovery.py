@@ -20,7 +20,7 @@ INTERVAL = 60.0
 
 
 def sysfs(name: str) -> t.Optional[str]:
-    """The content of the node's file, or of the container's if the node's root folder is not mounted."""
+    """The content of the node's file, or of the container's if the node's root directory is not mounted."""
     return next(((root / name).read_text().strip() for root in SYSFS if (root / name).exists()), None)
 
 

@@ -61,7 +61,7 @@ def mig_capable(labels: t.Mapping[str, str]) -> bool:
 
 
 def node_labels(labels: t.Mapping[str, str], spec: Object, version: str) -> Changes:
-    """Changes of a node's labels. A value that somebody has set stays."""
+    """The changes to a node's labels. Values set by others are kept."""
     ours = [name for name in labels if name.startswith(DEPLOY) and name != OFF]
     if not detected(labels):
         return {name: None for name in [*ours, PRESENT] if PRESENT in labels and name in labels}
@@ -83,7 +83,7 @@ def node_labels(labels: t.Mapping[str, str], spec: Object, version: str) -> Chan
 
 
 def ready(daemon_set: t.Optional[Object]) -> bool:
-    """Whether all pods of a DaemonSet are available: also if there are none."""
+    """Whether all pods of a DaemonSet are available, which includes that there are none."""
     if not daemon_set:
         return False
     status = daemon_set.get("status", {})

@@ -24,7 +24,7 @@ class State(t.NamedTuple):
 
 
 class Target(t.NamedTuple):
-    """What a configuration selects GPUs by, and the GPU's state now."""
+    """The properties by which a configuration selects a GPU, and its current state."""
 
     pci_id: str  # "0x20B210DE"
     state: State
@@ -58,7 +58,7 @@ def selected(configurations: t.Any, name: str) -> t.List[t.Mapping[str, t.Any]]:
 
 
 def wanted(entries: t.Sequence[t.Mapping[str, t.Any]], targets: t.Sequence[Target]) -> t.Dict[int, State]:
-    """The wanted state of each GPU that an entry names; a later entry overrides an earlier one."""
+    """The desired state of each GPU that an entry names; a later entry overrides an earlier one."""
     found = {}
     for entry in entries:
         filters = entry.get("device-filter") or []
@@ -73,7 +73,7 @@ def wanted(entries: t.Sequence[t.Mapping[str, t.Any]], targets: t.Sequence[Targe
 
 
 def orders(devices: t.Mapping[str, int]) -> t.Iterator[t.Sequence[str]]:
-    """Orders in which to create instances, from big to small first: only some fit."""
+    """Orders in which to create instances, starting with the largest: not every order fits."""
 
     def size(name: str) -> int:
         return int(name.partition("g.")[0].rpartition(".")[2])
@@ -88,7 +88,7 @@ def orders(devices: t.Mapping[str, int]) -> t.Iterator[t.Sequence[str]]:
 
 
 def generated(profiles: t.Sequence[Profile]) -> t.Dict[str, t.Any]:
-    """The configurations that the MIG manager generates for a node whose GPUs are alike."""
+    """The configurations that the MIG manager generates for a node with identical GPUs."""
 
     def entry(enabled: bool, devices: t.Mapping[str, int]) -> t.List[t.Dict[str, t.Any]]:
         made: t.Dict[str, t.Any] = {"devices": "all", "mig-enabled": enabled}
@@ -97,7 +97,7 @@ def generated(profiles: t.Sequence[Profile]) -> t.Dict[str, t.Any]:
     found = {"all-disabled": entry(False, {}), "all-enabled": entry(True, {})}
     for profile in profiles:
         found["all-" + profile.name.replace("+", ".")] = entry(True, {profile.name: profile.count})
-    plain = {}  # of each size the one that fits most often
+    plain = {}  # for each size, the profile that fits most often
     for profile in sorted(profiles, key=lambda each: each.count):
         if "+" not in profile.name and "-" not in profile.name:
             plain[profile.slices] = profile.name

@@ -4,8 +4,8 @@
 
 """Stand-in for the operator's MIG manager 0.15: applies what the label nvidia.com/mig.config names.
 
-It keeps two defects of the original: if pods do not end in time, the state stays pending and the operands paused; and
-after one success, a later failure leaves the operands paused.
+It keeps two defects of the original: if pods do not terminate in time, the state stays pending and the operands paused;
+and after one success, a later failure leaves the operands paused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PATIENCE = 300.0
 
 
 class Stuck(Exception):
-    """Pods did not end in time."""
+    """Pods did not terminate in time."""
 
 
 class Failed(Exception):
@@ -45,7 +45,7 @@ class RebootNeeded(Exception):
 
 
 def paused(labels: t.Mapping[str, str]) -> t.Dict[str, str]:
-    """Labels that pause the operands. One that is "false" stays; "client" is only changed if it exists."""
+    """Labels that pause the operands. Labels with the value "false" are kept; "client" is only changed if it exists."""
     names = [DEPLOY + name for name in OPERANDS]
     names += [name for name in [DEPLOY + "client"] if name in labels]
     return {name: PAUSED for name in names if labels.get(name) != "false"}
@@ -225,7 +225,7 @@ class Manager:
         self._delete(*VALIDATORS)
 
     def _resume(self) -> None:
-        """End all pauses, also those of before a reboot."""
+        """End all pauses, including those from before a reboot."""
         pauses = [name for name, value in self._labels().items() if value == PAUSED]
         if pauses:
             self._delete("nvidia-operator-validator")

@@ -68,7 +68,7 @@ def settings(operand: Operand, spec: Object) -> t.Dict[str, str]:
 
 
 def own_config(spec: Object) -> str:
-    """The ConfigMap with the user's MIG configurations, or an empty text."""
+    """The ConfigMap with the user's MIG configurations, or an empty string."""
     return str((spec["migManager"].get("config") or {}).get("name") or "")
 
 

@@ -20,7 +20,7 @@ REGISTER = "/v1beta1.Registration/Register"
 SERVICE = "v1beta1.DevicePlugin"
 HEALTHY = "Healthy"
 
-# Fields in the order of their numbers. A name in brackets repeats; "{}" is a map of strings.
+# Fields in the order of their numbers. A name in brackets is a repeated field; "{}" is a map of strings.
 MESSAGES: t.Mapping[str, t.Mapping[str, str]] = {
     "Empty": {},
     "DevicePluginOptions": {"pre_start_required": "bool", "get_preferred_allocation_available": "bool"},

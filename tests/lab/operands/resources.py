@@ -49,7 +49,7 @@ class Settings(t.NamedTuple):
 
 
 def settings(environment: t.Mapping[str, str]) -> Settings:
-    """What the device plugin's environment variables say."""
+    """The settings in the device plugin's environment variables."""
     lists = [each.strip() for each in environment.get("DEVICE_LIST_STRATEGY", "envvar").split(",")]
     unknown = sorted(set(lists) - set(LIST_STRATEGIES))
     if unknown:
@@ -136,6 +136,6 @@ def allocate(
 
 
 def preferred(available: t.Sequence[str], required: t.Sequence[str], size: int) -> t.List[str]:
-    """Any devices will do: these GPUs have no links whose topology matters."""
+    """Any devices are equally good, because these GPUs have no links between them."""
     others = sorted(set(available) - set(required))
     return [*required, *others][:size]

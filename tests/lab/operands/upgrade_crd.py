@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stand-in for the job with which the chart upgrades its custom resource definition: Helm itself never does that."""
+"""Stand-in for the job that upgrades the chart's custom resource definition, which Helm itself never does."""
 
 from __future__ import annotations
 

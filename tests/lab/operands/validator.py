@@ -23,7 +23,7 @@ PATIENCE = 60  # seconds until the pod is created again; the original's are 300
 
 
 def offered(allocatable: t.Mapping[str, str]) -> t.Optional[str]:
-    """A resource of which the node has some."""
+    """A resource that the node has."""
     names = [name for name, count in allocatable.items() if count != "0"]
     return next(
         (name for name in sorted(names) if name == "nvidia.com/gpu" or name.startswith("nvidia.com/mig-")), None

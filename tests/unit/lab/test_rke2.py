@@ -119,7 +119,7 @@ def test_settings_that_cannot_work_are_refused(role: str, values: t.Dict[str, t.
 
 
 def test_an_octal_number_is_passed_on_in_decimal(config: t.Callable[..., Path]) -> None:
-    """Therefore rke2's documentation has the mode in quotes."""
+    """This is why rke2's documentation quotes the mode."""
     assert load(config(config="write-kubeconfig-mode: 0644\n"))[0]["write-kubeconfig-mode"] == "420"
     assert load(config(config='write-kubeconfig-mode: "0644"\n'))[0]["write-kubeconfig-mode"] == "0644"
 

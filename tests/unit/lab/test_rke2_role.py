@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the role rke2 asks a server and reads from containerd's configuration, answered by the stand-in for rke2."""
+"""The role rke2's requests to a server and parsing of containerd's configuration, with the stand-in for rke2."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_tokens_that_the_server_accepts(server: Server, token: str) -> None:
         return answers[-1]
 
     assert rke2_server.token_problems(server.url, token.format(hash=server.ca_hash), fetch) == []
-    # The API server is not ready, which only somebody with the token learns.
+    # The API server is not ready, which is reported only to clients with the token.
     assert [status for status, _content in answers if status != 401] == [200, 500]
 
 

@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# End everything of rke2 on this node, and remove what it has in the kernel. Files stay.
+# Stop all processes of rke2 on this node, and remove its kernel state. Files are kept.
 
 [ "$(id -u)" = 0 ] || {
     echo "${0##*/}: must be run as root" >&2

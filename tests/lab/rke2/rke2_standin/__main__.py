@@ -34,7 +34,7 @@ GLOBAL OPTIONS:
    --help, -h     show help
    --version, -v  print the version
 """ % (release.VERSION, COMMIT)
-# At a shutdown, systemd would wait for containers and for the control plane, which are processes of no unit it stops.
+# At shutdown, systemd would otherwise wait for containers and the control plane, which belong to no unit that it stops.
 END_UNIT = "gpufleet-lab-rke2-end"
 END_PROGRAM = "/opt/gpufleet-lab/bin/stop-rke2"
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The part of a node that every node has: containerd, kubelet, kube-proxy, the pods' network."""
+"""The components of every node: containerd, kubelet, kube-proxy, pod network."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def link(path: Path, target: Path) -> None:
 
 
 def key_values(values: t.Iterable[str]) -> t.List[str]:
-    """Arguments of a component that the administrator added."""
+    """The administrator's additional arguments for a component."""
     return ["--" + each.lstrip("-") for each in values]
 
 
@@ -142,7 +142,7 @@ class Agent:
         return client.send("%s/v1-rke2/%s" % (self.url, name), client.context(self._authorities), headers=everything)
 
     def connect(self) -> None:
-        """Wait for a server that the token fits to, and get the node's credentials."""
+        """Wait for a server that accepts the token, and get the node's credentials."""
         urls = [self.url, *("https://%s:9345" % address for address in self.known_servers())]
         while True:
             for url in dict.fromkeys(urls):
@@ -205,7 +205,7 @@ class Agent:
         return [each.rpartition(":")[0] for each in json.loads(self.balancer_record.read_text())["ServerAddresses"]]
 
     def balance(self) -> None:
-        """On agents, port 6443 of the node leads to the servers."""
+        """On agents, port 6443 of the node is forwarded to the servers."""
         self.servers = self.known_servers() or [t.cast(str, urllib.parse.urlsplit(self.url).hostname)]
         agent = self
 
@@ -215,7 +215,7 @@ class Agent:
                     try:
                         server = socket.create_connection((address, API_PORT), timeout=3)
                     except OSError:
-                        # The next connections begin with another server.
+                        # The next connections start with another server.
                         agent.servers = [each for each in agent.servers if each != address] + [address]
                         continue
                     server.settimeout(None)
@@ -383,7 +383,7 @@ class Agent:
     # --- Network ------------------------------------------------------------------------------------------------------
 
     def update_network(self) -> None:
-        """What canal does: the configuration of this node's pods, and routes to the other nodes' pods."""
+        """Do what canal does: configure the network of this node's pods, and routes to the other nodes' pods."""
         wanted = {}
         for node in self.api().get("/api/v1/nodes")["items"]:
             subnet = node["spec"].get("podCIDR")
@@ -480,7 +480,7 @@ def copy(source: socket.socket, target: socket.socket) -> None:
 
 
 def stage(data: Path) -> Path:
-    """Link the programs of this release into the data folder, and return their folder."""
+    """Link the programs of this release into the data directory, and return their directory."""
     digest = hashlib.sha256(release.VERSION.encode()).hexdigest()[:12]
     home = data / "data" / ("%s-%s" % (release.VERSION.replace("+", "-"), digest))
     own = LAB / "rke2" / release.VERSION
@@ -491,7 +491,7 @@ def stage(data: Path) -> Path:
             if not name.startswith("containerd"):
                 link(home / folder / name, source)
             elif not (home / folder / name).exists():
-                # containerd starts the shim that lies beside its own file.
+                # containerd starts the shim in its own directory.
                 shutil.copy(source, home / folder / name)
     link(home / "bin" / "runc", LAB_NODE / "runc")
     link(data / "bin", home / "bin")

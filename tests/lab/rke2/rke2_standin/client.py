@@ -25,7 +25,7 @@ OBJECT = t.Dict[str, t.Any]
 
 
 class RequestError(Exception):
-    """A failed request; ``status`` is 0 if there was no answer."""
+    """A failed request; ``status`` is 0 if there was no response."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)

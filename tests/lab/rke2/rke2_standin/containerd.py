@@ -45,7 +45,7 @@ class Runtime(t.NamedTuple):
 
 
 class Node(t.NamedTuple):
-    """What the configuration depends on."""
+    """The inputs of the configuration."""
 
     data: Path  # such as /var/lib/rancher/rke2
     pause: str
@@ -55,7 +55,7 @@ class Node(t.NamedTuple):
     selinux: bool = False
     nonroot_devices: bool = False
     systemd_cgroup: bool = False
-    drop_ins: bool = True  # does this release import drop-ins?
+    drop_ins: bool = True  # whether this release imports drop-ins
 
     @property
     def folder(self) -> Path:
@@ -76,7 +76,7 @@ def truth(value: bool) -> str:
 
 
 def base(node: Node, version: int) -> str:
-    """The built-in template: what ``{{ template "base" . }}`` stands for."""
+    """The built-in template, to which ``{{ template "base" . }}`` expands."""
     return "\n".join([*header(node, version), *(sections_3(node) if version == 3 else sections_2(node))]) + "\n"
 
 
@@ -178,7 +178,7 @@ BASE = re.compile(r'template\s+(?:"base"|`base`)\s+\.')
 
 
 def expand(template: str, content: str) -> str:
-    """Render a template. The stand-in knows comments and the base template; rke2 knows all of Go's templates."""
+    """Render a template. The stand-in supports comments and the base template; rke2 supports all Go templates."""
 
     def replace(match: t.Match[str]) -> str:
         action = match.group(2)
@@ -195,7 +195,7 @@ def expand(template: str, content: str) -> str:
 
 
 def render(node: Node, version: int) -> t.Tuple[str, t.Optional[Path]]:
-    """The text of config.toml, and the template that it was made of. ``version``: the format of this release."""
+    """The text of config.toml, and the template that it was rendered from. ``version``: the format of this release."""
     if node.default_runtime and node.default_runtime not in ("runc", *(each.name for each in node.runtimes)):
         raise TemplateError("default runtime %s was not found" % node.default_runtime)
     # A release with containerd 2 prefers the new template, and renders the old format for the old one.

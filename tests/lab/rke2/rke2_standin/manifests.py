@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What one of the servers does for the cluster: manifests of its folder, charts, what is left of deleted nodes."""
+"""Cluster-wide tasks of one server: manifests, charts, and cleanup after deleted nodes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if t.TYPE_CHECKING:
 
 ENDINGS = (".yaml", ".yml", ".json")
 ADDONS = "/apis/k3s.cattle.io/v1/namespaces/kube-system/addons"
-OBJECTS = "gpufleet-lab/objects"  # annotation of an addon: what its manifest made
+OBJECTS = "gpufleet-lab/objects"  # annotation of an addon: the objects of its manifest
 PACKAGED = ("rke2-runtimeclasses.yaml",)
-PERIOD = 5  # seconds; rke2 looks every 15
+PERIOD = 5  # seconds; rke2 checks every 15
 
 
 def manifests(folder: Path) -> t.Iterator[Path]:
@@ -132,7 +132,7 @@ class Deployer:
         )
 
     def delete(self, path: Path) -> None:
-        """A component that was disabled: what its manifest made, and the manifest."""
+        """Delete a disabled component: the objects of its manifest, and the manifest."""
         info('Deleting manifest at "%s"' % path)
         self.kubectl("delete", "--ignore-not-found", "--filename=%s" % path)
         name = path.name.split(".")[0].lower()

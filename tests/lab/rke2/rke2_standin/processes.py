@@ -185,7 +185,7 @@ def ended(number: int) -> bool:
 
 
 def repeat(what: t.Callable[[], None], seconds: float) -> threading.Thread:
-    """Call a function again and again in the background; its errors are reported."""
+    """Call a function repeatedly in the background; log its errors."""
 
     def loop() -> None:
         while not stopping.is_set():

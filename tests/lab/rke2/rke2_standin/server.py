@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server: the control plane, the supervisor, and what servers do for the cluster."""
+"""A server: the control plane, the supervisor, and cluster-wide tasks."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class Server:
         return path.read_text()
 
     def join_etcd(self) -> None:
-        """Become a member of etcd that does not vote yet."""
+        """Join etcd as a learner, which does not vote yet."""
         host = t.cast(str, urllib.parse.urlsplit(self.settings["server"]).hostname)
         own = "https://%s:2380" % self.agent.address
         api = self.etcd_api(host)
@@ -266,7 +266,7 @@ class Server:
             "--peer-cert-file=%s/peer-server-client.crt" % tls,
             "--peer-key-file=%s/peer-server-client.key" % tls,
         ]
-        # These count only without data; as arguments of a running member they must not change.
+        # etcd uses these only if it has no data, but the arguments of a running member must not change.
         record = self.folder / "db" / "initial"
         if not record.exists():
             members = self.members or "%s=%s" % (self.etcd_name(), own)
@@ -457,7 +457,7 @@ class Server:
             api.merge(path, {"metadata": {"labels": labels}})
 
     def leads(self) -> bool:
-        """Does this server do the work that one of the servers does?"""
+        """Whether this server performs the cluster-wide tasks."""
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
         holder = self.admin_api().get(path)["spec"].get("holderIdentity") or ""
         return t.cast(str, holder).rpartition("_")[0] == os.uname().nodename

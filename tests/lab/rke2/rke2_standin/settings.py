@@ -87,7 +87,7 @@ Values = t.Dict[str, t.Any]
 
 
 class SettingsError(Exception):
-    """A setting that rke2 does not start with."""
+    """A setting with which rke2 does not start."""
 
 
 def text_of(value: t.Any) -> str:
@@ -203,7 +203,7 @@ VARIABLES.update(server="RKE2_URL")
 
 
 def validate(role: str, values: Values) -> None:
-    """Refuse what rke2 refuses before it changes anything."""
+    """Reject what rke2 rejects before it changes anything."""
     if values.get("token-file") and not values.get("token"):
         try:
             values["token"] = Path(values["token-file"]).read_text().strip()

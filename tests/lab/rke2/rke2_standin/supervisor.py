@@ -26,7 +26,7 @@ from .processes import info, log
 PORT = 9345
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
 COST = {"n": 2**14, "r": 8, "p": 1}
-# What a joining server gets.
+# The data that a joining server gets.
 BOOTSTRAP = [
     *(
         "%s.%s" % (name, kind)
@@ -66,7 +66,7 @@ class Supervisor:
         self.api: t.Optional[client.Api] = None  # until the API server is ready
         self._deferred: t.Dict[str, str] = {}
 
-    # Each path: who may ask, and who answers.
+    # For each path: the permitted users, and the handler.
     def answer(self, path: str, headers: email.message.Message) -> bytes:
         if path in ("/cacerts", "/v1-rke2/cacerts"):
             return (self.tls / "server-ca.crt").read_bytes()
@@ -155,7 +155,7 @@ class Supervisor:
         self.api.request("POST", SECRETS, content)
 
     def ready(self, api: client.Api) -> None:
-        """The API server is ready: catch up on what was put off."""
+        """The API server is ready: run the deferred checks."""
         self.api = api
         for node, password in self._deferred.items():
             try:

@@ -109,7 +109,7 @@ def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def wait(*readings: t.Any, log: t.Sequence[str] = (), **arguments: t.Any) -> Data:
-    """Run the action; each reading is the node's, with an optional list of pods, or the message of an error."""
+    """Run the action. Each reading is a node with an optional list of pods, or an error message."""
     left = list(readings)
     given = {"wanted": {"a": {"resources": {"nvidia.com/gpu": 7}}}, "namespace": "ns", "timeout": 60, **arguments}
     found = action(gpu_cluster_wait, "gpu_cluster_wait", given)

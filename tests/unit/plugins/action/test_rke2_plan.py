@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin rke2_plan: from variables, facts and results of a loop to plan and problems."""
+"""The action plugin rke2_plan: plan and problems from variables, facts and loop results."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which node a host is, and what it should advertise."""
+"""The nodes of hosts, and the resources that they should advertise."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_host_is_found_by_its_name(host: Host, node: str) -> None:
 def test_a_host_that_is_no_node(host: Host, words: str) -> None:
     found, why = _cluster_nodes.find(host, NODES)
     assert found is None
-    assert words in why and why.endswith("which are gpu1, gpu2.example.com")
+    assert words in why and why.endswith("to an existing node (gpu1, gpu2.example.com)")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a role installs in a cluster, and why it cannot."""
+"""Plans and problems of the roles that install charts in a cluster."""
 
 from __future__ import annotations
 
@@ -99,7 +99,12 @@ def test_helm_chart_needs_a_helm_controller() -> None:
             "b",
             "gpu_operator_mig_strategy is single: the strategy single needs MIG devices of",
         ),
-        ({}, {"version": "v24.9.2"}, "a", "gpu_operator_version: the values of gpu-operator v24.9.2 are unknown"),
+        (
+            {},
+            {"version": "v24.9.2"},
+            "a",
+            "gpu_operator_version: this version of the collection does not support gpu-operator v24.9.2",
+        ),
         ({}, {"values": {"drivr": {}}}, "a", "gpu_operator_values has the unknown key drivr"),
         (
             {"role": "device_plugin"},

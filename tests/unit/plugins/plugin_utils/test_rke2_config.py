@@ -69,7 +69,7 @@ def test_keys_that_are_refused(key: str, words: str) -> None:
 
 
 def test_keys_of_a_version_that_is_newer_than_the_list() -> None:
-    """A misspelled key is refused there too, another is a notice."""
+    """Misspelled keys are rejected there too; other unknown keys cause a notice."""
     config = {"quantum-plane": True, "kublet-arg": []}
     assert len(_rke2_config.key_problems(config, "v1.36.4+rke2r1")) == 2
     assert _rke2_config.key_notices(config, "v1.36.4+rke2r1") == []
@@ -86,7 +86,7 @@ def test_keys_of_a_version_that_is_newer_than_the_list() -> None:
         ({"cni": {"name": "canal"}}, "key cni: give a string, a number"),
         ({"cni": None}, "key cni: give a string, a number"),
         ({"tls-san": ["a", ["b"]]}, "key tls-san: give a string, a number"),
-        ({"cni": "canal\ntoken: x"}, "key cni: no control characters"),
+        ({"cni": "canal\ntoken: x"}, "key cni: remove the control characters"),
     ],
 )
 def test_values_that_are_refused(config: dict[str, t.Any], words: str) -> None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the role rke2 does on a node, from variables, groups and the state of the nodes."""
+"""Plans of the role rke2, from variables, groups and the state of the nodes."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_server_must_answer_a_node_that_changes_servers() -> None:
 
 def test_an_interrupted_installation_is_repeated() -> None:
     found = installed("agent")
-    found["version"] = None  # recorded, but not there
+    found["version"] = None  # recorded, but not installed
     assert planned("a1", {"a1": found})["installs"]
     del found["recorded"]["version"]
     assert planned("a1", {"a1": dict(found, version=VERSION)})["installs"]
@@ -206,7 +206,7 @@ def test_the_configuration() -> None:
         ({"agent_node_taints": ["x"]}, "rke2_agent_node_taints has 'x'"),
         ({"node_labels": ["a=b"], "config": {"node-label": ["c=d"]}}, "rke2_config sets node-label, and so does"),
         ({"environment_options": ["HTTP_PROXY"]}, "rke2_environment_options has 'HTTP_PROXY': give NAME=value"),
-        ({"artifact_url": "http://mirror"}, "rke2_artifact_url is http://mirror, and nothing verifies"),
+        ({"artifact_url": "http://mirror"}, "rke2_artifact_url is http://mirror, so the download cannot be verified"),
     ],
 )
 def test_settings_that_are_refused(settings: Data, words: str) -> None:

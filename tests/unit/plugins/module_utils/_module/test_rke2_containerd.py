@@ -52,7 +52,7 @@ def test_a_runtime_that_rke2_adds_too() -> None:
 
 
 def test_a_complete_configuration_without_the_runtime() -> None:
-    """This is what the GPU operator's manual makes of a node."""
+    """The configuration in the GPU operator's documentation."""
     (problem,) = found("version = 3\n" + NVIDIA_2.replace("nvidia", "runc"))
     assert problem.startswith("config-v3.toml.tmpl is a complete containerd configuration without the runtime nvidia")
 

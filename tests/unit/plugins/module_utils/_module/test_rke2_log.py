@@ -93,7 +93,7 @@ LINES = [
     ),
     (
         'level=fatal msg="Invalid value weave for --cni flag: must be one of calico,canal,cilium"',
-        "the value of cni is not valid",
+        "the value of cni is invalid",
         True,
     ),
     ('level=fatal msg="flag provided but not defined: -foo"', "RKE2 has no option foo", True),

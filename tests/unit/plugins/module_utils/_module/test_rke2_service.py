@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Starting RKE2, on a node that is played by its programs' output."""
+"""Start RKE2 on a node that is simulated by the output of its programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REJECTED = 'level=error msg="failed to retrieve configuration from server: not a
 
 
 class Machine:
-    """systemd, journald and the tools of RKE2. The unit becomes active when it is started, if it can."""
+    """systemd, journald and the tools of RKE2. The unit becomes active when it is started, unless it is set to fail."""
 
     def __init__(self) -> None:
         self.active, self.enabled, self.starts = False, True, True

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node has of RKE2, and of other ways to install Kubernetes."""
+"""The state of a node: RKE2, and other Kubernetes distributions."""
 
 from __future__ import annotations
 
