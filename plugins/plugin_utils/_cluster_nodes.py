@@ -54,8 +54,7 @@ def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
     meant = " (did you mean %s?)" % near[0] if near else ""
     known = ", ".join(sorted(names)[:10]) or "none"
     return None, (
-        "the cluster has no node named %s%s: set gpu_cluster_node_name to an existing node (%s)"
-        % (tried, meant, known)
+        "the cluster has no node named %s%s: set gpu_cluster_node_name to an existing node (%s)" % (tried, meant, known)
     )
 
 

@@ -208,7 +208,8 @@ def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
     ]
     if denied:
         out.append(
-            "the user of the kubeconfig may not %s: use one with the ClusterRole cluster-admin" % ", ".join(denied)
+            "the user of the kubeconfig is not allowed to %s: use one with the ClusterRole cluster-admin"
+            % ", ".join(denied)
         )
     if settings.own["method"] == "helm_chart" and not cluster.helm_charts.get("api_found"):
         out.append(

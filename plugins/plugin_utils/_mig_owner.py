@@ -40,7 +40,7 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
             "%s has paused components of the GPU operator on node %s: %s is %s. Wait until it has finished; if it was "
             "interrupted, restore them with kubectl label node %s --overwrite %s"
             % (
-                _BY.get(value, "something"),
+                _BY.get(value, "an unknown client"),
                 name,
                 keys[0],
                 value,

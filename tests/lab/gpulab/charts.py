@@ -49,7 +49,7 @@ class Chart(t.NamedTuple):
     name: str
     version: str
     app_version: str
-    repository: str  # folder on the web server
+    repository: str  # directory on the web server
     values: str  # file in charts/values
     subchart: str  # the section with node feature discovery's values
     nfd: str  # the condition for node feature discovery

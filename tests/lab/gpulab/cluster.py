@@ -63,7 +63,7 @@ def logs(node: nodes.Node, *units: str) -> str:
 def existing(names: t.Sequence[str]) -> t.List[nodes.Node]:
     """The nodes of a new cluster."""
     if not names or len(set(names)) < len(names):
-        raise LabError("name one or more different nodes; the first gets the control plane")
+        raise LabError("name one or more distinct nodes; the first runs the control plane")
     known = {node.name: node for node in nodes.running() if node.running}
     for name in names:
         if name not in known:

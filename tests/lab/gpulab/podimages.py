@@ -38,7 +38,7 @@ class File(t.NamedTuple):
 
 
 def tar(files: t.Iterable[File]) -> bytes:
-    """An archive of root's files, without times: equal contents give equal archives."""
+    """An archive of the files below root, without timestamps: equal contents produce equal archives."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for file in files:

@@ -151,7 +151,7 @@ def make(release: Release, folder: Path, archives: t.Sequence[Path]) -> None:
     BUILDING.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rke2-", dir=BUILDING) as name:
         work = Path(name)
-        # The images of this release only: nodes take the other ones from the folder that they share.
+        # The images of this release only: nodes read the others from a shared directory.
         pause = [File("pause", kubernetes.pause().read_bytes())]
         (work / "pause.tar").write_bytes(image(PAUSE, pause, ["/pause"]))
         marker = "docker.io/rancher/rke2-runtime:" + release.version.replace("+", "-")

@@ -23,7 +23,7 @@ from .processes import Child, Daemon, fatal, info, log, repeat, run, stopping
 
 LAB = Path("/opt/gpufleet-kubernetes")
 LAB_NODE = Path("/opt/gpufleet-lab/bin")
-STORE = Path("/var/lib/gpufleet-lab")  # not an overlay, unlike the node's other folders
+STORE = Path("/var/lib/gpufleet-lab")  # not an overlay, unlike the node's other directories
 NODE = Path("/etc/rancher/node")
 NETWORKS = Path("/etc/cni/net.d")
 ROUTES = "199"  # the protocol number of our routes

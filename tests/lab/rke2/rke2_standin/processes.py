@@ -122,7 +122,7 @@ class Daemon:
     def pid(self) -> int:
         """The process of this or an earlier start, with any arguments; 0 if there is none."""
         if self.process:
-            # A new process has no command line for a moment.
+            # A new process briefly has no command line.
             return self.process.pid if self.process.poll() is None else 0
         try:
             number = int(self.record.read_text())

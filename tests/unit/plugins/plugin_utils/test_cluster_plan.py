@@ -192,7 +192,7 @@ def test_missing_permissions() -> None:
         {"msg": "x"},
     ]
     (problem,) = problems(plan(cluster={"reviews": reviews}))
-    assert problem.startswith("the user of the kubeconfig may not create namespaces: use one with")
+    assert problem.startswith("the user of the kubeconfig is not allowed to create namespaces: use one with")
 
 
 def test_other_owners_are_found() -> None:

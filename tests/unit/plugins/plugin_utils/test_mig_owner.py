@@ -36,7 +36,7 @@ MIG_PAUSE = {PLUGIN: "paused-for-mig-change", "nvidia.com/gpu.deploy.dcgm": "pau
         (
             {PLUGIN: "paused-by-me"},
             "host",
-            ["something has paused components of the GPU operator on node a: " + PLUGIN],
+            ["an unknown client has paused components of the GPU operator on node a: " + PLUGIN],
         ),
         ({"nvidia.com/gpu.deploy.operands": "false"}, "host", ["gpu.deploy.operands=false of node a disables"]),
         ({"nvidia.com/gpu.deploy.mig-manager": "false"}, "host", []),

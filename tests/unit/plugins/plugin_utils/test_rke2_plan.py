@@ -111,7 +111,7 @@ def test_a_first_server_that_is_rebuilt_joins_the_others() -> None:
     plan = planned("s1", {"s2": installed("server"), "s3": installed("server")})
     assert (plan["creates_cluster"], plan["server_url"], plan["token_host"]) == (False, "https://192.0.2.2:9345", "s2")
     again = planned("s1", {"s1": installed("server", server_url=plan["server_url"]), "s2": installed("server")})
-    assert again["server_url"] == plan["server_url"]  # nothing changes at the next run
+    assert again["server_url"] == plan["server_url"]  # nothing changes in the next run
 
 
 def test_a_server_whose_state_is_unknown() -> None:

@@ -67,7 +67,7 @@ def test_data_of_another_installation(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_problems_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rke2_state, "PREFIX", "/proc")  # a file system of its own
+    monkeypatch.setattr(rke2_state, "PREFIX", "/proc")  # a separate file system
     enabled = rke2_state._system_problems(Programs(**{"nm-cloud-setup": ""}))
     assert any(problem.startswith("/proc is read-only, or a separate file system") for problem in enabled)
     assert any("nm-cloud-setup.service is enabled" in problem for problem in enabled)
