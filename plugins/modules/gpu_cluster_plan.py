@@ -60,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: The problems, by host, in sentences without a full stop. Those of the cluster belong to the first host.
+  description: The problems by host, in sentences without a full stop. The cluster's problems are under the first host.
   returned: success
   type: dict
   sample: {"gpu1": ["the cluster has no node named gpu1"]}

@@ -60,7 +60,7 @@ class Settings(t.NamedTuple):
 
 
 class Planned(t.NamedTuple):
-    """``problems`` are by host; those of the cluster belong to the first host."""
+    """``problems`` are grouped by host, with the cluster's problems under the first host."""
 
     problems: t.Dict[str, t.List[str]]
     warnings: t.List[str]
@@ -305,7 +305,7 @@ def _of_version(settings: Settings, nodes: t.Mapping[str, Data]) -> list[str]:
     if not outside:
         return []
     return [
-        "NVIDIA documents %s %s for Kubernetes 1.%d to 1.%d, and this cluster has %s"
+        "NVIDIA documents %s %s for Kubernetes 1.%d to 1.%d, but this cluster has %s"
         % (chart, release, min(documented), max(documented), ", ".join(outside))
     ]
 

@@ -169,7 +169,7 @@ def wrong_labels(nodes: t.Iterable[Data], wanted: t.Mapping[str, t.Mapping[str, 
             expected["nvidia.com/mig.strategy"] = strategy
         found = labels_of(node)
         out.extend(
-            "%s: the label %s is %s, and should be %s" % (name_of(node), name, found.get(name, "missing"), value)
+            "%s: the label %s is %s, but should be %s" % (name_of(node), name, found.get(name, "missing"), value)
             for name, value in sorted(expected.items())
             if found.get(name) != value
         )

@@ -52,7 +52,7 @@ def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
 
 def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
     """The device plugin advertises no resources at all if any GPU differs."""
-    remedy = "make all GPUs alike, or use the strategy mixed"
+    remedy = "use the same layout on all GPUs, or use the strategy mixed"
     off = [content for content in gpus.values() if content.held is None]
     on = [content for content in gpus.values() if content.held is not None]
     if not on:

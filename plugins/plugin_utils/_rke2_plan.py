@@ -138,10 +138,12 @@ def _kind(settings: Data, node: Node) -> tuple[str, list[str]]:
         ]
     if requested == SERVER and member != [SERVER]:
         return "", [
-            "rke2_type is server, but the host is not in the group %s (rke2_servers_group_name)" % names[SERVER]
+            "rke2_type is server, but the host is not in the group %s (rke2_servers_group_name): add it" % names[SERVER]
         ]
     if requested == AGENT and member == [SERVER]:
-        return "", ["rke2_type is agent, but the host is in the group %s (rke2_servers_group_name)" % names[SERVER]]
+        return "", [
+            "rke2_type is agent, but the host is in the group %s (rke2_servers_group_name): remove it" % names[SERVER]
+        ]
     return requested, []
 
 
@@ -247,7 +249,7 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
             problems.append("rke2_config sets %s, and so does %s: use one of them" % (key, variables))
     if kind == SERVER and len(servers) % 2 == 0 and "datastore-endpoint" not in config:
         problems.append(
-            "the group %s has %d servers: etcd needs an odd number, because one more server does not tolerate more "
+            "the group %s has %d servers: etcd needs an odd number, because an even number does not tolerate more "
             "failures. Add or remove one" % (settings["servers_group_name"], len(servers))
         )
     for option in settings["environment_options"]:

@@ -92,7 +92,7 @@ CAUSES: t.Sequence[Cause] = (
     ),
     _cause(
         r"unknown 'kubernetes.io' or 'k8s.io' labels specified",
-        "the kubelet must not set this label of Kubernetes itself. Remove it from rke2_node_labels",
+        "the kubelet must not set this reserved Kubernetes label. Remove it from rke2_node_labels",
     ),
     _cause(
         r"invalid (taint|label)",

@@ -32,7 +32,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 }
 TIMEOUT = 10  # seconds for each connection
 
-# K10, the checksum of the cluster's CA certificates, the user and the password; or the password alone.
+# A token is K10, the checksum of the cluster's CA certificates, user and password; or only the password.
 _SECURE = re.compile(r"K10([0-9a-f]{64})::([^:]+):(.+)")
 _BOOTSTRAP = re.compile(r"(K10[0-9a-f]{64}::)?[a-z0-9]{6}\.[a-z0-9]{16}")  # a kubeadm token, which expires
 _REJECTED = 401

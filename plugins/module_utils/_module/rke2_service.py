@@ -233,7 +233,7 @@ class Node:
         paths = [os.path.join(self.data_path, "server", name) for name in ("token", "node-token", "agent-token")]
         paths.append(os.path.join(CONFIG, "config.yaml.d", "51-gpufleet-secrets.yaml"))
         return [
-            "%s has the mode %04o, and contains a secret. Set it to 0600" % (path, stat.S_IMODE(os.stat(path).st_mode))
+            "%s contains a secret, but has the mode %04o. Set it to 0600" % (path, stat.S_IMODE(os.stat(path).st_mode))
             for path in paths
             if os.path.exists(path) and os.stat(path).st_mode & SECRET_MODE
         ]

@@ -134,7 +134,7 @@ def response(made: resources.Allocation) -> t.Any:
 
 
 def write_cdi_specification() -> None:
-    """The original generates it with the container toolkit's library; this calls the node's toolkit."""
+    """The original generates it with the toolkit's library; this stand-in calls the node's toolkit."""
     done = subprocess.run(
         [
             *("chroot", HOST, "nvidia-ctk", "cdi", "generate", "--format=json", "--output=" + SPEC),

@@ -57,7 +57,7 @@ def settings(environment: t.Mapping[str, str]) -> Settings:
     if environment.get("CONFIG_FILE"):
         raise Invalid("this stand-in supports no configuration file")
     if environment.get("DEVICE_ID_STRATEGY", "uuid") != "uuid":
-        raise Invalid("this stand-in supports no DEVICE_ID_STRATEGY but uuid")
+        raise Invalid("this stand-in supports only DEVICE_ID_STRATEGY=uuid")
     return Settings(
         environment.get("MIG_STRATEGY", "none"),
         lists,

@@ -66,7 +66,7 @@ def test_the_single_strategy(gpus: t.List[t.Any], resources: t.Dict[str, int]) -
     "gpus, message",
     [
         ([gpu(0, *SEVEN), gpu(1, current=False)], "it is on for GPU 0 .* and off for GPU 1 .* strategy mixed"),
-        ([gpu(0, *SEVEN), gpu(1)], "GPU 1 .* has none: make all GPUs alike"),
+        ([gpu(0, *SEVEN), gpu(1)], "GPU 1 .* has none: use the same layout on all GPUs"),
         ([gpu(0, *SEVEN), gpu(1, held(1, "3g.40gb", 0, 4))], "1g.10gb on GPU 0 .* and 3g.40gb on GPU 1"),
         ([gpu(0, held(1, "3g.40gb", 0, 4, 2, 1))], "2c.3g.40gb on GPU 0 .* and 1c.3g.40gb on GPU 0"),
         ([gpu(0, *SEVEN[:1], held(9, "1g.10gb+me", 1, 1))], "1g.10gb on GPU 0 .* and 1g.10gb.me on GPU 0"),

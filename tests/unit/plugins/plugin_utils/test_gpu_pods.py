@@ -111,8 +111,8 @@ def test_labels() -> None:
     right = node("a", **{MIG + ".count": "7", "nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.product": "x"})
     assert _gpu_pods.wrong_labels([right, node("b"), node("c")], {"a": {MIG: 7}, "c": {}}, "mixed") == []
     assert _gpu_pods.wrong_labels([right], {"a": {MIG: 6}}, "single") == [
-        "a: the label %s.count is 7, and should be 6" % MIG,
-        "a: the label nvidia.com/mig.strategy is mixed, and should be single",
+        "a: the label %s.count is 7, but should be 6" % MIG,
+        "a: the label nvidia.com/mig.strategy is mixed, but should be single",
     ]
     expected = ["a: the label nvidia.com/gpu.product is missing"]
     assert _gpu_pods.wrong_labels([node("a")], {"a": {GPU: 1}}, "none") == expected

@@ -88,7 +88,7 @@ LINES = [
     (
         "kubelet: \"command failed\" err=\"failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels "
         'specified with --node-labels: [node-role.kubernetes.io/gpu]"',
-        "the kubelet must not set this label",
+        "the kubelet must not set this reserved Kubernetes label",
         True,
     ),
     (

@@ -236,7 +236,7 @@ def test_problems_of_a_running_service(machine: Machine, tmp_path: Path) -> None
     assert "51-gpufleet-secrets.yaml was changed after RKE2 was started" in outdated
     assert "does not have the runtime nvidia" in runtime
     assert ready.startswith("The node is not ready: cni plugin not initialized. ")
-    assert "has the mode 0644, and contains a secret" in mode
+    assert "contains a secret, but has the mode 0644" in mode
     machine.enabled = False
     assert len(node(machine, tmp_path).problems()) == 1
 
