@@ -13,7 +13,7 @@ description:
   - Internal to the collection's roles.
   - Starts RKE2 if it does not run, and restarts it if it was started before its program, its configuration or the container
     toolkit was installed. Waits until the node is ready, and checks that its containerd has the runtime C(nvidia).
-  - If RKE2 does not start, the reason is read from its log. A unit that was not running before is stopped.
+  - If RKE2 does not start, the reason is read from its log. A unit that was not running before is then stopped.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.diff

@@ -29,7 +29,7 @@ IMAGE = "localhost/gpufleet-operands:1"
 CREATED = "2026-08-21T00:00:00Z"
 Values = t.Dict[str, t.Any]
 
-# Maps with keys of the user's choice, or with fields of Kubernetes.
+# Maps with user-defined keys, or with Kubernetes fields.
 FREE = {"affinity", "annotations", "labels", "nodeSelector", "podAnnotations", "podSecurityContext", "resources"}
 FREE |= {"securityContext", "selectorLabelsOverride", "startupProbe"}
 OPERANDS = ("devicePlugin", "gfd", "migManager", "operator", "validator")  # sections with an image of ours

@@ -29,7 +29,7 @@ SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class File(t.NamedTuple):
-    """A file in an image: a program or a text, or a link to ``link``; a directory if it is neither."""
+    """A file in an image: a program or text, or a link to ``link``; a directory if it is neither."""
 
     name: str
     content: t.Optional[bytes] = None

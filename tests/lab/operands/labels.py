@@ -18,7 +18,7 @@ MODES = {"0x030000": "graphics", "0x030200": "compute"}
 
 
 def labels(inventory: Inventory, strategy: str, machine: str, pci_classes: t.Collection[str]) -> Labels:
-    """All labels except the time stamp."""
+    """All labels except the timestamp."""
     if not inventory.gpus:
         return {}
     found = versions(inventory)

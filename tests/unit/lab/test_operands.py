@@ -169,7 +169,7 @@ def test_settings_of_the_plugin() -> None:
 
 # --- Labels -----------------------------------------------------------------------------------------------------------
 
-# Labels that GPU feature discovery wrote on a real node (A100 80GB PCIe, driver 515.86.01), without the time stamp and
+# Labels that GPU feature discovery wrote on a real node (A100 80GB PCIe, driver 515.86.01), without the timestamp and
 # gpu.machine. The versions since then add labels.
 COMMON = {
     "cuda.driver.major": "515",

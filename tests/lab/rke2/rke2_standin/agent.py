@@ -75,7 +75,7 @@ def key_values(values: t.Iterable[str]) -> t.List[str]:
 
 
 def kubeconfig(ca: str, certificate: str, key: str, url: str = "https://127.0.0.1:%d" % API_PORT) -> str:
-    """A kubeconfig with files, or with data in base64 where the names do not start with a slash."""
+    """A kubeconfig with files, or with base64 data if the names do not start with a slash."""
 
     def word(name: str, value: str) -> str:
         return "%s%s: %s" % (name, "" if value.startswith("/") else "-data", value)
@@ -372,7 +372,7 @@ class Agent:
             "--hostname-override=" + self.name,
             "--proxy-mode=iptables",
             "--healthz-bind-address=127.0.0.1:10256",
-            # These settings of the kernel are the machine's.
+            # These kernel settings belong to the machine.
             "--conntrack-max-per-core=0",
             "--conntrack-tcp-timeout-established=0s",
             "--conntrack-tcp-timeout-close-wait=0s",

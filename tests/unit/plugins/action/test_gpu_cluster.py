@@ -186,7 +186,7 @@ NODE = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product
 
 
 class Api:
-    """A cluster that starts a pod for each pod of a job, with the next log."""
+    """A cluster that starts the pods of each job. Each pod has the next log."""
 
     def __init__(self, *logs: str, nodes: t.Sequence[Data] = (NODE,), phase: str = "Running") -> None:
         self.logs, self.nodes, self.phase = logs, list(nodes), phase
