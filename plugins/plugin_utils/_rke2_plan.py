@@ -298,7 +298,7 @@ def _config(cluster: _Cluster, settings: Data) -> Data:
 
 
 def _of_download(settings: Data, kind: str) -> list[str]:
-    """Problems of the variables about artifacts and the kubeconfig."""
+    """Problems of the variables for artifacts and the kubeconfig."""
     problems = []
     downloads = not settings["airgap_mode"] or settings["airgap_implementation"] == "download"
     if downloads and settings["artifact_url"].startswith("http://") and not settings["artifact_checksum"]:

@@ -101,7 +101,7 @@ def download(module: str, version: str) -> t.Dict[str, t.Any]:
 def go_mod(source: Source, upstream: str) -> str:
     """A go.mod to build a module's programs. ``upstream`` is that module's own go.mod.
 
-    Kubernetes requires its own parts at version 0.0.0 and replaces them by directories; outside its source tree they
+    Kubernetes requires its own parts at version 0.0.0 and replaces them with directories; outside its source tree they
     are modules, with version 0.36.3 for Kubernetes 1.36.3.
     """
     lines = ["module gpufleet.invalid/lab", *re.findall(r"^go(?:debug)? .*", upstream, re.MULTILINE)]

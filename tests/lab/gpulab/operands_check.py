@@ -44,7 +44,7 @@ def run() -> t.Iterator[str]:
             yield "%s: allocatable %s: %d (device plugin: stand-in)" % (node.name, RESOURCE, COUNT)
             found = {name: the_device(output, uuids) for name, output in pods_with_devices(strategy).items()}
             if len(set(found.values())) < len(found):
-                raise LabError("two pods have one device: %s" % found)
+                raise LabError("two pods have the same device: %s" % found)
             yield "device list strategy %s: each pod sees only its device: %s" % (strategy, found)
             delete_pods()
         wait_for_label(node)

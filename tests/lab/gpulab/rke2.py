@@ -99,7 +99,7 @@ def prepare(rpms: bool = False) -> None:
 
 
 def kubelet(release: Release) -> None:
-    """The kubelet that reports the release's version to the cluster: the same program, with its version replaced by one of equal length."""
+    """The kubelet that reports the release's version: the same program with a version string of equal length."""
     target = ON_NODE / release.version / "kubelet"
     like = "v%s%s+rke2r1" % (kubernetes.VERSION, "0" * (len(release.version) - len("v%s+rke2r1" % kubernetes.VERSION)))
     built = kubernetes.build("kubelet-%d" % len(like), kubernetes.kubernetes("kubelet", version=like)) / "kubelet"

@@ -86,7 +86,7 @@ class Gpus:
         return found
 
     def set_modes(self, modes: t.Mapping[int, bool]) -> None:
-        """Set the mode of all GPUs before any reset: after a reboot, all of them have it."""
+        """Set the mode of all GPUs before any reset, so that one reboot applies it to all."""
         for index, enabled in modes.items():
             if not enabled:
                 self.clear(index)

@@ -120,7 +120,7 @@ def daemon_set(operand: Operand, spec: Object, namespace: str, version: str, run
         wait = "trap exit TERM; until [ -f %s/toolkit-ready ]; do echo waiting for the nvidia container stack; sleep 2; done"
         before = [container("toolkit-validation", ["sh", "-c", wait % VALIDATIONS], {})]
         main = container(operand.name, [operand.command], {})
-    # To reboot, the MIG manager talks to the node's systemd.
+    # To reboot, the MIG manager calls the node's systemd.
     host_pid = operand.section == "migManager"
     if section.get("args"):
         main["args"] = section["args"]
