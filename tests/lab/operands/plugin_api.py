@@ -58,7 +58,7 @@ MESSAGES: t.Mapping[str, t.Mapping[str, str]] = {
     },
     "AllocateResponse": {"container_responses": "[ContainerAllocateResponse]"},
 }
-SCALARS = {"bool": 8, "int32": 5, "int64": 3, "string": 9}  # protobuf's numbers of the types
+SCALARS = {"bool": 8, "int32": 5, "int64": 3, "string": 9}  # protobuf's type numbers
 MESSAGE = 11
 OPTIONAL, REPEATED = 1, 3
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's cluster: what is built, the credentials of its nodes, and the images of its pods."""
+"""The lab's cluster: builds, credentials of nodes, and images for pods."""
 
 from __future__ import annotations
 
