@@ -63,7 +63,7 @@ def _demands(layout: Layout, unknown: t.Iterable[selector.Selector]) -> frozense
 
 
 def unknown_names(layout: Layout, gpus: t.Sequence[Gpu]) -> list[selector.Selector]:
-    """The UUIDs and PCI bus ids of the layout that may belong to GPUs that are given by board."""
+    """The layout's UUIDs and PCI bus ids that may refer to GPUs given by board."""
     if not any(isinstance(gpu, BoardGpu) for gpu in gpus):
         return []
     return [

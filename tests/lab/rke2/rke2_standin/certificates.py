@@ -53,7 +53,7 @@ def make(
 
 
 def authority(path: Path, name: str) -> None:
-    """A certificate authority, unless it exists."""
+    """Create a certificate authority, unless it exists."""
     if not Path("%s.key" % path).exists():
         usage = "keyUsage = critical,digitalSignature,keyCertSign,cRLSign"
         extensions = ["basicConstraints = critical,CA:true", usage, "subjectKeyIdentifier = hash"]
@@ -63,7 +63,7 @@ def authority(path: Path, name: str) -> None:
 def issue(
     signer: Path, path: Path, user: str, group: str = "", usage: str = "client", names: t.Sequence[str] = ()
 ) -> Path:
-    """A certificate, unless an equal one exists."""
+    """Create a certificate, unless an equal one exists."""
     made_for = repr((user, group, usage, list(names)))
     record = Path("%s.for" % path)
     if record.exists() and record.read_text() == made_for and Path("%s.key" % path).exists():
@@ -90,6 +90,6 @@ def alternative(name: str) -> str:
 
 
 def signing_key(path: Path) -> None:
-    """The key of service accounts' tokens, unless it exists."""
+    """Create the key of service account tokens, unless it exists."""
     if not path.exists():
         openssl("genrsa", "-traditional", "-out", path, "2048")
