@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stand-in for GPU feature discovery 0.20. The original leaves the labels to node feature discovery; this sets them."""
+"""Stand-in for GPU feature discovery 0.20. The original lets node feature discovery set the labels; this sets them itself."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class MigDevice(t.NamedTuple):
     profile: str  # "1g.10gb"; of a part of a GPU instance "1c.3g.40gb"
     gi: int
     ci: int
-    attributes: t.Mapping[str, int]  # by the end of the label's name, such as "slices.gi"
+    attributes: t.Mapping[str, int]  # by suffix of the label name, such as "slices.gi"
 
 
 class Gpu(t.NamedTuple):

@@ -18,7 +18,7 @@ VALIDATIONS = "/run/nvidia/validations"
 class Operand(t.NamedTuple):
     section: str  # of the policy, with the image and the environment
     name: str  # of the DaemonSet
-    deploy: str  # end of the label's name
+    deploy: str  # suffix of the label name
     command: str
 
 
