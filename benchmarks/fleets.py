@@ -12,10 +12,10 @@ import shutil
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 import nodes
+from gpulab import serve
 
 BOARDS = ["A100-80GB"] * 8
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 4}}]
@@ -67,7 +67,7 @@ def of_folders(count: int) -> Iterator[Fleet]:
 @contextmanager
 def of_machines(count: int) -> Iterator[Fleet]:
     """Yield machines with systemd, ssh and packages, for the whole of site.yml."""
-    used = serving() or there()
+    used = bool(serve.running()) or there()
     names = ["gpufleet-bench-%d" % number for number in range(1, count + 1)]
     try:
         url = lab("serve").splitlines()[-1]
@@ -100,11 +100,3 @@ def lab(*words: str) -> str:
 
 def there() -> bool:
     return any((STATE / "nodes").glob("*"))
-
-
-def serving() -> bool:
-    try:
-        words = Path("/proc/%d/cmdline" % int((STATE / "serve.pid").read_text())).read_bytes()
-    except (OSError, ValueError):
-        return False
-    return b"gpulab.serve" in words

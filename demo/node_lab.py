@@ -16,6 +16,7 @@ from typing import Iterator, Sequence
 
 import programs
 import telling
+from gpulab import serve
 from node import Node
 
 import playbooks
@@ -115,15 +116,7 @@ def call_lab(wait: telling.Waiting, *words: str) -> None:
 def others() -> bool:
     """Return whether the lab has other users: other nodes, or a web server that the demo did not start."""
     nodes = {path.name for path in (STATE / "nodes").glob("*")} - {NAME}
-    return bool(nodes) or (not OURS.exists() and serving())
-
-
-def serving() -> bool:
-    try:
-        words = Path("/proc/%d/cmdline" % int((STATE / "serve.pid").read_text())).read_bytes()
-    except (OSError, ValueError):
-        return False
-    return b"gpulab.serve" in words
+    return bool(nodes) or (not OURS.exists() and bool(serve.running()))
 
 
 def clear(folder: Path) -> None:
