@@ -4,18 +4,22 @@
 
 # All generated files are in .cache/; `make clean` removes them.
 
-.PHONY: help demo test test-fast lint bench clean
+.PHONY: help demo demo-cluster test test-fast lint bench clean
 
 help:
-	@echo 'make demo       partition a simulated eight-GPU node through the real module, pynvml and nvidia-smi'
-	@echo 'make test       every test and linter'
-	@echo 'make test-fast  the tests that fail most often, in a few minutes'
-	@echo 'make lint       only the linters'
-	@echo 'make bench      benchmarks of the planner and the modules'
-	@echo 'make clean      remove all generated files'
+	@echo 'make demo          partition a simulated eight-GPU node through the real module, pynvml and nvidia-smi'
+	@echo 'make demo-cluster  a Kubernetes cluster whose pods get MIG devices of a simulated GPU'
+	@echo 'make test          every test and linter'
+	@echo 'make test-fast     the tests that fail most often, in a few minutes'
+	@echo 'make lint          only the linters'
+	@echo 'make bench         benchmarks of the planner and the modules'
+	@echo 'make clean         remove all generated files'
 
 demo:
 	@demo/run
+
+demo-cluster:
+	@demo/run cluster
 
 test:
 	@scripts/bootstrap test

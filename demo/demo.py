@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs one of the two demos, and removes everything but its log."""
+"""Runs one of the demos, and removes everything but its log."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 import node_here
 import node_lab
 import programs
+import story_cluster
 import story_engine
 import story_site
 from telling import Chapters, DemoError, say
@@ -24,15 +25,23 @@ from telling import Chapters, DemoError, say
 def whole_machine(folder: Path) -> None:
     chapters = Chapters()
     story_site.introduce(chapters)
-    with node_lab.fresh(folder) as node:
+    with node_lab.fresh(folder, story_site.INVENTORY, "--board", "A100-80GB:8") as node:
+        node.let_containers_run()
         story_site.tell(node, chapters)
+
+
+def cluster(folder: Path) -> None:
+    chapters = Chapters()
+    story_cluster.introduce(chapters)
+    with node_lab.fresh(folder, story_cluster.INVENTORY, "--board", "A100-80GB", "--rke2") as node:
+        story_cluster.tell(node, chapters)
 
 
 def engine(folder: Path) -> None:
     story_engine.tell(node_here.NodeHere(folder), Chapters())
 
 
-STORIES = {"site": whole_machine, "engine": engine}
+STORIES = {"site": whole_machine, "cluster": cluster, "engine": engine}
 
 
 def stop(number: int, _frame: object) -> None:

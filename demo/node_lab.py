@@ -22,11 +22,13 @@ from node import Node
 import playbooks
 
 NAME = "gpufleet-demo"
+INVENTORIES = programs.TOP / "demo" / "inventory"
 LAB = programs.TOP / "tests/lab/lab"
 LABNS = programs.TOP / "tests/lab/labns"
 STATE = programs.CACHE / "lab"
 OURS = programs.LOG.with_name("lab-is-ours")  # exists while the demo is the only user of the lab
-HARDWARE = ("--board", "A100-80GB:8", "--simulator=--activation", "--simulator=reset")
+# An A100 changes its MIG mode only with a reset.
+HARDWARE = ("--simulator=--activation", "--simulator=reset")
 NVSIM = "/opt/gpufleet-lab/bin/nvsim"
 # The node is itself a container, so containers on it need a wrapper for runc and a CDI setting. The root filesystem of
 # the demo's container is one program of the node with its libraries.
@@ -42,8 +44,8 @@ done
 
 
 class NodeOfLab(Node):
-    def __init__(self, folder: Path) -> None:
-        self._environment = playbooks.environment(folder, programs.TOP / "demo/inventory/fresh")
+    def __init__(self, folder: Path, inventory: str) -> None:
+        self._environment = playbooks.environment(folder, INVENTORIES / inventory, INVENTORIES / "lab.yml")
         self._environment["DEMO_ADDRESS"] = (STATE / "nodes" / NAME / "address").read_text()
         self._environment["DEMO_REPOSITORIES"] = programs.checked([LAB, "serve"]).splitlines()[-1]
         self.has_nvidia_smi = bool(list(programs.CACHE.glob("nvidia-smi/*/nvidia-smi")))
@@ -78,19 +80,20 @@ class NodeOfLab(Node):
 
 
 @contextmanager
-def fresh(folder: Path) -> Iterator[NodeOfLab]:
-    """Yield a fresh node, and remove it afterwards. Stop the lab too if it has no other user."""
+def fresh(folder: Path, inventory: str, *options: str) -> Iterator[NodeOfLab]:
+    """Yield a fresh node, and remove it afterwards. Stop the lab too if it has no other user.
+
+    ``inventory`` is a file in demo/inventory, and ``options`` are those of `lab up`.
+    """
     try:
         with telling.waiting() as wait:
             call_lab(wait, "prepare")
             if not others():
                 OURS.touch()
             call_lab(wait, "serve")
-            call_lab(wait, "up", NAME, "--image", "bookworm", *HARDWARE)
+            call_lab(wait, "up", NAME, "--image", "bookworm", *HARDWARE, *options)
             wait.done("the node is up")
-        node = NodeOfLab(folder)
-        node.let_containers_run()
-        yield node
+        yield NodeOfLab(folder, inventory)
     finally:
         clear(folder)
 

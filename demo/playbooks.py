@@ -77,7 +77,7 @@ class Follower:
             self._wait.done("%s: %s" % (self._name, told if self._ran else "skipped"))
 
 
-def environment(folder: Path, inventory: Path) -> dict[str, str]:
+def environment(folder: Path, *inventories: Path) -> dict[str, str]:
     """Return an environment with Ansible's defaults, independent of the user's configuration."""
     (folder / "ansible.cfg").touch()
     return {
@@ -91,7 +91,7 @@ def environment(folder: Path, inventory: Path) -> dict[str, str]:
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
         "ANSIBLE_HOME": str(folder / "ansible"),
         "ANSIBLE_INJECT_FACT_VARS": "0",
-        "ANSIBLE_INVENTORY": str(inventory),
+        "ANSIBLE_INVENTORY": ",".join(map(str, inventories)),
         "ANSIBLE_LOCAL_TEMP": str(folder / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_PIPELINING": "1",

@@ -12,14 +12,14 @@ import shlex
 import programs
 import story_day
 import telling
-from node_lab import NAME, NodeOfLab
+from node_lab import INVENTORIES, NAME, NodeOfLab
 from telling import Chapters, DemoError, say
 
 import playbooks
 from playbooks import Event
 
 SITE = "site.yml"
-INVENTORY = programs.TOP / "demo/inventory/fresh/gpu_nodes.yml"
+INVENTORY = "site.yml"
 DEVICE = "4:2"
 MINORS = "/proc/driver/nvidia-caps/mig-minors"
 PARTITIONED = 7
@@ -27,6 +27,9 @@ INSTANCES = 4 * 4 + 2 * 7 + 1
 PARTS = {
     "nvidia_driver": "driver",
     "nvidia_container_toolkit": "container toolkit and containerd",
+    "rke2": "RKE2",
+    "gpu_cluster": "GPU operator",
+    "gpu_operator": "GPU operator",
     "nvidia_mig": "MIG layout and boot restore",
 }
 
@@ -42,7 +45,7 @@ def introduce(chapters: Chapters) -> None:
 
 
 def tell(node: NodeOfLab, chapters: Chapters) -> None:
-    bare(node)
+    bare(node, INVENTORY, gpus=8)
 
     chapters.begin("Preview in check mode")
     say(
@@ -94,17 +97,18 @@ def part(event: Event) -> str | None:
     return PARTS.get(event["role"])
 
 
-def bare(node: NodeOfLab) -> None:
+def bare(node: NodeOfLab, inventory: str, gpus: int) -> None:
+    """Show the fresh node and its inventory."""
     found = node.run(["lspci"])
     telling.command("lspci | grep -c NVIDIA")
     telling.output(str(found.count("NVIDIA")))
     telling.command("nvidia-smi")
     status, output = programs.call(node.here(["sh", "-c", "nvidia-smi"]))
     telling.output(output)
-    if status != 127 or found.count("NVIDIA") != 8:
-        raise DemoError("the fresh node has a driver, or does not have eight GPUs")
-    say("""This is the complete inventory of the node (demo/inventory/fresh/lab.yml adds the addresses of the lab):""")
-    lines = INVENTORY.read_text().splitlines()
+    if status != 127 or found.count("NVIDIA") != gpus:
+        raise DemoError("the fresh node has a driver, or not the expected number of GPUs: %d" % gpus)
+    say("""This is the complete inventory of the node (demo/inventory/lab.yml adds the addresses of the lab):""")
+    lines = (INVENTORIES / inventory).read_text().splitlines()
     telling.output("\n".join(lines[lines.index("gpu_nodes:") :]))
 
 

@@ -65,18 +65,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _helm_chart(self, own: t.Mapping[str, t.Any], values: str) -> dict[str, t.Any]:
         """The HelmChart specification for RKE2 and k3s. It embeds a chart that is a file on the controller."""
-        content = ""
+        target = {"targetNamespace": own["namespace"], "valuesContent": values}
         if own["chart_file"]:
             with open(self._find_needle("files", own["chart_file"]), "rb") as file:
-                content = base64.b64encode(file.read()).decode()
-        return {  # unused keys must be emptied, because the specification is merged into the object
-            "chart": "" if content else own["chart"],
-            "repo": "" if content else own["repository"],
-            "version": "" if content else own["version"],
-            "chartContent": content,
-            "targetNamespace": own["namespace"],
-            "valuesContent": values,
-        }
+                return {"chartContent": base64.b64encode(file.read()).decode(), **target}
+        repository = {"repo": own["repository"]} if own["repository"] else {}  # helm-controller removes empty keys
+        return {"chart": own["chart"], "version": own["version"], **repository, **target}
 
 
 def _host(name: str, variables: t.Mapping[str, t.Any]) -> Host:

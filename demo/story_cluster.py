@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The demo of Kubernetes: pods get the MIG devices of a GPU under the strategies none, single and mixed."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Sequence
+
+import story_site
+import telling
+from node_lab import NAME, NodeOfLab
+from telling import Chapters, DemoError, say
+
+INVENTORY = "cluster.yml"
+KUBECTL = ["/var/lib/rancher/rke2/bin/kubectl", "--kubeconfig=/etc/rancher/rke2/rke2.yaml"]
+TIMEOUT = 180  # seconds until pods run
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: %(name)s}
+spec:
+  parallelism: %(pods)d
+  completions: %(pods)d
+  template:
+    metadata: {labels: {demo: pods}}
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 0
+      runtimeClassName: nvidia
+      containers:
+        - name: gpu
+          image: localhost/glibc:1
+          command: [sh, -c, nvidia-smi -L; sleep 600]
+          resources: {limits: {%(resource)s: 1}}
+"""
+
+
+def introduce(chapters: Chapters) -> None:
+    chapters.begin("A bare machine with one GPU")
+    say(
+        """The demo first creates a machine: Debian 12 with systemd and ssh in a container, with one A100 80GB on its
+        PCI bus. The GPU is simulated, including the driver library. Kubernetes, containerd, runc, helm-controller and
+        the container toolkit are real. Stand-ins take the place of RKE2, which starts them, and of NVIDIA's operator,
+        device plugin and GPU feature discovery; tests/lab/README.md describes what they keep of the originals. The
+        first run builds Kubernetes, which takes a quarter of an hour. Later runs reuse it."""
+    )
+
+
+def tell(node: NodeOfLab, chapters: Chapters) -> None:
+    story_site.bare(node, INVENTORY, gpus=1)
+
+    chapters.begin("From a bare machine to a GPU node of a cluster")
+    say(
+        """site.yml installs the driver, the container toolkit, RKE2 and the GPU operator. The toolkit is installed
+        before RKE2's first start, so that its containerd knows the runtime nvidia. At the end it waits until the node
+        offers its GPU."""
+    )
+    provision(node, "")
+    kubectl(node, "get", "nodes")
+    kubectl(node, "get", "runtimeclass", "nvidia")
+
+    chapters.begin("A job, under the strategy none")
+    say("""MIG is disabled, and the GPU is one resource.""")
+    offers(node, {"nvidia.com/gpu": 1})
+    run_pods(node, {"nvidia.com/gpu": 1}, r"^GPU 0: .* \(UUID: (GPU-\S+)\)$")
+
+    chapters.begin("Seven pods, under the strategy single")
+    say("""The layout is now seven 1g.10gb. Under single, each of these MIG devices is one nvidia.com/gpu.""")
+    provision(node, " -e @demo/layouts/single.yml")
+    offers(node, {"nvidia.com/gpu": 7})
+    run_pods(node, {"nvidia.com/gpu": 7})
+
+    chapters.begin("Three pods, under the strategy mixed")
+    say("""The layout is now 3g.40gb, 2g.20gb and 1g.10gb. Under mixed, each profile is a resource of its own.""")
+    provision(node, " -e @demo/layouts/mixed.yml")
+    mixed = {"nvidia.com/mig-3g.40gb": 1, "nvidia.com/mig-2g.20gb": 1, "nvidia.com/mig-1g.10gb": 1}
+    offers(node, mixed)
+    run_pods(node, mixed)
+
+    chapters.begin("MIG off again")
+    say("""The inventory still says so: without the layout on the command line, MIG is disabled.""")
+    provision(node, "")
+    offers(node, {"nvidia.com/gpu": 1})
+
+    chapters.begin("Second run: no change")
+    again = node.playbook(story_site.SITE, part=story_site.part)
+    telling.output(again.told())
+    if again.changed():
+        raise DemoError("the second run changed something")
+
+
+def provision(node: NodeOfLab, options: str) -> None:
+    run = node.playbook(story_site.SITE + " --diff" + options, part=story_site.part)
+    telling.output(run.maps())
+    telling.output(run.told())
+
+
+def kubectl(node: NodeOfLab, *words: str) -> str:
+    return node.run([*KUBECTL, *words], " ".join(["kubectl", *words]))
+
+
+def offers(node: NodeOfLab, expected: dict[str, int]) -> None:
+    """Print the labels and the GPU resources of the node, and compare the resources."""
+    found = json.loads(node.run([*KUBECTL, "get", "node", NAME, "--output=json"]))
+    labels = found["metadata"]["labels"]
+    telling.command("kubectl describe node %s" % NAME)
+    shown = ("nvidia.com/gpu.product", "nvidia.com/gpu.count", "nvidia.com/mig.capable", "nvidia.com/mig.strategy")
+    telling.output("\n".join("%s=%s" % (name, labels[name]) for name in shown if name in labels))
+    allocatable = {name: int(count) for name, count in found["status"]["allocatable"].items() if "nvidia" in name}
+    telling.output("Allocatable:\n" + "\n".join("  %s: %d" % each for each in sorted(allocatable.items()) if each[1]))
+    if {name: count for name, count in allocatable.items() if count} != expected:
+        raise DemoError("the node offers %s instead of %s" % (allocatable, expected))
+
+
+def run_pods(node: NodeOfLab, resources: dict[str, int], line: str = r"^ +MIG .*\(UUID: (MIG-\S+)\)$") -> None:
+    """Run one pod for each device at the same time, and compare the UUIDs that nvidia-smi lists in them."""
+    for number, (resource, pods) in enumerate(resources.items()):
+        manifest = JOB % {"name": "list-%d" % number, "pods": pods, "resource": resource}
+        node.run(["sh", "-c", 'printf %s "$1" >/root/job-$2.yml', "sh", manifest, str(number)])
+        if number == 0:
+            telling.output("job-0.yml:\n" + manifest)
+        kubectl(node, "apply", "--filename", "/root/job-%d.yml" % number)
+    chosen = ("--selector", "demo=pods")
+    wait_for(node, sum(resources.values()), chosen)
+    said = kubectl(node, "logs", *chosen, "--tail=-1", "--max-log-requests=10")
+    uuids = re.findall(line, said, re.MULTILINE)
+    if len(uuids) != sum(resources.values()) or len(set(uuids)) < len(uuids):
+        raise DemoError("the pods do not have one device each")
+    if len(uuids) > 1:
+        say("""%d pods, %d different UUIDs.""" % (len(uuids), len(set(uuids))))
+    node.run([*KUBECTL, "delete", "jobs", "--all", "--wait", "--cascade=foreground"])
+
+
+def wait_for(node: NodeOfLab, pods: int, chosen: Sequence[str]) -> None:
+    """Wait until this many pods run."""
+    deadline = time.monotonic() + TIMEOUT
+    with telling.waiting() as wait:
+        while time.monotonic() < deadline:
+            found = json.loads(node.run([*KUBECTL, "get", "pods", *chosen, "--output=json"]))["items"]
+            running = sum(pod["status"]["phase"] == "Running" for pod in found)
+            wait.at("%d of %d pods run" % (running, pods))
+            if running == pods:
+                wait.done("all pods run")
+                return
+            time.sleep(1)
+    raise DemoError("the pods do not run: %s" % [pod["status"] for pod in found])
