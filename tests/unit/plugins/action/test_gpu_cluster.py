@@ -70,7 +70,7 @@ def test_missing_and_invalid_variables_are_problems() -> None:
 def test_variables_must_be_equal_on_all_hosts() -> None:
     hosts = [host("a", gpu_operator_version="v26.7.0"), host("b", gpu_operator_version="v25.10.1")]
     (problem,) = plan(hosts)["problems"]["b"]
-    assert problem.startswith("gpu_operator_version differs from that of a, but cluster roles run once")
+    assert problem.startswith("gpu_operator_version differs from its value on a, but cluster roles run once")
 
 
 def test_a_chart_in_a_file(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_releases(chart: str, version: str, release: str) -> None:
         ("v24.9.2", "does not support gpu-operator v24.9.2: use one of the releases 25.3, 25.10, 26.3, 26.7"),
         ("latest", '"latest" is not a version of the chart gpu-operator: give one such as 26.7.1'),
         (26.7, "26.7 is not a version"),
-        ("v26.7", "no version"),
+        ("v26.7", "is not a version"),
     ],
 )
 def test_unknown_versions_are_refused(version: object, words: str) -> None:
