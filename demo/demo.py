@@ -19,7 +19,7 @@ import programs
 import story_cluster
 import story_engine
 import story_site
-from telling import Chapters, DemoError, say
+from telling import Chapters, DemoError
 
 
 def whole_machine(folder: Path) -> None:
@@ -74,12 +74,6 @@ def tell(story: str, folder: Path) -> int:
     except KeyboardInterrupt:
         print("\nInterrupted. Everything that the demo created has been removed.", file=sys.stderr)
         return 130
-    say(
-        """In summary: declare the desired layout, preview the change, and apply it with minimal disruption; an
-        impossible layout is rejected before any change. README.md describes how to run these commands with the
-        collection installed and your own inventory. To experiment with a simulated node, see
-        tests/simulator/README.md; with whole machines, see tests/lab/README.md. `make test` runs all tests."""
-    )
     print("%.0f seconds. Full output: %s" % (time.monotonic() - started, programs.LOG))
     return 0
 

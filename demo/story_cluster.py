@@ -67,6 +67,8 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
     chapters.begin("A job, under the strategy none")
     say("""MIG is disabled, and the GPU is one resource.""")
     offers(node, {"nvidia.com/gpu": 1})
+    say("""All jobs of the demo have this manifest, with other names, numbers of pods and resources:""")
+    telling.output(JOB % {"name": "list-0", "pods": 1, "resource": "nvidia.com/gpu"})
     run_pods(node, {"nvidia.com/gpu": 1}, r"^GPU 0: .* \(UUID: (GPU-\S+)\)$")
 
     chapters.begin("Seven pods, under the strategy single")
@@ -93,6 +95,11 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
     if again.changed():
         raise DemoError("the second run changed something")
 
+    say(
+        """In summary: one inventory describes the driver, the cluster, the layout and the strategy, and one playbook
+        applies it. The READMEs of the roles rke2, gpu_operator and device_plugin list their variables."""
+    )
+
 
 def provision(node: NodeOfLab, options: str) -> None:
     run = node.playbook(story_site.SITE + " --diff" + options, part=story_site.part)
@@ -105,10 +112,10 @@ def kubectl(node: NodeOfLab, *words: str) -> str:
 
 
 def offers(node: NodeOfLab, expected: dict[str, int]) -> None:
-    """Print the labels and the GPU resources of the node, and compare the resources."""
+    """Print an excerpt of the node's labels and resources, and compare the resources."""
     found = json.loads(node.run([*KUBECTL, "get", "node", NAME, "--output=json"]))
     labels = found["metadata"]["labels"]
-    telling.command("kubectl describe node %s" % NAME)
+    telling.command("kubectl describe node %s  # excerpt" % NAME)
     shown = ("nvidia.com/gpu.product", "nvidia.com/gpu.count", "nvidia.com/mig.capable", "nvidia.com/mig.strategy")
     telling.output("\n".join("%s=%s" % (name, labels[name]) for name in shown if name in labels))
     allocatable = {name: int(count) for name, count in found["status"]["allocatable"].items() if "nvidia" in name}
@@ -118,12 +125,10 @@ def offers(node: NodeOfLab, expected: dict[str, int]) -> None:
 
 
 def run_pods(node: NodeOfLab, resources: dict[str, int], line: str = r"^ +MIG .*\(UUID: (MIG-\S+)\)$") -> None:
-    """Run one pod for each device at the same time, and compare the UUIDs that nvidia-smi lists in them."""
+    """Run one pod for each device at the same time, and check that nvidia-smi lists another UUID in each."""
     for number, (resource, pods) in enumerate(resources.items()):
         manifest = JOB % {"name": "list-%d" % number, "pods": pods, "resource": resource}
         node.run(["sh", "-c", 'printf %s "$1" >/root/job-$2.yml', "sh", manifest, str(number)])
-        if number == 0:
-            telling.output("job-0.yml:\n" + manifest)
         kubectl(node, "apply", "--filename", "/root/job-%d.yml" % number)
     chosen = ("--selector", "demo=pods")
     wait_for(node, sum(resources.values()), chosen)

@@ -30,6 +30,13 @@ def tell(node: Node, chapters: Chapters) -> None:
     if node.gpus() != before:
         raise DemoError("the rejected layout changed a GPU")
 
+    say(
+        """In summary: declare the desired layout, preview the change, and apply it with minimal disruption; an
+        impossible layout is rejected before any change. README.md describes how to run these commands with the
+        collection installed and your own inventory. To experiment with a simulated node, see
+        tests/simulator/README.md; with whole machines, see tests/lab/README.md. `make test` runs all tests."""
+    )
+
 
 def change(node: Node, pid: int) -> None:
     """Change the layout while an instance is in use."""
