@@ -301,7 +301,7 @@ def _of_download(settings: Data, kind: str) -> list[str]:
     """Problems of the variables for artifacts and the kubeconfig."""
     problems = []
     downloads = not settings["airgap_mode"] or settings["airgap_implementation"] == "download"
-    if downloads and settings["artifact_url"].startswith("http://") and not settings["artifact_checksum"]:
+    if downloads and not settings["artifact_url"].startswith("https://") and not settings["artifact_checksum"]:
         problems.append(
             "rke2_artifact_url is %s, so the download cannot be verified. Use https, or set rke2_artifact_checksum to "
             '"sha256:..." (sha256sum of sha256sum-ARCHITECTURE.txt)' % settings["artifact_url"]
