@@ -435,9 +435,10 @@ class Server:
             self.join_etcd()
         self.daemons.append(self.etcd())
         self.daemons[0].ensure()
+        repeat(self.daemons[0].ensure, 2)  # a new member ends if it cannot reach the others at once
         self.promote()
         self.daemons += self.control_plane()
-        for daemon in self.daemons:
+        for daemon in self.daemons[1:]:
             repeat(daemon.ensure, 2)
         self.write_kubeconfig()
         self.agent.token = client.parse_token((self.folder / "token").read_text().strip())
