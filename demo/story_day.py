@@ -60,7 +60,6 @@ def change(node: Node, pid: int) -> None:
     if pid not in [process["pid"] for process in node.gpus()[0]["processes"]]:
         raise DemoError("the job lost its instance")
     say(
-        """GPU 0 kept %d of its %d instances, including the one in use. Its UUID is still %s, and the job was not
-        interrupted."""
+        """GPU 0 kept %d of its %d instances. The one in use still has the UUID %s, and the job was not interrupted."""
         % (len(stayed), len(before), before[busy])
     )

@@ -422,6 +422,12 @@ busy:
   returned: on failure for that reason
   type: bool
   sample: true
+clients:
+  description: These processes, with RV(gpus[].clients)'s keys.
+  returned: with RV(busy)
+  type: list
+  elements: dict
+  sample: [{pid: 4711, name: python}]
 backend:
   description: The interface that was used, V(nvml) or V(nvidia_smi).
   returned: on success, and on failure after planning

@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Internal to the role P(gpufleet.node.nvidia_mig#role). Stops the running units that block a change of the GPUs, and
     starts them again.
-  - Records the units before it stops them, so that the next run can start them if this one is interrupted.
+  - Records the change and the units before it stops them, so that the next run can start them if this one is interrupted.
   - On a node without systemd, no unit is running.
 extends_documentation_fragment:
   - gpufleet.node._attributes
@@ -57,6 +57,12 @@ options:
     type: list
     elements: str
     default: []
+  processes:
+    description:
+      - With O(state=stopped), process IDs for RV(others).
+    type: list
+    elements: int
+    default: []
   layout:
     description:
       - With O(state=stopped), the layout. Warns if it splits GPU instances and a kubelet is running.
@@ -98,6 +104,12 @@ stopped:
   type: list
   elements: str
   sample: [dcgm.service]
+others:
+  description: Those of O(processes) that do not belong to these units, and would not stop with them.
+  returned: if O(state=stopped)
+  type: list
+  elements: int
+  sample: []
 started:
   description: The units that were started, or in check mode would be.
   returned: if O(state=started)

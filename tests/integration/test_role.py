@@ -79,12 +79,29 @@ def test_create_change_and_remove(make_node, role):
         before = held
 
 
-def test_fails_on_a_busy_instance_without_stopping_clients(make_node, role, workload):
+@pytest.fixture(name="running_unit")
+def fixture_running_unit(tmp_path, monkeypatch):
+    """Replace systemctl by one that lists a running unit."""
+
+    def running(unit):
+        systemctl = tmp_path / "bin" / "systemctl"
+        systemctl.parent.mkdir()
+        systemctl.write_text(SYSTEMCTL % unit)
+        systemctl.chmod(0o755)
+        monkeypatch.setenv("PATH", str(systemctl.parent), prepend=":")
+
+    return running
+
+
+def test_fails_on_a_busy_instance_without_stopping_clients(make_node, role, running_unit, workload):
     node = make_node("--board", "A100-80GB")
     role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
     node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", str(workload), "--name", "training")
+    running_unit("dcgm")  # the process is not part of it
     for arguments in ([], ["--check"]):
-        _changed, output = role(node, SMALL, *arguments, fails=True)
+        _changed, output = role(
+            node, SMALL, *arguments, fails=True, nvidia_mig_boot=True, nvidia_mig_clients=["dcgm.service"]
+        )
         assert "PID %d (training)" % workload in output
         assert "Restore at boot" not in output
     assert node.held() == [["7g.80gb at 0"]]
@@ -170,14 +187,8 @@ def test_export_fails_on_an_unreadable_gpu(make_node, role, tmp_path, call, code
         ({"2c.3g.40gb": 1}, "kubelet-helper", None),
     ],
 )
-def test_warns_about_split_compute_instances_on_a_cluster_node(
-    make_node, role, tmp_path, monkeypatch, mig_devices, unit, named
-):
-    systemctl = tmp_path / "bin" / "systemctl"
-    systemctl.parent.mkdir()
-    systemctl.write_text(SYSTEMCTL % unit)
-    systemctl.chmod(0o755)
-    monkeypatch.setenv("PATH", str(systemctl.parent), prepend=":")
+def test_warns_about_split_compute_instances_on_a_cluster_node(make_node, role, running_unit, mig_devices, unit, named):
+    running_unit(unit)
     layout = [{"devices": "all", "mig_enabled": True, "mig_devices": mig_devices}]
     _changed, output = role(make_node("--board", "A100-80GB"), layout, "--check")
     text = re.sub(r"\s+", " ", output)  # before ansible-core 2.19, warnings are wrapped

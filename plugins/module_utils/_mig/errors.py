@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 if t.TYPE_CHECKING:
-    from .model import Gpu
+    from .model import Gpu, Process
 
 
 class MigError(Exception):
@@ -27,10 +27,11 @@ class InfeasibleError(MigError):
 
 
 class BusyError(MigError):
-    """The layout would destroy an instance that has processes. ``gpus`` are all GPUs of the layout."""
+    """``processes`` prevent the change. ``gpus`` are all GPUs of the layout."""
 
-    def __init__(self, text: str, gpus: t.Sequence[Gpu] = ()) -> None:
+    def __init__(self, text: str, processes: t.Sequence[Process], gpus: t.Sequence[Gpu] = ()) -> None:
         super().__init__(text)
+        self.processes = tuple(processes)
         self.gpus = tuple(gpus)
 
 

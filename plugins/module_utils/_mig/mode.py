@@ -43,7 +43,8 @@ def change(gpu: Gpu, enabled: bool, reset_allowed: bool) -> ModeChange:
         if clients:
             raise BusyError(
                 "%s: MIG mode cannot be switched %s while %s uses the GPU. Stop it and run again"
-                % (gpu.label, on_off(enabled), words.processes(clients))
+                % (gpu.label, on_off(enabled), words.processes(clients)),
+                clients,
             )
         return ModeChange(request=enabled)
     request = None if pending == enabled else enabled

@@ -22,7 +22,7 @@ from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
 from .explain import refusal
 from .keys import listed
-from .model import Gpu, GpuInstance, Placement, Target, Wanted
+from .model import Gpu, GpuInstance, Placement, Process, Target, Wanted
 from .operations import Created, Kept, Plan
 from .solve import Search
 
@@ -138,10 +138,12 @@ def _busy_cis(gpu: Gpu, gi: GpuInstance) -> t.Set[int]:
 
 def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInstance]) -> None:
     blocked: t.List[str] = []
+    processes: t.List[Process] = []
     for gi in destroyed:
         users = [process for process in gpu.processes if process.gi_id == gi.id]
         if users:
             blocked.append("%s, used by %s" % (_gi_text(gpu, gi), words.processes(users)))
+            processes.extend(users)
     for item in kept:
         lost = _busy_cis(gpu, item.instance).intersection(item.destroy)
         users = [
@@ -153,11 +155,13 @@ def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
             blocked.append(
                 "%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), words.processes(users))
             )
+            processes.extend(users)
     if blocked:
         raise BusyError(
             "%s: the layout cannot be reached without destroying %s. "
             "Stop these processes, or use a layout that keeps these instances at their placements"
-            % (gpu.label, listed(blocked, "; and ", 8))
+            % (gpu.label, listed(blocked, "; and ", 8)),
+            processes,
         )
 
 

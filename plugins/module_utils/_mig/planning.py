@@ -62,8 +62,10 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
             except MigError as error:
                 refused.append((gpu, error))
     if refused:
-        if all(isinstance(error, BusyError) for _gpu, error in refused):
-            raise BusyError(_together(refused), [gpu for gpu in gpus if gpu.index in requests])
+        busy = [error for _gpu, error in refused if isinstance(error, BusyError)]
+        if len(busy) == len(refused):
+            processes = [process for error in busy for process in error.processes]
+            raise BusyError(_together(refused), processes, [gpu for gpu in gpus if gpu.index in requests])
         raise MigError(_together(refused))
     return NodePlan(tuple(plans), requests, disturb, reset, tuple(lost))
 

@@ -106,8 +106,8 @@ def run(module: AnsibleModule) -> None:
     try:
         changes, diff = apply(files, "/", module.check_mode)
     except OSError as error:
-        text = "The files of the boot restore cannot be installed: %s. Run as root (become: true)"
-        module.fail_json(msg=text % error, changed=False)
+        remedy = ". Run as root (become: true)" if isinstance(error, PermissionError) else ""
+        module.fail_json(msg="The files of the boot restore cannot be installed: %s%s" % (error, remedy), changed=False)
     module.exit_json(changed=bool(changes), files=changes, python=sys.executable, diff=diff)
 
 

@@ -31,6 +31,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "clients": {"type": "list", "elements": "str", "default": []},
         "mode_clients": {"type": "list", "elements": "str", "default": []},
         "units": {"type": "list", "elements": "str", "default": []},
+        "processes": {"type": "list", "elements": "int", "default": []},
         "layout": {"type": "list", "elements": "dict", "default": []},
         "access_group": {"type": "str", "default": ""},
         "owner": {"type": "str", "default": "host", "choices": ["host", "operator"]},
@@ -66,7 +67,8 @@ def run(module: AnsibleModule) -> None:
         else:
             _start(module, systemctl)
     except (OSError, ValueError) as error:
-        module.fail_json(msg="The record of stopped units %s cannot be used: %s" % (params["record"], error))
+        text = "The record of stopped units %s cannot be used: %s. If it is damaged, delete it and run again"
+        module.fail_json(msg=text % (params["record"], error))
 
 
 def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
@@ -75,14 +77,15 @@ def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
     kubelets = running(systemctl, _KUBELETS) if split_instances(params["layout"]) else []
     if kubelets:
         module.warn(split_warning(params["layout"], kubelets))
-    if found and not module.check_mode:
+    if params["disruption"] != results.NONE and not module.check_mode:
         units = sorted({*read(params["record"]), *found})
+        os.makedirs(os.path.dirname(params["record"]), 0o700, exist_ok=True)  # as the lock does
         files.write(params["record"], json.dumps({"stopped": units}).encode(), 0o600)
         for unit in found:
             status, _output, error = systemctl("stop", unit)
             if status != 0:
                 module.fail_json(msg="%s cannot be stopped: %s" % (unit, error.strip()), stopped=found)
-    module.exit_json(changed=bool(found), stopped=found)
+    module.exit_json(changed=bool(found), stopped=found, others=others(params["processes"], found))
 
 
 def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
@@ -118,6 +121,20 @@ def running(systemctl: Systemctl, names: t.Sequence[str]) -> t.List[str]:
         return []  # systemctl would list all
     status, output, _error = systemctl("list-units", "--state=running", "--plain", "--no-legend", "--full", *names)
     return sorted(line.split()[0] for line in output.splitlines() if line.strip()) if status == 0 else []
+
+
+def others(processes: t.Sequence[int], units: t.Sequence[str]) -> t.List[int]:
+    """The processes that do not belong to one of these units, according to their control groups."""
+    found = []
+    for pid in processes:
+        try:
+            with open(os.path.join(PROCESSES, str(pid), "cgroup"), encoding="utf-8") as file:
+                groups = re.split(r"[/\n]", file.read())
+        except OSError:  # it has ended
+            continue
+        if not set(groups).intersection(units):
+            found.append(pid)
+    return found
 
 
 def owner_problems(systemctl: Systemctl) -> t.List[str]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 import typing as t
@@ -117,7 +118,7 @@ def mmdebstrap(suite: str, packages: t.Sequence[str], recipes: t.Sequence[Path],
         *("unshare", "--mount", "--propagation", "private"),
         *("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--skip=cleanup/apt/lists"),
         *("--components=" + COMPONENTS, "--include=" + ",".join(packages)),
-        *('--customize-hook=sh %s "$1"' % recipe for recipe in recipes),
+        *('--customize-hook=sh %s "$1"' % shlex.quote(str(recipe)) for recipe in recipes),
         *(suite, target),
         *filter(None, [os.environ.get("GPUFLEET_DEBIAN_MIRROR")]),
     )

@@ -577,6 +577,7 @@ def test_a_refusal_reports_whether_only_processes_block_it(node):
     gpu.use(0, 0, 4711, "python")
     result = node(gpu, FakeGpu(index=1), FakeGpu(index=2)).run(on(MIXED, devices=[0, 1]))
     assert result["busy"] is True
+    assert result["clients"] == [{"pid": 4711, "name": "python"}]
     assert [(found["index"], found["uuid"]) for found in result["gpus"]] == [
         (number, "GPU-00000000-0000-0000-0000-%012d" % number) for number in (0, 1)
     ]

@@ -87,10 +87,24 @@ def test_stops_what_the_change_requires(node, disruption, stopped):
     assert not systemd.record.exists()
     assert systemd.run("stopped", disruption=disruption, **CLIENTS)["stopped"] == stopped
     assert systemd.calls == ["stop " + unit for unit in stopped]
-    assert systemd.record.exists() == bool(stopped)
+    assert systemd.record.exists() == (disruption != "none")  # also without units: the next run completes the change
     started = systemd.run("started", units=stopped)
-    assert (started["started"], started["interrupted"]) == (stopped[::-1], bool(stopped))
+    assert (started["started"], started["interrupted"]) == (stopped[::-1], disruption != "none")
     assert systemd.units == {DCGM, PERSISTENCED, OTHER}
+
+
+def test_finds_processes_that_no_stopped_unit_would_end(node, tmp_path):
+    groups = {
+        1: "0::/system.slice/nvidia-dcgm.service\n",
+        2: "1:name=systemd:/system.slice/nvidia-dcgm.service/worker\n0::/\n",
+        3: "0::/system.slice/train.service\n",
+        4: "0::/system.slice/nvidia-dcgm.service.d\n",
+    }
+    for number, text in groups.items():
+        (tmp_path / "proc" / str(number)).mkdir(parents=True)
+        (tmp_path / "proc" / str(number) / "cgroup").write_text(text)
+    systemd = node(DCGM)
+    assert systemd.run("stopped", True, disruption="mode", processes=[1, 2, 3, 4, 5], **CLIENTS)["others"] == [3, 4]
 
 
 def test_the_units_are_recorded_before_they_are_stopped(node):
