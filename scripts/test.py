@@ -105,7 +105,7 @@ PARTS: t.Sequence[Part] = (
     scenario("driver_failure", "failures of driver packages"),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
-    Part("pythons", "Unit tests of module-side code on each supported Python", ["scripts/pythons"], r"^Python", 6),
+    Part("pythons", "Unit tests of module-side code on other Pythons", ["scripts/pythons"], r"^Python", 2),
     Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
     Part("boot", "The boot restore, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("docs", "Documentation of modules, plugins and roles", ANTSIBULL_DOCS),
