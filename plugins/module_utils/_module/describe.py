@@ -13,7 +13,7 @@ import typing as t
 from .._mig.profile import compute_name
 
 if t.TYPE_CHECKING:
-    from .._mig.model import Gpu, GpuInstance, Placement, Profile
+    from .._mig.model import Gpu, GpuInstance, Placement, Process, Profile
     from .._mig.operations import Operation
 
 Data = t.Dict[str, t.Any]
@@ -56,6 +56,10 @@ def mig_devices(gpu_instances: t.Iterable[Data]) -> t.List[Data]:
         for instance in gpu_instances
         for ci in instance["compute_instances"]
     ]
+
+
+def clients(processes: t.Iterable[Process]) -> t.List[Data]:
+    return [{"pid": process.pid, "name": process.name} for process in processes]
 
 
 def operation(gpu: Gpu, done: Operation) -> Data:

@@ -65,7 +65,7 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
     except BusyError as error:
         gpus = [describe.identity(gpu) for gpu in error.gpus]
-        clients = [{"pid": process.pid, "name": process.name} for process in error.processes]
+        clients = describe.clients(error.processes)
         module.fail_json(msg=str(error), changed=False, busy=True, clients=clients, disruption=results.MODE, gpus=gpus)
     except (MigError, BackendError) as error:
         module.fail_json(msg=str(error), changed=False)

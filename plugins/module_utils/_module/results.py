@@ -181,7 +181,7 @@ def _gpu(
         deferred=deferred,
         reset_required=reset_required,
         reboot_required=reboot_required,
-        clients=[{"pid": process.pid, "name": process.name} for process in clients],
+        clients=describe.clients(clients),
         retries=list(retries),
         error=error,
     )
