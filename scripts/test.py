@@ -9,7 +9,7 @@ Usage: scripts/test.py [PART...]    without a part: all of them
 A part is a command. It passes with exit status 0, fails with any other, and is skipped with 77 if the machine lacks
 something, which the part's last line names. With CI=true in the environment a skipped part counts as failed. The output
 of a part goes to .cache/test/PART.log. Its closing lines are printed, or its end if it fails, and the errors of failed
-parts once more below the summary.
+parts once more above the summary.
 
 The duration of a part is not limited, but one that prints nothing for twenty minutes is stopped.
 """
@@ -38,6 +38,7 @@ SILENCE = 20 * 60  # seconds without output, after which a part is stopped; a ta
 POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
 LAST = 3000  # characters of a failed part's output that are printed
+ERROR = 500  # and of each of its errors
 
 RUNNING: set[int] = set()  # process groups of the running parts
 
@@ -201,12 +202,12 @@ def show(result: Result) -> None:
 
 
 def errors(output: str) -> str:
-    """The end of the output. Of playbooks: the last error of each host that failed, and the end of that error."""
+    """The end of the output. Of playbooks: the last error of each host that failed, and errors of playbooks in it."""
     hosts = re.findall(r"^(\S+) +: ok=.* (?:unreachable|failed)=[1-9]", output, re.MULTILINE)
     found = [re.findall(r"^(?:fatal|failed): \[%s[] ].*" % re.escape(host), output, re.MULTILINE) for host in hosts]
     lasts = dict.fromkeys(lines[-1] for lines in found if lines)
-    lines = [line if len(line) <= LAST else line[: LAST // 2] + " ... " + line[-LAST // 2 :] for line in lasts]
-    return "\n".join(lines) or output[-LAST:]
+    split = [re.split(r"(?=(?:fatal|failed): \[)", line)[1:4] for line in lasts]
+    return "\n".join(error[:ERROR] for each in split for error in each) or output[-LAST:]
 
 
 def stop(number: int, _frame: t.Any) -> t.NoReturn:
@@ -239,13 +240,13 @@ def main(names: t.Sequence[str]) -> int:
 
     clear_lab(parts)
 
+    failed = [result for result in results.values() if result.verdict == "FAILED"]
+    for result in failed:
+        print("\n--- Errors of: %s\n%s" % (result.part.title, errors(result.output)))
     print("\n==> Summary, %.0f s in all; full output in .cache/test/" % (time.monotonic() - started))
     for part in parts:
         result = results[part.name]
         print("%-8s %6.0f s  %s" % (result.verdict, result.seconds, part.title))
-    failed = [results[part.name] for part in parts if results[part.name].verdict == "FAILED"]
-    for result in failed:
-        print("\n--- Errors of: %s\n%s" % (result.part.title, errors(result.output)))
     return 1 if failed else 0
 
 

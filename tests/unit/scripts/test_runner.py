@@ -71,18 +71,18 @@ fatal: [node-1]: FAILED! => {"msg": "rescued"}
 fatal: [node-2]: FAILED! => {"msg": "rescued too"}
 TASK [not expected]
 fatal: [node-1 -> localhost]: FAILED! => {"msg": "no disk"}
-fatal: [node-3]: UNREACHABLE! => {"msg": "LONG"}
+fatal: [node-3]: FAILED! => {"stdout": "LONG fatal: [node-4]: UNREACHABLE! => {\"msg\": \"LONG"}
 ok: [node-2]
 PLAY RECAP
 node-1 : ok=1    changed=0    unreachable=0    failed=1    skipped=0    rescued=1    ignored=0
 node-2 : ok=2    changed=0    unreachable=0    failed=0    skipped=0    rescued=1    ignored=0
 node-3 : ok=2    changed=0    unreachable=1    failed=0    skipped=0    rescued=0    ignored=0
-""".replace("LONG", "x" * runner.LAST + "end")
-    first, second = runner.errors(log).splitlines()
+""".replace("LONG", "x" * runner.ERROR + "end")
+    first, second, third = runner.errors(log).splitlines()
     assert first == 'fatal: [node-1 -> localhost]: FAILED! => {"msg": "no disk"}'
-    assert second.startswith('fatal: [node-3]: UNREACHABLE! => {"msg": "xxx')
-    assert second.endswith('xxend"}')
-    assert len(second) < runner.LAST + 10
+    assert second.startswith('fatal: [node-3]: FAILED! => {"stdout": "xxx')
+    assert third.startswith('fatal: [node-4]: UNREACHABLE! => {"msg": "xxx')
+    assert len(second) == len(third) == runner.ERROR
     assert runner.errors("a\nb") == "a\nb"
 
 
