@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ..module_utils._mig.keys import short
-from . import _boards, _gpus
+from . import _boards, _gpus, _kubernetes_values
 from ._refusal import Refusal
 
 
@@ -121,6 +121,8 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
         elif name == "gpu_node_hosts_entries":
             for place, entry in enumerate(value, 1):
                 problems.extend("%s, entry %d: %s" % (name, place, reason) for reason in _of_hosts_entry(entry))
+        else:
+            problems.extend(_kubernetes_values.problems(name, value))
     return problems
 
 

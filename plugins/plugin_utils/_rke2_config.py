@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import re
 import typing as t
 from pathlib import Path
 
@@ -19,28 +18,6 @@ import yaml
 from . import _rke2_version
 
 _KEYS = Path(__file__).with_name("rke2") / "config_keys.yml"
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_LONGEST_PREFIX = 253
-# Reserved Kubernetes labels that a kubelet may set on its node. It does not start with other reserved labels.
-_KUBELET_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_KUBELET_LABELS = frozenset(
-    {
-        "beta.kubernetes.io/arch",
-        "beta.kubernetes.io/instance-type",
-        "beta.kubernetes.io/os",
-        "failure-domain.beta.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "kubernetes.io/arch",
-        "kubernetes.io/hostname",
-        "kubernetes.io/os",
-        "node.kubernetes.io/instance-type",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
-    }
-)
-
 Config = t.Mapping[str, t.Any]
 
 
@@ -118,54 +95,3 @@ def texts(config: Config, key: str) -> list[str]:
     """The values of a key, including those that are appended to another file's."""
     values = [config.get(name, ()) for name in (key, key + "+")]
     return [str(each) for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
-
-
-def taint_problems(variable: str, taints: t.Iterable[object]) -> list[str]:
-    """Taints that are not key=value:effect or key:effect."""
-    found = []
-    for taint in taints:
-        rest, separator, effect = str(taint).rpartition(":")
-        key, _equals, value = rest.partition("=")
-        if not separator or effect not in _EFFECTS:
-            found.append(
-                "%s has %r: give key=value:effect, with one of the effects %s"
-                % (variable, str(taint), ", ".join(_EFFECTS))
-            )
-        elif not _is_key(key) or not _is_value(value):
-            found.append(
-                "%s has %r, whose key or value Kubernetes does not accept: correct it" % (variable, str(taint))
-            )
-    return found
-
-
-def label_problems(variable: str, labels: t.Iterable[object]) -> list[str]:
-    """Labels that are not key=value, or that a kubelet must not set."""
-    found = []
-    for label in labels:
-        key, separator, value = str(label).partition("=")
-        if not separator or not _is_key(key) or not _is_value(value):
-            found.append("%s has %r: give key=value with a valid Kubernetes key and value" % (variable, str(label)))
-        elif _is_reserved(key):
-            found.append(
-                "%s has %r: the kubelet does not start with a reserved Kubernetes label. Use another key, or set this "
-                "label with kubectl after the node has joined" % (variable, str(label))
-            )
-    return found
-
-
-def _is_key(key: str) -> bool:
-    prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > _LONGEST_PREFIX or not _PREFIX.fullmatch(prefix)):
-        return False
-    return _NAME.fullmatch(name) is not None
-
-
-def _is_value(value: str) -> bool:
-    return not value or _NAME.fullmatch(value) is not None
-
-
-def _is_reserved(key: str) -> bool:
-    prefix = key.rpartition("/")[0]
-    if not re.fullmatch(r"(.+\.)?(kubernetes|k8s)\.io", prefix) or key in _KUBELET_LABELS:
-        return False
-    return not any(prefix == each or prefix.endswith("." + each) for each in _KUBELET_PREFIXES)

@@ -12,7 +12,7 @@ import ipaddress
 import re
 import typing as t
 
-from . import _rke2_config, _rke2_version
+from . import _kubernetes_values, _rke2_config, _rke2_version
 
 SERVER, AGENT = "server", "agent"
 PORT = 9345
@@ -238,11 +238,11 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
     problems = [
         *_rke2_config.key_problems(config, settings["version"]),
         *_rke2_config.value_problems(config),
-        *_rke2_config.label_problems("rke2_node_labels", settings["node_labels"]),
-        *_rke2_config.label_problems("rke2_config, key node-label", _rke2_config.texts(config, "node-label")),
-        *_rke2_config.taint_problems("rke2_server_node_taints", settings["server_node_taints"]),
-        *_rke2_config.taint_problems("rke2_agent_node_taints", settings["agent_node_taints"]),
-        *_rke2_config.taint_problems("rke2_config, key node-taint", _rke2_config.texts(config, "node-taint")),
+        *_kubernetes_values.label_problems("rke2_node_labels", settings["node_labels"]),
+        *_kubernetes_values.label_problems("rke2_config, key node-label", _rke2_config.texts(config, "node-label")),
+        *_kubernetes_values.taint_problems("rke2_server_node_taints", settings["server_node_taints"]),
+        *_kubernetes_values.taint_problems("rke2_agent_node_taints", settings["agent_node_taints"]),
+        *_kubernetes_values.taint_problems("rke2_config, key node-taint", _rke2_config.texts(config, "node-taint")),
     ]
     for key, variables in _own_keys(kind, settings).items():
         if key in config:

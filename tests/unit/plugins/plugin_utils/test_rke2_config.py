@@ -105,38 +105,3 @@ def test_secret_keys() -> None:
         "agent-token",
         "etcd-s3-secret-key",
     ]
-
-
-def test_taints() -> None:
-    good = ["nvidia.com/gpu:NoSchedule", "nvidia.com/gpu=present:NoExecute", "a=:PreferNoSchedule"]
-    bad = [
-        "nvidia.com/gpu",
-        "a=b:noschedule",
-        ":NoSchedule",
-        "-a=b:NoSchedule",
-        "a=b c:NoSchedule",
-        "A/b/c=d:NoExecute",
-        7,
-    ]
-    assert _rke2_config.taint_problems("x", good) == []
-    for taint in bad:
-        (problem,) = _rke2_config.taint_problems("x", [taint])
-        assert repr(str(taint)) in problem
-
-
-def test_labels() -> None:
-    good = [
-        "a=b",
-        "example.com/gpu=a100",
-        "a=",
-        "topology.kubernetes.io/zone=z1",
-        "node.kubernetes.io/pool=gpu",
-        "kubernetes.io/hostname=n",
-    ]
-    assert _rke2_config.label_problems("x", good) == []
-    for label in ["a", "=b", "a=b c", "a" * 64 + "=b", "a=" + "b" * 64]:
-        (problem,) = _rke2_config.label_problems("x", [label])
-        assert "give key=value" in problem
-    for label in ["node-role.kubernetes.io/worker=true", "kubernetes.io/role=gpu", "x.k8s.io/a=b"]:
-        (problem,) = _rke2_config.label_problems("x", [label])
-        assert "the kubelet does not start" in problem
