@@ -60,8 +60,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self, wanted: t.Mapping[str, Wanted], namespace: str, helm_chart: str, task_vars: dict[str, t.Any] | None
     ) -> State:
         results = [self._read(task_vars, kind="Node"), self._read(task_vars, kind="Pod", namespace=namespace)]
-        if helm_chart:  # the job with which RKE2 and k3s install the chart
-            labels = ["helmcharts.helm.cattle.io/chart=" + helm_chart]
+        if helm_chart:
+            labels = ["%s=%s" % (_readiness.INSTALLER, helm_chart)]
             results.append(self._read(task_vars, kind="Pod", namespace="kube-system", label_selectors=labels))
         for found in results:
             if "resources" not in found or found.get("failed"):

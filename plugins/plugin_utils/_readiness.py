@@ -18,6 +18,7 @@ VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
 _GPU = "nvidia.com/gpu"
 _MIG = "nvidia.com/mig-"
+INSTALLER = "helmcharts.helm.cattle.io/chart"  # label of the job with which RKE2 and k3s install a chart
 _LONGEST = 300  # characters of a reason
 # The kubelet removes them five minutes after the device plugin stopped, but does not retry if the API server is down.
 _KEPT = " (if this persists, restart the node's kubelet, which kept removed resources)"
@@ -53,7 +54,11 @@ class State(t.NamedTuple):
 
 
 def state(wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Sequence[Data]) -> State:
-    """The state of the nodes. ``pods`` are those of the chart and of its installation job."""
+    """The state of the nodes. ``pods`` are those of the chart and of its installation job.
+
+    A pod that cannot start keeps the others waiting, because an update of the chart would be incomplete. Pods of
+    DaemonSets on other nodes are not counted.
+    """
     by_name = {name_of(node): node for node in nodes}
     waiting: list[str] = []
     failed: list[str] = []
@@ -69,10 +74,11 @@ def state(wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Seque
             culprit = culprit or _log(here, MIG_MANAGER)
         if reasons:
             waiting.append("%s: %s" % (name, ", ".join(reasons)))
-    if waiting or failed:
-        explained = [(text, container) for pod in pods for text, container in _problem(pod)]
-        waiting.extend(text for text, _container in explained)
-        culprit = culprit or next((container for _text, container in explained if container), None)
+    waiting.extend("the chart is being installed by pod %s" % name_of(pod) for pod in pods if _installs(pod))
+    counted = [pod for pod in pods if waiting or failed or _counts(pod, wanted)]
+    explained = [(text, container) for pod in counted for text, container in _problem(pod)]
+    waiting.extend(text for text, _container in explained)
+    culprit = culprit or next((container for _text, container in explained if container), None)
     return State(tuple(waiting), tuple(failed), culprit)
 
 
@@ -130,6 +136,21 @@ def is_ready(item: t.Mapping[str, t.Any]) -> bool:
 def _node_ready(node: t.Mapping[str, t.Any]) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return not any(each.get("type") == "Ready" and each.get("status") != "True" for each in conditions)
+
+
+def _installs(pod: Data) -> bool:
+    return INSTALLER in labels_of(pod) and _active(pod)
+
+
+def _active(pod: Data) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Pending", "Running")
+
+
+def _counts(pod: Data, wanted: t.Collection[str]) -> bool:
+    """Whether a pod has to start before the nodes are ready."""
+    owners = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or ()}
+    elsewhere = "DaemonSet" in owners and (pod.get("spec") or {}).get("nodeName") not in wanted
+    return _active(pod) and not elsewhere
 
 
 def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:

@@ -149,9 +149,24 @@ def test_a_failed_job_and_an_unschedulable_pod() -> None:
     assert seen.culprit == Container("gpu-operator", "helm-install-1", "helm", False)
 
 
-def test_ready_nodes_hide_problems_of_pods() -> None:
+def test_pods_that_cannot_start_on_ready_nodes() -> None:
     found = node("a", {"nvidia.com/gpu": "7"})
-    assert state(Wanted(SEVEN), found, waiting("p", "ImagePullBackOff")).ready
+    broken = waiting("p", "ImagePullBackOff", node_name="other")
+    assert state(Wanted(SEVEN), found, broken).waiting == ("container main of pod p: ImagePullBackOff",)
+    broken["metadata"]["ownerReferences"] = [{"kind": "DaemonSet"}]
+    assert state(Wanted(SEVEN), found, broken).ready  # its node is not one of the play
+    broken["spec"]["nodeName"] = "a"
+    assert not state(Wanted(SEVEN), found, broken).ready
+    broken["status"]["phase"] = "Failed"  # replaced by another pod
+    assert state(Wanted(SEVEN), found, broken).ready
+
+
+def test_a_chart_that_is_being_installed() -> None:
+    job = pod("helm-install-1", **{"helmcharts.helm.cattle.io/chart": "gpu-operator"})
+    found = node("a", {"nvidia.com/gpu": "7"})
+    assert state(Wanted(SEVEN), found, job).waiting == ("the chart is being installed by pod helm-install-1",)
+    job["status"]["phase"] = "Succeeded"
+    assert state(Wanted(SEVEN), found, job).ready
 
 
 def test_device_plugins_that_read_mig_before_its_last_change() -> None:
