@@ -36,9 +36,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         values = {name: self._templar.template(variables[name]) for name in names if name in variables}
         own, errors = _inventory.validated(role, values)
         hosts = [_host(name, variables["hostvars"][name]) for name in variables["ansible_play_hosts_all"]]
-        result.update(changed=False, problems={hosts[0].name: errors}, plan={}, missing=False)
+        result.update(changed=False, plan={}, missing=False)
         if errors:
-            return result
+            return {**result, **_refused({hosts[0].name: errors})}
         prefix = role + "_"
         settings = _cluster_plan.Settings(
             role=role,
@@ -56,9 +56,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             other = variables["hostvars"][host.name]
             planned.problems[host.name].extend(_different({**own, **values}, other, hosts[0].name))
         problems = {name: found for name, found in planned.problems.items() if found}
-        result.update(
-            problems=problems, plan={} if problems else planned.plan, missing=planned.missing, settings=settings.own
-        )
+        result.update(plan={} if problems else planned.plan, missing=planned.missing, settings=settings.own)
+        result.update(_refused(problems))
         if planned.warnings:
             result["warnings"] = planned.warnings
         return result
@@ -71,6 +70,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 return {"chartContent": base64.b64encode(file.read()).decode(), **target}
         repository = {"repo": own["repository"]} if own["repository"] else {}  # helm-controller removes empty keys
         return {"chart": own["chart"], "version": own["version"], **repository, **target}
+
+
+def _refused(problems: t.Mapping[str, list[str]]) -> dict[str, t.Any]:
+    refusal = "; ".join("%s: %s" % (host, "; ".join(found)) for host, found in problems.items())
+    return {"problems": problems, "refusal": refusal}
 
 
 def _host(name: str, variables: t.Mapping[str, t.Any]) -> Host:

@@ -64,6 +64,11 @@ problems:
   returned: success
   type: dict
   sample: {"gpu1": ["the cluster has no node named gpu1"]}
+refusal:
+  description: The problems of all hosts in one sentence, without a full stop.
+  returned: success
+  type: str
+  sample: "gpu1: the cluster has no node named gpu1"
 plan:
   description: What to install. Empty if there are problems, or if the cluster cannot be read.
   returned: success

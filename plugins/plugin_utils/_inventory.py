@@ -22,8 +22,7 @@ from . import _layout_problems, _problems
 _ROLES = Path(__file__).resolve().parents[2] / "roles"
 # Variables that only playbooks read, or that roles set.
 _OF_PLAYBOOKS = (
-    "gpu_cluster_changed",
-    "gpu_cluster_differences",
+    "gpu_cluster_changes",
     "gpu_cluster_plan",
     "gpu_node_batches",
     "gpu_node_environment",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Ansible does not compare a role's argument specification with its defaults, so this does."""
+"""Mistakes in roles that Ansible does not report."""
 
 from __future__ import annotations
 
@@ -36,6 +36,22 @@ def test_every_input_starts_with_the_roles_name_and_is_in_its_readme(role):
     for name in options(role):
         assert name.startswith(role.name + "_")
         assert "`%s`" % name in text
+
+
+def tasks(role):
+    """All tasks and blocks of a role."""
+    left = [task for path in role.glob("*/*.yml") if path.parent.name in ("tasks", "handlers") for task in read(path)]
+    while left:
+        task = left.pop()
+        yield task
+        left.extend(child for key in ("block", "rescue", "always") for child in task.get(key, []))
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_no_registered_result_hides_a_tasks_own_variable(role):
+    every = list(tasks(role))
+    registered = {task["register"] for task in every if "register" in task}
+    assert registered.intersection(name for task in every for name in task.get("vars", {})) == set()
 
 
 def test_the_role_and_the_module_have_the_same_defaults():
