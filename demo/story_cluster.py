@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from typing import Sequence
 
 import story_site
 import telling
@@ -18,7 +16,7 @@ from telling import Chapters, DemoError, say
 
 INVENTORY = "cluster.yml"
 KUBECTL = ["/var/lib/rancher/rke2/bin/kubectl", "--kubeconfig=/etc/rancher/rke2/rke2.yaml"]
-TIMEOUT = 180  # seconds until pods run
+TIMEOUT = "--timeout=180s"  # until pods run
 JOB = """\
 apiVersion: batch/v1
 kind: Job
@@ -130,27 +128,12 @@ def run_pods(node: NodeOfLab, resources: dict[str, int], line: str = r"^ +MIG .*
         manifest = JOB % {"name": "list-%d" % number, "pods": pods, "resource": resource}
         node.run(["sh", "-c", 'printf %s "$1" >/root/job-$2.yml', "sh", manifest, str(number)])
         kubectl(node, "apply", "--filename", "/root/job-%d.yml" % number)
-    chosen = ("--selector", "demo=pods")
-    wait_for(node, sum(resources.values()), chosen)
-    said = kubectl(node, "logs", *chosen, "--tail=-1", "--max-log-requests=10")
+    for number, pods in enumerate(resources.values()):
+        kubectl(node, "wait", "job/list-%d" % number, "--for=jsonpath={.status.ready}=%d" % pods, TIMEOUT)
+    said = kubectl(node, "logs", "--selector=demo=pods", "--tail=-1", "--max-log-requests=10")
     uuids = re.findall(line, said, re.MULTILINE)
     if len(uuids) != sum(resources.values()) or len(set(uuids)) < len(uuids):
         raise DemoError("the pods do not have one device each")
     if len(uuids) > 1:
         say("""%d pods, %d different UUIDs.""" % (len(uuids), len(set(uuids))))
     node.run([*KUBECTL, "delete", "jobs", "--all", "--wait", "--cascade=foreground"])
-
-
-def wait_for(node: NodeOfLab, pods: int, chosen: Sequence[str]) -> None:
-    """Wait until this many pods run."""
-    deadline = time.monotonic() + TIMEOUT
-    with telling.waiting() as wait:
-        while time.monotonic() < deadline:
-            found = json.loads(node.run([*KUBECTL, "get", "pods", *chosen, "--output=json"]))["items"]
-            running = sum(pod["status"]["phase"] == "Running" for pod in found)
-            wait.at("%d of %d pods run" % (running, pods))
-            if running == pods:
-                wait.done("all pods run")
-                return
-            time.sleep(1)
-    raise DemoError("the pods do not run: %s" % [pod["status"] for pod in found])
