@@ -77,6 +77,13 @@ def _contradictions(settings: Settings) -> list[str]:
             "gpu_operator_values.mig.strategy is %s, but gpu_operator_mig_strategy is %s, which layouts are checked "
             "against: set only gpu_operator_mig_strategy" % (strategy, settings.strategy)
         )
+    for name, host in (("driver", settings.host_driver), ("toolkit", settings.host_toolkit)):
+        enabled = _charts.value(result, name + ".enabled")
+        if enabled == host:
+            out.append(
+                "gpu_operator_values.%s.enabled is %s, but gpu_operator_%s is %s: set only gpu_operator_%s"
+                % (name, str(enabled).lower(), name, "host" if host else "operator", name)
+            )
     if _charts.value(result, "devicePlugin.enabled") is False:
         out.append(
             "gpu_operator_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it, "

@@ -401,14 +401,19 @@ class Server:
         def data(name: str) -> str:
             return base64.b64encode((self.tls / name).read_bytes()).decode()
 
-        path = Path(self.settings["write-kubeconfig"])
+        path, default = Path(self.settings["write-kubeconfig"]), Path("/etc/rancher/rke2/rke2.yaml")
         text = kubeconfig(data("server-ca.crt"), data("client-admin.crt"), data("client-admin.key"), self.url)
         try:
             mode = int(self.settings["write-kubeconfig-mode"], 8)
         except ValueError:
             log("error", "Failed to parse --write-kubeconfig-mode %s" % self.settings["write-kubeconfig-mode"])
             mode = 0o600
+        if default.is_symlink():
+            default.unlink()
         write(path, text, mode)
+        if path != default:
+            default.unlink(missing_ok=True)
+            default.symlink_to(path)
         group = self.settings.get("write-kubeconfig-group")
         if group:
             try:

@@ -186,6 +186,8 @@ def test_keys_depend_on_the_release(release: str, refused: bool) -> None:
         ("operator", {"migManager": {"enabled": False}}, ["nothing would apply the layouts"]),
         ("operator", {"migManager": {"config": {"name": "mine"}}}, ["must be gpufleet-mig-configs"]),
         ("host", {"mig": {"strategy": "single"}}, ["set only gpu_operator_mig_strategy"]),
+        ("host", {"driver": {"enabled": True}}, ["driver.enabled is true, but gpu_operator_driver is host"]),
+        ("host", {"driver": {"enabled": False}, "toolkit": {"enabled": True}}, ["set only gpu_operator_toolkit"]),
         ("host", {"devicePlugin": {"enabled": False}}, ["no node would advertise GPUs"]),
         ("host", {"gpuCluster": {"deployCR": True}}, ["selects DRA"]),
         ("host", {"draDriver": {"featureGates": {"DynamicMIG": True}}}, ["DynamicMIG destroys"]),
