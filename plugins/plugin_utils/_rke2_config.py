@@ -18,6 +18,9 @@ import yaml
 from . import _rke2_version
 
 _KEYS = Path(__file__).with_name("rke2") / "config_keys.yml"
+# https://docs.rke2.io/networking/basic_network_options
+_CNIS = ("canal", "calico", "cilium", "flannel", "multus", "none")
+
 Config = t.Mapping[str, t.Any]
 
 
@@ -75,6 +78,11 @@ def value_problems(config: Config) -> list[str]:
             found.append("rke2_config, key %s: give a string, a number, a boolean, or a list of these" % key)
         elif not all(each.isprintable() for each in values if isinstance(each, str)):
             found.append("rke2_config, key %s: remove the control characters" % key)
+        elif str(key) == "cni":
+            names = [name.strip() for each in values for name in str(each).split(",")]
+            unknown = [name for name in names if name not in _CNIS]
+            if unknown:
+                found.append("rke2_config, key cni: unknown plugin %s. Use %s" % (unknown[0], ", ".join(_CNIS)))
     return found
 
 

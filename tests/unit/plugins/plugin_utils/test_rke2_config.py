@@ -49,7 +49,7 @@ def test_upgrades(wanted: str, installed: str | None, words: str) -> None:
 
 
 def test_known_keys() -> None:
-    config = {"cni": "cilium", "kubelet-arg+": ["max-pods=200"], "write-kubeconfig-mode": "0640", "selinux": True}
+    config = {"cni": "multus,cilium", "kubelet-arg+": ["max-pods=9"], "write-kubeconfig-mode": "0640", "selinux": True}
     assert _rke2_config.key_problems(config, VERSION) + _rke2_config.value_problems(config) == []
 
 
@@ -87,6 +87,7 @@ def test_keys_of_a_version_that_is_newer_than_the_list() -> None:
         ({"cni": None}, "key cni: give a string, a number"),
         ({"tls-san": ["a", ["b"]]}, "key tls-san: give a string, a number"),
         ({"cni": "canal\ntoken: x"}, "key cni: remove the control characters"),
+        ({"cni": ["multus", "calicoo"]}, "key cni: unknown plugin calicoo. Use canal, calico"),
     ],
 )
 def test_values_that_are_refused(config: dict[str, t.Any], words: str) -> None:
