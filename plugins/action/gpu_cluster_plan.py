@@ -56,8 +56,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             other = variables["hostvars"][host.name]
             planned.problems[host.name].extend(_different({**own, **values}, other, hosts[0].name))
         problems = {name: found for name, found in planned.problems.items() if found}
-        result.update(plan={} if problems else planned.plan, missing=planned.missing, settings=settings.own)
-        result.update(_refused(problems))
+        result.update(
+            _refused(problems),
+            plan={} if problems else planned.plan,
+            missing=planned.missing,
+            settings=settings.own,
+        )
         if planned.warnings:
             result["warnings"] = planned.warnings
         return result
