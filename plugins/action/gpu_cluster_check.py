@@ -13,7 +13,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods, _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import name_of, said
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import name_of
 
 _ARGUMENTS = {
     "wanted": {"type": "dict", "required": True},
@@ -30,10 +31,6 @@ _SELECTOR = [_gpu_pods.LABEL]
 Data = t.Dict[str, t.Any]
 
 
-class _Unreadable(Exception):
-    """The API does not respond, or rejects the request."""
-
-
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
@@ -41,20 +38,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._arguments, self._task_vars = arguments, task_vars
+        self._arguments, self._api = arguments, Api(self, task_vars)
         wanted = {node: each["resources"] for node, each in arguments["wanted"].items() if each["resources"]}
         result.update(changed=False, devices=[])
         try:
             self._remove()  # leftovers of a killed run
             problems = self._runtime_class() or self._run(wanted, result)
-        except _Unreadable as error:
+        except Unreadable as error:
             problems = ["the GPUs could not be checked with pods: %s" % error]
         result["problems"] = problems
         return result
 
     def _runtime_class(self) -> list[str]:
         name = self._arguments["runtime_class"]
-        if not name or self._read("node.k8s.io/v1", "RuntimeClass", name=name):
+        if not name or self._api.read("RuntimeClass", "node.k8s.io/v1", name=name):
             return []
         return ["the cluster has no RuntimeClass %s, which pods need to use GPUs" % name]
 
@@ -63,14 +60,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         settings = _gpu_pods.Settings(
             arguments["namespace"], arguments["image"], arguments["runtime_class"], arguments["timeout"] + 60
         )
-        jobs = _gpu_pods.jobs(wanted, self._read("v1", "Pod"), settings)
+        jobs = _gpu_pods.jobs(wanted, self._api.read("Pod"), settings)
         left = sum(map(sum, (each.values() for each in wanted.values())))
         left -= sum(job["spec"]["completions"] for job in jobs)
         if left:
             result["warnings"] = ["%d GPUs or MIG devices were not checked, because pods use them" % left]
         try:
             if jobs:
-                self._call("kubernetes.core.k8s", resource_definition=jobs)
+                self._api.call("kubernetes.core.k8s", resource_definition=jobs)
             return self._wait(wanted, jobs, result)
         finally:
             self._remove()
@@ -81,13 +78,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         end = time.monotonic() + arguments["timeout"]
         logs: dict[str, str] = {}
         while True:
-            pods = self._read("v1", "Pod", namespace=namespace, label_selectors=_SELECTOR)
+            pods = self._api.read("Pod", namespace=namespace, label_selectors=_SELECTOR)
             for pod in pods:
                 if _gpu_pods.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
                     logs[name_of(pod)] = self._log(name_of(pod))
             missing = _gpu_pods.missing(jobs, pods, logs)
             # GPU feature discovery updates the labels once a minute.
-            labels = _gpu_pods.wrong_labels(self._read("v1", "Node"), wanted, strategy) if arguments["labels"] else []
+            labels = _gpu_pods.wrong_labels(self._api.read("Node"), wanted, strategy) if arguments["labels"] else []
             failed = any(_gpu_pods.phase(pod) == "Failed" for pod in pods)
             if failed or not (missing or labels) or time.monotonic() >= end:
                 break
@@ -99,7 +96,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return [*missing, *labels, *problems, *_readiness.explained(pods)]
 
     def _remove(self) -> None:
-        self._call(
+        self._api.call(
             "kubernetes.core.k8s",
             state="absent",
             api_version="batch/v1",
@@ -112,18 +109,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             wait_timeout=120,
         )
 
-    def _read(self, api_version: str, kind: str, **options: t.Any) -> list[Data]:
-        found = self._call("kubernetes.core.k8s_info", api_version=api_version, kind=kind, **options)
-        return t.cast("list[Data]", found["resources"])
-
     def _log(self, pod: str) -> str:
         try:
-            return str(self._call("kubernetes.core.k8s_log", namespace=self._arguments["namespace"], name=pod)["log"])
-        except _Unreadable:  # its container is still starting
+            return self._api.log(self._arguments["namespace"], pod)
+        except Unreadable:  # its container is still starting
             return ""
-
-    def _call(self, module: str, **arguments: t.Any) -> Data:
-        found = self._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
-        if found.get("failed"):
-            raise _Unreadable(said(found)[:300])
-        return t.cast("Data", found)

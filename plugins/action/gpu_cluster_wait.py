@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import said
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
 
 _ARGUMENTS = {
@@ -27,8 +27,6 @@ _ARGUMENTS = {
 _LINES = 15  # of a log
 _REPEATED = 60  # seconds after which unchanged progress is shown again
 
-Data = t.Dict[str, t.Any]
-
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
@@ -38,10 +36,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         wanted = {node: Wanted(**each) for node, each in arguments["wanted"].items()}
+        api = Api(self, task_vars)
         end = time.monotonic() + arguments["timeout"]
         shown, shown_at, ready_at = "", 0.0, 0.0
         while True:
-            state = self._state(wanted, arguments["namespace"], arguments["helm_chart"], task_vars)
+            state = self._state(api, wanted, arguments["namespace"], arguments["helm_chart"])
             now = time.monotonic()
             ready_at = (ready_at or now) if state.ready else 0.0
             if state.failed or now >= end or (state.ready and now >= ready_at + arguments["settle"]):
@@ -53,53 +52,33 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             time.sleep(arguments["interval"])
         result.update(changed=False, waiting=list(state.waiting), problems=list(state.failed))
         if not state.ready:
-            result.update(failed=True, msg=self._message(state, arguments["timeout"], task_vars))
+            result.update(failed=True, msg=self._message(api, state, arguments["timeout"]))
         return result
 
-    def _state(
-        self, wanted: t.Mapping[str, Wanted], namespace: str, helm_chart: str, task_vars: dict[str, t.Any] | None
-    ) -> State:
-        results = [self._read(task_vars, kind="Node"), self._read(task_vars, kind="Pod", namespace=namespace)]
-        if helm_chart:
-            labels = ["%s=%s" % (_readiness.INSTALLER, helm_chart)]
-            results.append(self._read(task_vars, kind="Pod", namespace="kube-system", label_selectors=labels))
-        for found in results:
-            if "resources" not in found or found.get("failed"):
-                return State(("the cluster cannot be read: %s" % said(found)[:300],), ())
-        nodes, *pods = [found["resources"] for found in results]
-        return _readiness.state(wanted, nodes, [pod for each in pods for pod in each])
+    def _state(self, api: Api, wanted: t.Mapping[str, Wanted], namespace: str, helm_chart: str) -> State:
+        try:
+            nodes, pods = api.read("Node"), api.read("Pod", namespace=namespace)
+            if helm_chart:
+                labels = ["%s=%s" % (_readiness.INSTALLER, helm_chart)]
+                pods += api.read("Pod", namespace="kube-system", label_selectors=labels)
+        except Unreadable as error:
+            return State(("the cluster cannot be read: %s" % error,), ())
+        return _readiness.state(wanted, nodes, pods)
 
-    def _read(self, task_vars: dict[str, t.Any] | None, **arguments: t.Any) -> Data:
-        return t.cast(
-            "Data",
-            self._execute_module(
-                module_name="kubernetes.core.k8s_info",
-                module_args={"api_version": "v1", **arguments},
-                task_vars=task_vars,
-            ),
-        )
-
-    def _message(self, state: State, timeout: int, task_vars: dict[str, t.Any] | None) -> str:
+    def _message(self, api: Api, state: State, timeout: int) -> str:
         lines = list(state.failed)
         if state.waiting:
             lines.extend(["After %d seconds:" % timeout] if not state.failed else [])
             lines.extend(state.waiting)
         if state.culprit:
-            lines.extend(self._log(state.culprit, task_vars))
+            lines.extend(self._log(api, state.culprit))
         return "\n".join(lines)
 
-    def _log(self, container: Container, task_vars: dict[str, t.Any] | None) -> list[str]:
-        found = self._execute_module(
-            module_name="kubernetes.core.k8s_log",
-            module_args={
-                "namespace": container.namespace,
-                "name": container.pod,
-                "container": container.name,
-                "previous": container.previous,
-                "tail_lines": _LINES,
-            },
-            task_vars=task_vars,
-        )
+    def _log(self, api: Api, container: Container) -> list[str]:
+        options = {"container": container.name, "previous": container.previous, "tail_lines": _LINES}
+        try:
+            lines = api.log(container.namespace, container.pod, **options).splitlines() or ["it is empty"]
+        except Unreadable as error:
+            lines = [str(error)]
         title = "Last lines of the log of container %s of pod %s:" % (container.name, container.pod)
-        lines = found.get("log_lines") or [said(found, "it is empty")]
         return [title, *("  " + line for line in lines if line)]

@@ -29,11 +29,6 @@ class Host(t.NamedTuple):
     mig_changed: float = 0.0  # seconds since the epoch
 
 
-def said(result: Data, nothing: str = "no answer") -> str:
-    """The message of a module's result on one line, or ``nothing``."""
-    return " ".join(str(result.get("msg") or nothing).split())
-
-
 def name_of(node: t.Mapping[str, t.Any]) -> str:
     return str(node["metadata"]["name"])
 

@@ -14,7 +14,16 @@ import typing as t
 import yaml
 
 from ..module_utils._mig.errors import MigError
-from . import _charts, _cluster_nodes, _device_plugin_values, _mig_configs, _mig_owner, _operator_values, _readiness
+from . import (
+    _charts,
+    _cluster_api,
+    _cluster_nodes,
+    _device_plugin_values,
+    _mig_configs,
+    _mig_owner,
+    _operator_values,
+    _readiness,
+)
 from ._charts import Data
 from ._cluster_nodes import Host, labels_of, name_of
 from ._refusal import Refusal
@@ -137,7 +146,7 @@ def unreachable(nodes: Data, settings: Settings) -> str:
 
 def _message(result: Data) -> str:
     """The error message of a task that could not read the cluster, without a full stop."""
-    message = _cluster_nodes.said(result)
+    message = _cluster_api.message(result)
     denied = _API_MESSAGE.search(message)  # in the exception's text, after the response headers
     return (denied.group(1) if denied else message)[:400].rstrip(".")
 

@@ -116,7 +116,7 @@ def wait(*readings: t.Any, log: t.Sequence[str] = (), **arguments: t.Any) -> Dat
 
     def execute(module_name: str, module_args: Data, task_vars: object) -> Data:
         if module_name == "kubernetes.core.k8s_log":
-            return {"log_lines": list(log)}
+            return {"log": "\n".join(log)}
         reading = left[0]
         if isinstance(reading, str):
             left.pop(0)
