@@ -43,9 +43,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 def _node(
     variables: t.Mapping[str, t.Any], servers: t.Sequence[str], results: t.Sequence[t.Mapping[str, t.Any]]
 ) -> _rke2_plan.Node:
+    facts = variables["ansible_facts"]
     return _rke2_plan.Node(
         name=variables["inventory_hostname"],
-        architecture=variables["ansible_facts"]["architecture"],
+        architecture=facts["architecture"],
+        distribution="%s %s" % (facts["distribution"], facts["distribution_version"]),
+        enterprise_linux=facts["distribution_major_version"] if facts["os_family"] == "RedHat" else "",
         groups=variables["groups"],
         play_hosts=variables["ansible_play_hosts_all"],
         addresses={host: _address(variables["hostvars"][host].get("ansible_facts", {})) for host in servers},

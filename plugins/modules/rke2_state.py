@@ -61,6 +61,10 @@ state:
       description: Kubernetes installations not made by the role, in sentences without a full stop.
       type: list
       elements: str
+    archive_problems:
+      description: Why RKE2 cannot be installed from its archive, in sentences without a full stop.
+      type: list
+      elements: str
     problems:
       description: Why RKE2 would not start, in sentences without a full stop.
       type: list

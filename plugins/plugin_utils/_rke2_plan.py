@@ -19,6 +19,12 @@ PORT = 9345
 _DATA_PATH = "/var/lib/rancher/rke2"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*")
+# The directory below which each method installs RKE2.
+PREFIXES = {"tar": "/usr/local", "rpm": "/usr"}
+_ENTERPRISE_LINUX = ("8", "9", "10")  # major versions with packages
+_RPM_SITE = "https://rpm.rancher.io/"
+# Variables that the packages set in /etc/sysconfig, which the units read after /etc/default.
+_RPM_ENVIRONMENT = ("HOME", "RKE2_SELINUX")
 
 Data = t.Dict[str, t.Any]
 
@@ -28,6 +34,8 @@ class Node(t.NamedTuple):
 
     name: str
     architecture: str
+    distribution: str  # with its version, for messages
+    enterprise_linux: str  # the major version; empty for other distributions
     groups: t.Mapping[str, t.Sequence[str]]
     play_hosts: t.Sequence[str]  # all hosts of the play, in its order
     addresses: t.Mapping[str, str]  # known default addresses of hosts
@@ -64,6 +72,7 @@ def plan(settings: Data, node: Node) -> Outcome:
     cluster, found = _cluster(kind, servers, settings, node)
     problems += found
     problems += _of_node(kind, settings, node)
+    problems += _of_method(settings, node)
     problems += _of_order(cluster, settings, node)
     problems += _of_config(kind, servers, settings)
     problems += _of_download(settings, kind)
@@ -80,15 +89,19 @@ def plan(settings: Data, node: Node) -> Outcome:
     labels, taints = (_rke2_config.texts(config, key) for key in ("node-label", "node-taint"))
     state = node.state
     artifacts = _artifacts(settings, str(architecture))
+    method = settings["install_method"]
     record = {
         "type": kind,
         "data_path": settings["data_path"],
-        "version": settings["version"],
+        "method": method,
+        "prefix": PREFIXES[method],
         "images": sorted(
-            path.rpartition("/")[2] for path in [*artifacts["files"][1:], *settings["airgap_copy_additional_tarballs"]]
+            path.rpartition("/")[2] for path in [*artifacts["images"], *settings["airgap_copy_additional_tarballs"]]
         ),
         "cis": str(config.get("profile", "")).startswith("cis"),
     }
+    if method == "tar":  # node_packages records the version of the packages
+        record["version"] = settings["version"]
     made = {
         "type": kind,
         "service": "rke2-" + kind,
@@ -104,7 +117,7 @@ def plan(settings: Data, node: Node) -> Outcome:
         "labels": labels,
         "taints": taints,
         "installs": state["version"] != settings["version"]
-        or any(state["recorded"].get(key) != record[key] for key in ("version", "images")),
+        or any(state["recorded"].get(key) != record[key] for key in ("version", "images") if key in record),
         # Agents may join together; running nodes are restarted one at a time.
         "throttle": 0 if kind == AGENT and not state["active"] else 1,
         "ready": "none" not in _list(settings["config"].get("cni", "canal")),
@@ -118,6 +131,7 @@ def plan(settings: Data, node: Node) -> Outcome:
             "taints": taints,
         },
         **artifacts,
+        **(_packages(kind, settings, node) if method == "rpm" else {}),
     }
     return Outcome(made, [], _rke2_config.key_notices(settings["config"], settings["version"]))
 
@@ -194,20 +208,49 @@ def _in_url(address: str) -> str:
 def _of_node(kind: str, settings: Data, node: Node) -> list[str]:
     """Why this version cannot be installed on this node."""
     state = node.state
-    recorded = state["recorded"]
+    recorded = {"method": "tar", **state["recorded"]} if state["recorded"] else {}
     if not recorded and state["foreign"]:
         return [
             "%s. The role installs RKE2 only on a node without Kubernetes. To keep this installation, remove rke2 from "
             "gpu_node_roles; to let the role install RKE2, uninstall it first" % "; ".join(state["foreign"])
         ]
     problems = _rke2_version.problems(settings["version"], state["version"])
-    for key, variable, value in (("type", "rke2_type", kind), ("data_path", "rke2_data_path", settings["data_path"])):
+    for key, variable, value in (
+        ("type", "rke2_type", kind),
+        ("method", "rke2_install_method", settings["install_method"]),
+        ("data_path", "rke2_data_path", settings["data_path"]),
+    ):
         if recorded.get(key, value) != value:
             problems.append(
                 "%s is %s, but the role installed RKE2 with %s. Undo the role first (undo.yml --tags rke2)"
                 % (variable, value, recorded[key])
             )
     return problems + list(state["problems"])
+
+
+def _of_method(settings: Data, node: Node) -> list[str]:
+    """Why RKE2 cannot be installed on this node by the selected method."""
+    if _has_archive(settings):
+        return list(node.state["archive_problems"])
+    problems = []
+    if node.enterprise_linux not in _ENTERPRISE_LINUX:
+        problems.append(
+            "rke2_install_method is rpm, but the packages are for Enterprise Linux %s, and the host has %s. Set "
+            "rke2_install_method to tar" % (", ".join(_ENTERPRISE_LINUX), node.distribution)
+        )
+    if settings["channel"] == "testing" and settings["repository_url"].startswith(_RPM_SITE):
+        problems.append(
+            "rke2_channel is testing, whose packages have another site and key: set rke2_repository_url to "
+            "https://rpm-testing.rancher.io/rke2 or a mirror, and rke2_repository_key and "
+            "rke2_repository_key_fingerprint to its key"
+        )
+    for name in (str(option).partition("=")[0] for option in settings["environment_options"]):
+        if name in _RPM_ENVIRONMENT:
+            problems.append(
+                "rke2_environment_options sets %s, which the package overrides in /etc/sysconfig. Remove it%s"
+                % (name, ", and set selinux in rke2_config" if name == "RKE2_SELINUX" else "")
+            )
+    return problems
 
 
 def _of_order(cluster: _Cluster, settings: Data, node: Node) -> list[str]:
@@ -300,7 +343,7 @@ def _config(cluster: _Cluster, settings: Data) -> Data:
 def _of_download(settings: Data, kind: str) -> list[str]:
     """Problems of the variables for artifacts and the kubeconfig."""
     problems = []
-    downloads = not settings["airgap_mode"] or settings["airgap_implementation"] == "download"
+    downloads = settings["airgap_implementation"] == "download" if settings["airgap_mode"] else _has_archive(settings)
     if downloads and not settings["artifact_url"].startswith("https://") and not settings["artifact_checksum"]:
         problems.append(
             "rke2_artifact_url is %s, so the download cannot be verified. Use https, or set rke2_artifact_checksum to "
@@ -314,17 +357,41 @@ def _of_download(settings: Data, kind: str) -> list[str]:
 
 
 def _artifacts(settings: Data, architecture: str) -> Data:
-    """The files of the release, and their source. The first file is RKE2 itself."""
+    """The files of the release, and their source. Packages replace the archive of RKE2, but not those of images."""
     directory = settings["artifact_path"].rstrip("/")
-    images = _images(settings, architecture)
+    images = ["%s/%s" % (directory, name) for name in _images(settings, architecture)]
+    archive = "%s/rke2.linux-%s.tar.gz" % (directory, architecture) if _has_archive(settings) else ""
+    files = [*filter(None, [archive]), *images]
     has_images = images or settings["airgap_copy_additional_tarballs"]
     images_directory = settings["data_path"].rstrip("/") + "/agent/images"
     return {
-        "source": settings["airgap_implementation"] if settings["airgap_mode"] else "download",
+        "source": settings["airgap_implementation"] if settings["airgap_mode"] else "download" if files else "",
         "url": "%s/%s" % (settings["artifact_url"].rstrip("/"), settings["version"].replace("+", "%2B")),
-        "directories": [directory, *([images_directory] if has_images else [])],
+        "directories": [*([directory] if files else []), *([images_directory] if has_images else [])],
         "checksums": "%s/sha256sum-%s.txt" % (directory, architecture),
-        "files": ["%s/%s" % (directory, name) for name in ["rke2.linux-%s.tar.gz" % architecture, *images]],
+        "files": files,
+        "archive": archive,
+        "images": images,
+    }
+
+
+def _has_archive(settings: Data) -> bool:
+    return bool(settings["install_method"] == "tar")
+
+
+def _packages(kind: str, settings: Data, node: Node) -> Data:
+    """The packages, and their repositories: one for each minor version, and one for the SELinux policy."""
+    version = settings["version"].lstrip("v").replace("-", "~").replace("+", "~")
+    minor = ".".join(version.split(".")[:2])
+    channel = "%s/%s" % (settings["repository_url"].rstrip("/"), settings["channel"])
+    system = "centos/" + node.enterprise_linux
+    return {
+        "packages": ["rke2-common", "rke2-" + kind],
+        "package_version": version,
+        "repositories": [
+            {"name": "gpufleet-rke2", "url": "%s/%s/%s/%s" % (channel, minor, system, node.architecture)},
+            {"name": "gpufleet-rke2-common", "url": "%s/common/%s/noarch" % (channel, system)},
+        ],
     }
 
 

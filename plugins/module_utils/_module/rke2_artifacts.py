@@ -33,7 +33,7 @@ def run(module: AnsibleModule) -> None:
             expected = parse(handle.read())
     except FileNotFoundError:
         absent = [{"path": path, "sha256": "", "found": "", "current": False} for path in module.params["files"]]
-        module.exit_json(changed=False, files=absent, problems=["%s is missing" % source])
+        module.exit_json(changed=False, files=absent, problems=["%s is missing" % source] if absent else [])
     except (OSError, ValueError) as error:
         module.fail_json(msg="%s cannot be read: %s" % (source, error))
     found = [_file(path, expected) for path in module.params["files"]]

@@ -20,7 +20,7 @@ import time
 import typing as t
 
 from . import files, rke2_containerd, rke2_log, runtime_check
-from .rke2_state import PREFIX, nvidia_program
+from .rke2_state import nvidia_program
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -43,6 +43,7 @@ LINES = 500  # of the log
 LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
 CONFIG = "/etc/rancher/rke2"
+PREFIXES = ("/usr/local", "/usr")  # of the archive and of the packages
 SECRET_MODE = 0o077  # permissions of group and others
 
 Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
@@ -78,10 +79,9 @@ class Node:
             os.path.join(folder, name) for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else [])
         ]
         name = self.unit.rpartition(".")[0]
+        own = ["bin/rke2", "lib/systemd/system/" + self.unit, "lib/systemd/system/%s.env" % name]
         return [
-            os.path.join(PREFIX, "bin", "rke2"),
-            os.path.join(PREFIX, "lib", "systemd", "system", self.unit),
-            os.path.join(PREFIX, "lib", "systemd", "system", name + ".env"),
+            *(os.path.join(prefix, path) for prefix in PREFIXES for path in own),
             "/etc/default/" + name,
             "/etc/sysconfig/" + name,
             os.path.join(CONFIG, "config.yaml"),

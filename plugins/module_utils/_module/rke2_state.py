@@ -20,8 +20,7 @@ if t.TYPE_CHECKING:
 
 ARGUMENTS: t.Dict[str, t.Any] = {"argument_spec": {"data_path": {"type": "path", "required": True}}}
 
-PREFIX = "/usr/local"
-PROGRAM = PREFIX + "/bin/rke2"
+PREFIX = "/usr/local"  # of the archive
 # Files of other Kubernetes distributions.
 OTHERS: t.Mapping[str, t.Sequence[str]] = {
     "K3s": [path for path in KUBERNETES["K3s"] if path.startswith(("/usr", "/opt"))] + ["/var/lib/rancher/k3s"],
@@ -52,12 +51,13 @@ def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dic
     program = nvidia_program(command)
     return {
         "recorded": recorded,
-        "version": version(command(["/usr/local/bin/rke2", "--version"])[1]),
+        "version": version(command([recorded.get("prefix", PREFIX) + "/bin/rke2", "--version"])[1]),
         "active": next((kind for kind in ("server", "agent") if _is_active("rke2-" + kind, command)), ""),
         "has_cluster": bool(_entries(os.path.join(data_path, "server", "db"))),
         "nvidia_program": program,
         "network_manager": _is_active("NetworkManager", command),
         "foreign": foreign(data_path),
+        "archive_problems": archive_problems(),
         "problems": [*_system_problems(command), *template_problems(data_path, program)],
     }
 
@@ -101,15 +101,20 @@ def template_problems(data_path: str, program: str) -> t.List[str]:
     return rke2_containerd.problems(templates, rke2_containerd.read_drop_ins(directory), program)
 
 
+def archive_problems() -> t.List[str]:
+    """Why RKE2 cannot be installed from its archive."""
+    if os.path.isdir(PREFIX) and (os.path.ismount(PREFIX) or not os.access(PREFIX, os.W_OK)):
+        return [
+            "%s is read-only, or a separate file system, in which systemd does not find RKE2's units at boot. The role "
+            "cannot unpack RKE2 elsewhere. On Enterprise Linux, set rke2_install_method to rpm" % PREFIX
+        ]
+    return []
+
+
 def _system_problems(command: Run) -> t.List[str]:
     found = []
     if not os.path.isdir("/run/systemd/system"):
         found.append("the host does not run systemd, which RKE2 requires")
-    if os.path.isdir(PREFIX) and (os.path.ismount(PREFIX) or not os.access(PREFIX, os.W_OK)):
-        found.append(
-            "%s is read-only, or a separate file system, in which systemd does not find RKE2's units at boot. The role "
-            "cannot install RKE2 elsewhere" % PREFIX
-        )
     if command(["systemctl", "is-enabled", "--quiet", "nm-cloud-setup.service"])[0] == 0:
         found.append(
             "nm-cloud-setup.service is enabled, and removes the routes of the pod network. Disable it (systemctl "

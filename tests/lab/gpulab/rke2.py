@@ -49,6 +49,7 @@ HELM_JOB = "docker.io/rancher/klipper-helm:v" + kubernetes.SOURCES["helm"].versi
 TARBALL = "rke2.linux-amd64.tar.gz"
 IMAGES = "rke2-images.linux-amd64.tar.zst"
 CHECKSUMS = "sha256sum-amd64.txt"
+RESTART = "systemctl daemon-reload\n[ $1 = 1 ] || systemctl try-restart rke2-%s || :\n"  # after an upgrade of a package
 
 
 class Release(t.NamedTuple):
@@ -235,7 +236,7 @@ def rpm_repositories(wanted: str) -> None:
             found = [release for release in RELEASES if minor_version(release) == minor]
             made = [package for release in found for package in rpm_packages(release, Path(name, release.version))]
             rpm.repository(builder, "stable/%s/centos/9/x86_64" % minor, made, root, twins=False)
-    policy = [Package("rke2-selinux", "0.20-1.el9", "")]
+    policy = [Package("rke2-selinux", "0.20-1.el9", "", arch="noarch")]
     rpm.repository(builder, "stable/common/centos/9/noarch", policy, root, twins=False)
     shutil.copyfile(keys.public("main"), root / "public.key")
     stamp.write_text(wanted + keys.public("main").read_text())
@@ -252,10 +253,18 @@ def rpm_packages(release: Release, work: Path) -> t.Iterator[Package]:
         path = work / name.replace("/", "-")
         path.write_bytes(content)
         found["usr/" + name] = path
-    units = {name: path for name, path in found.items() if name.startswith("usr/lib/systemd/")}
     version = release.version[1:].replace("+", "~") + "-0.el9"
-    common = {name: path for name, path in found.items() if name not in units}
-    yield Package("rke2-common", version, "", files=common)
+    common = {name: path for name, path in found.items() if not name.startswith("usr/lib/systemd/")}
+    yield Package("rke2-common", version, "", depends="rke2-selinux", files=common)
     for role in ("server", "agent"):
-        own = {name: path for name, path in units.items() if "rke2-%s." % role in name}
-        yield Package("rke2-" + role, version, "", depends="rke2-common = " + version, files=own)
+        unit_file = "usr/lib/systemd/system/rke2-%s." % role
+        environment = "etc/sysconfig/rke2-" + role
+        yield Package(
+            "rke2-" + role,
+            version,
+            "",
+            depends="rke2-common = " + version,
+            files={unit_file + "service": found[unit_file + "service"], environment: found[unit_file + "env"]},
+            conffiles=[environment],
+            postinst=RESTART % role,
+        )

@@ -332,6 +332,17 @@ def test_a_default_runtime_must_be_found(node: containerd.Node) -> None:
 # --- Releases ---------------------------------------------------------------------------------------------------------
 
 
+def test_packages_have_the_files_of_the_originals(tmp_path: Path) -> None:
+    common, server, agent = rke2.rpm_packages(rke2.RELEASES[-1], tmp_path / "work")
+    assert (common.name, common.version, common.depends) == ("rke2-common", "1.36.3~rke2r1-0.el9", "rke2-selinux")
+    programs = ["rke2", "rke2-killall.sh", "rke2-uninstall.sh"]
+    assert sorted(common.files) == [*("usr/bin/" + name for name in programs), "usr/share/rke2/rke2-cis-sysctl.conf"]
+    for role, package in (("server", server), ("agent", agent)):
+        assert package.depends == "rke2-common = 1.36.3~rke2r1-0.el9"
+        assert sorted(package.files) == ["etc/sysconfig/rke2-" + role, "usr/lib/systemd/system/rke2-%s.service" % role]
+        assert "ExecStart=/usr/bin/rke2 %s\n" % role in package.files[sorted(package.files)[1]].read_text()
+
+
 def test_a_tarball_has_the_files_of_the_original(tmp_path: Path) -> None:
     content = rke2.tarball(rke2.RELEASES[-1], tmp_path)
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:

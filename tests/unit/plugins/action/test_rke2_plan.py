@@ -11,8 +11,14 @@ from types import SimpleNamespace
 
 from ansible_collections.gpufleet.node.plugins.action.rke2_plan import ActionModule
 
-FACTS = {"architecture": "x86_64", "effective_user_id": 0, "default_ipv4": {"address": "192.0.2.1"}}
-STATE = {"recorded": {}, "version": None, "active": "", "has_cluster": False, "foreign": [], "problems": []}
+FACTS: t.Dict[str, t.Any] = {
+    "architecture": "x86_64", "effective_user_id": 0, "default_ipv4": {"address": "192.0.2.1"}, "os_family": "Debian",
+    "distribution": "Debian", "distribution_version": "12.11", "distribution_major_version": "12",
+}  # fmt: skip
+STATE = {
+    "recorded": {}, "version": None, "active": "", "has_cluster": False, "foreign": [], "problems": [],
+    "archive_problems": [],
+}  # fmt: skip
 
 
 def run(host: str = "gpu-1", facts: t.Optional[t.Dict[str, t.Any]] = None, **variables: t.Any) -> t.Dict[str, t.Any]:
@@ -66,9 +72,14 @@ def test_values_of_wrong_types() -> None:
     assert "argument 'rke2_start_timeout' is of type str and we were unable to convert to int" in problem
 
 
-def test_methods_that_are_missing_are_refused() -> None:
+def test_methods_of_installation() -> None:
+    (problem,) = run(rke2_install_method="deb")["problems"]
+    assert problem == "value of rke2_install_method must be one of: tar, rpm, got: deb"
     (problem,) = run(rke2_install_method="rpm")["problems"]
-    assert problem == "value of rke2_install_method must be one of: tar, got: rpm"
+    assert "the host has Debian 12.11" in problem
+    rocky = {**FACTS, "os_family": "RedHat", "distribution": "Rocky", "distribution_major_version": "9"}
+    plan = run(facts=rocky, rke2_install_method="rpm")["plan"]
+    assert plan["repositories"][0]["url"] == "https://rpm.rancher.io/rke2/stable/1.35/centos/9/x86_64"
 
 
 def test_a_node_that_cannot_be_reached() -> None:

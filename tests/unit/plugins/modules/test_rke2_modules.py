@@ -28,6 +28,7 @@ def test_artifacts(tmp_path):
     missing = run(rke2_artifacts.main, checksums=str(sums), files=[str(file)])
     assert missing["problems"] == ["%s is missing" % sums]
     assert missing["files"] == [{"path": str(file), "sha256": "", "found": "", "current": False}]
+    assert run(rke2_artifacts.main, checksums=str(sums), files=[])["problems"] == []
     file.write_bytes(b"x")
     sums.write_text("%s  a\n" % hashlib.sha256(b"x").hexdigest())
     found = run(rke2_artifacts.main, checksums=str(sums), files=[str(file)])

@@ -25,12 +25,14 @@ GROUPS = {"masters": ["s1", "s2", "s3"], "workers": ["a1", "a2"]}
 HOSTS = [*GROUPS["masters"], *GROUPS["workers"]]
 ADDRESSES = {host: "192.0.2.%d" % number for number, host in enumerate(HOSTS, 1)}
 Data = t.Dict[str, t.Any]
+ROCKY: Data = {"distribution": "Rocky 9.6", "enterprise_linux": "9"}
 
 
 def state(**other: t.Any) -> Data:
     """A node without Kubernetes."""
     return {
-        "recorded": {}, "version": None, "active": "", "has_cluster": False, "foreign": [], "problems": [], **other,
+        "recorded": {}, "version": None, "active": "", "has_cluster": False, "foreign": [], "problems": [],
+        "archive_problems": [], **other,
     }  # fmt: skip
 
 
@@ -44,7 +46,8 @@ def installed(kind: str, version: str = VERSION, **record: t.Any) -> Data:
 
 def make(name: str, states: t.Optional[t.Mapping[str, Data]] = None, **other: t.Any) -> Outcome:
     node: Data = {
-        "name": name, "architecture": "x86_64", "groups": GROUPS, "play_hosts": HOSTS, "addresses": ADDRESSES,
+        "name": name, "architecture": "x86_64", "distribution": "Debian 12.11", "enterprise_linux": "", "groups": GROUPS,
+        "play_hosts": HOSTS, "addresses": ADDRESSES,
         "states": {host: state() for host in (GROUPS["masters"] if name in GROUPS["masters"] else [name])},
     }  # fmt: skip
     node["states"].update(states or {})
@@ -116,7 +119,7 @@ def test_a_first_server_that_is_rebuilt_joins_the_others() -> None:
 
 def test_a_server_whose_state_is_unknown() -> None:
     node = {host: state() for host in ("s1", "s3")}
-    found = _rke2_plan.plan(DEFAULTS, Node("s1", "x86_64", GROUPS, HOSTS, ADDRESSES, node))
+    found = _rke2_plan.plan(DEFAULTS, Node("s1", "x86_64", "Debian 12.11", "", GROUPS, HOSTS, ADDRESSES, node))
     assert "s2 cannot be reached, so it is unknown whether the cluster exists" in found.problems[0]
 
 
@@ -155,6 +158,10 @@ def test_other_kubernetes_is_refused() -> None:
 
 
 def test_what_cannot_change_after_the_installation() -> None:
+    for method, recorded in (("rpm", {}), ("rpm", {"method": "tar"}), ("tar", {"method": "rpm"})):
+        found = refused("a1", {"a1": installed("agent", **recorded)}, install_method=method, **ROCKY)
+        assert "rke2_install_method is %s, but the role installed RKE2 with" % method in found
+        assert "Undo the role first (undo.yml --tags rke2)" in found
     assert "rke2_data_path is /data, but the role installed RKE2 with /var" in refused(
         "a1", {"a1": installed("agent")}, data_path="/data"
     )
@@ -241,6 +248,66 @@ def test_archives_of_images(settings: Data, names: t.Sequence[str]) -> None:
     assert plan["files"] == ["/var/lib/gpufleet/rke2/" + name for name in ["rke2.linux-amd64.tar.gz", *expected]]
     assert plan["record"]["images"] == sorted(expected)
     assert plan["directories"] == ["/var/lib/gpufleet/rke2", "/var/lib/rancher/rke2/agent/images"]
+
+
+# --- Packages ---------------------------------------------------------------------------------------------------------
+
+RPM: Data = {"install_method": "rpm", **ROCKY}
+
+
+def test_packages_and_their_repositories() -> None:
+    plan = planned("a1", architecture="aarch64", version="v1.36.0-rc2+rke2r1", channel="latest", **RPM)
+    assert (plan["packages"], plan["package_version"]) == (["rke2-common", "rke2-agent"], "1.36.0~rc2~rke2r1")
+    assert plan["repositories"] == [
+        {"name": "gpufleet-rke2", "url": "https://rpm.rancher.io/rke2/latest/1.36/centos/9/aarch64"},
+        {"name": "gpufleet-rke2-common", "url": "https://rpm.rancher.io/rke2/latest/common/centos/9/noarch"},
+    ]
+    mirror = planned("s1", repository_url="http://mirror/rke2/", **RPM)
+    assert mirror["repositories"][0]["url"] == "http://mirror/rke2/stable/1.35/centos/9/x86_64"
+    assert mirror["packages"] == ["rke2-common", "rke2-server"]
+
+
+def test_packages_replace_the_archive_but_not_the_images() -> None:
+    plan = planned("a1", artifact_url="http://mirror", **RPM)  # nothing is downloaded from there
+    assert (plan["files"], plan["archive"], plan["source"], plan["directories"]) == ([], "", "", [])
+    plan = planned("a1", airgap_mode=True, airgap_implementation="copy", **RPM)
+    assert plan["files"] == plan["images"] == ["/var/lib/gpufleet/rke2/rke2-images.linux-amd64.tar.zst"]
+    assert (plan["archive"], plan["source"], len(plan["directories"])) == ("", "copy", 2)
+    assert "the download cannot be verified" in refused("a1", airgap_mode=True, artifact_url="http://mirror", **RPM)
+
+
+def test_installed_packages() -> None:
+    found = installed("agent", "v1.34.1+rke2r1", method="rpm", prefix="/usr")
+    found["recorded"]["version"] = "1.34.1~rke2r1"  # by node_packages
+    plan = planned("a1", {"a1": found}, **RPM)
+    assert plan["installs"] and "version" not in plan["record"]
+    assert (plan["record"]["method"], plan["record"]["prefix"]) == ("rpm", "/usr")
+    assert not planned("a1", {"a1": dict(found, version=VERSION)}, **RPM)["installs"]
+    assert planned("a1", {"a1": dict(found, version=VERSION)}, airgap_mode=True, **RPM)["installs"]
+
+
+def test_distributions_without_packages() -> None:
+    found = refused("a1", install_method="rpm")
+    assert "are for Enterprise Linux 8, 9, 10, and the host has Debian 12.11. Set rke2_install_method to tar" in found
+    assert "the host has Rocky 9.6" in refused("a1", **{**RPM, "enterprise_linux": "7"})
+
+
+def test_a_read_only_prefix_matters_only_to_the_archive() -> None:
+    states = {"a1": state(archive_problems=["/usr/local is read-only"])}
+    assert refused("a1", states) == "/usr/local is read-only"
+    assert planned("a1", states, **RPM)["record"]["prefix"] == "/usr"
+
+
+def test_the_testing_channel_has_another_key() -> None:
+    assert "set rke2_repository_url to https://rpm-testing.rancher.io/rke2" in refused("a1", channel="testing", **RPM)
+    assert planned("a1", channel="testing", repository_url="https://rpm-testing.rancher.io/rke2", **RPM)
+
+
+def test_variables_that_the_packages_override() -> None:
+    found = refused("a1", environment_options=["RKE2_SELINUX=false"], **RPM)
+    assert "sets RKE2_SELINUX, which the package overrides in /etc/sysconfig. Remove it, and set selinux in" in found
+    assert planned("a1", environment_options=["RKE2_SELINUX=false"])
+    assert planned("a1", environment_options=["HTTPS_PROXY=http://proxy"], **RPM)
 
 
 def test_architectures() -> None:

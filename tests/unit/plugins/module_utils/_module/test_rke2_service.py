@@ -89,7 +89,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(rke2_service, "PAUSE", 0.01)
     monkeypatch.setattr(rke2_service, "PATIENCE", 0.05)
     monkeypatch.setattr(rke2_service, "CONFIG", str(tmp_path / "etc"))
-    monkeypatch.setattr(rke2_service, "PREFIX", str(tmp_path / "usr"))
+    monkeypatch.setattr(rke2_service, "PREFIXES", [str(tmp_path / "local"), str(tmp_path / "usr")])
     (tmp_path / "etc" / "config.yaml.d").mkdir(parents=True)
     return Machine()
 

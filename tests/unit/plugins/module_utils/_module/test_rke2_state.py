@@ -39,10 +39,17 @@ def test_the_state_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     programs = Programs(**{"rke2_--version": SHOWN, "quiet_rke2-server": "", "command_-v": "/usr/bin/x\n"})
     found = rke2_state.read(str(tmp_path), {"type": "server"}, programs)
     found.pop("foreign")
+    found.pop("archive_problems")
     assert found == {
         "recorded": {"type": "server"}, "version": "v1.35.7+rke2r1", "active": "server", "has_cluster": True,
         "nvidia_program": "/usr/bin/x", "network_manager": False, "problems": [],
     }  # fmt: skip
+
+
+def test_the_program_of_the_packages(tmp_path: Path) -> None:
+    programs = Programs(**{"/usr/bin/rke2_--version": SHOWN})
+    assert rke2_state.read(str(tmp_path), {"prefix": "/usr"}, programs)["version"] == "v1.35.7+rke2r1"
+    assert rke2_state.read(str(tmp_path), {}, programs)["version"] is None
 
 
 def test_other_installations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,12 +74,14 @@ def test_data_of_another_installation(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_problems_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rke2_state, "PREFIX", "/proc")  # a separate file system
     enabled = rke2_state._system_problems(Programs(**{"nm-cloud-setup": ""}))
-    assert any(problem.startswith("/proc is read-only, or a separate file system") for problem in enabled)
     assert any("nm-cloud-setup.service is enabled" in problem for problem in enabled)
-    monkeypatch.setattr(rke2_state, "PREFIX", str(tmp_path))
     assert all("systemd" in problem for problem in rke2_state._system_problems(Programs()))
+    monkeypatch.setattr(rke2_state, "PREFIX", "/proc")  # a separate file system
+    (problem,) = rke2_state.archive_problems()
+    assert problem.startswith("/proc is read-only, or a separate file system")
+    monkeypatch.setattr(rke2_state, "PREFIX", str(tmp_path))
+    assert rke2_state.archive_problems() == []
 
 
 def test_problems_of_templates(tmp_path: Path) -> None:
