@@ -162,9 +162,10 @@ def prepare(names: t.Iterable[str] = CLUSTER) -> None:
     wanted = {program: build(name) / program for name in names for program in SOURCES[name].programs}
     built = containerd.build()
     wanted.update({program: built / program for program in (*containerd.PROGRAMS, "runc")})
-    BIN.mkdir(parents=True, exist_ok=True)
-    for program, path in wanted.items():
-        link(path, BIN / program)
+    with alone("kubernetes"):  # two scenarios may start at the same time
+        BIN.mkdir(parents=True, exist_ok=True)
+        for program, path in wanted.items():
+            link(path, BIN / program)
 
 
 def link(source: Path, target: Path) -> None:
