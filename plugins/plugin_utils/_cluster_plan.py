@@ -102,7 +102,7 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
     wanted, warnings = _wanted(settings, hosts, problems)
     if not missing:
         shared.extend(_of_cluster(settings, cluster))
-    chart, own_problems = _chart(settings, nodes)
+    chart, own_problems = _chart(settings, nodes, mig_unused=bool(warnings))
     shared.extend(own_problems)
     out: Data = {}
     if not any(problems.values()) and not missing:
@@ -258,7 +258,7 @@ def _wanted(
     return out, warnings
 
 
-def _chart(settings: Settings, nodes: t.Mapping[str, Data]) -> tuple[Data, list[str]]:
+def _chart(settings: Settings, nodes: t.Mapping[str, Data], mig_unused: bool) -> tuple[Data, list[str]]:
     """The chart with its values."""
     own = settings.own
     try:
@@ -275,6 +275,7 @@ def _chart(settings: Settings, nodes: t.Mapping[str, Data]) -> tuple[Data, list[
             tolerations=own["tolerations"],
             reboot=settings.reboot,
             rke2=any(_is_rke2(node) for node in nodes.values()),
+            mig_unused=mig_unused,
             overrides=own["values"],
         )
         problems = _operator_values.problems(operator)

@@ -32,6 +32,7 @@ class Settings(t.NamedTuple):
     tolerations: t.Sequence[Data] = ()
     reboot: bool = False  # whether the MIG manager may reboot a node
     rke2: bool = False  # the nodes run RKE2 or k3s
+    mig_unused: bool = False  # with the strategy none, pods get GPUs that have MIG instances
     overrides: t.Mapping[str, t.Any] = {}
 
 
@@ -57,6 +58,9 @@ def _computed(settings: Settings) -> Data:
     if settings.tolerations:
         out["daemonsets"] = {"tolerations": [_TOLERATION, *settings.tolerations]}
         out["node-feature-discovery"] = {"worker": {"tolerations": [_TOLERATION, *settings.tolerations]}}
+    if settings.mig_unused:
+        # The device plugin's CDI specification has no entry for a GPU in MIG mode, so its pods could not start.
+        out["cdi"] = {"enabled": False}
     if settings.rke2 and not settings.host_toolkit:
         out["toolkit"]["env"] = [{"name": "CONTAINERD_SOCKET", "value": _RKE2_SOCKET}]
     return out

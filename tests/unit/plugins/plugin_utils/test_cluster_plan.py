@@ -132,6 +132,11 @@ def test_unused_instances_give_a_warning() -> None:
     assert len(plan(own={"mig_strategy": "none"}).warnings) == 2
 
 
+def test_pods_get_gpus_with_instances_without_cdi() -> None:
+    assert plan(own={"mig_strategy": "none"}).plan["values"]["cdi"] == {"enabled": False}
+    assert "cdi" not in plan().plan["values"]
+
+
 @pytest.mark.parametrize(
     ("message", "settings", "words"),
     [
