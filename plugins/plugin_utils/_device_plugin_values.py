@@ -14,10 +14,15 @@ from . import _charts
 from ._charts import Data
 
 CHART = "nvidia-device-plugin"
-# The chart's defaults: a list in the values would replace them.
+# The chart's defaults: a list in the values would replace them. The default of node feature discovery's workers only
+# tolerates nvidia.com/gpu=present.
 _TOLERATIONS = (
     {"key": "CriticalAddonsOnly", "operator": "Exists"},
     {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+)
+_WORKER_TOLERATIONS = (
+    {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
+    _TOLERATIONS[1],
 )
 
 
@@ -39,8 +44,8 @@ def values(settings: Settings) -> Data:
         out["runtimeClassName"] = settings.runtime_class
     if settings.tolerations:
         out["tolerations"] = [*_TOLERATIONS, *settings.tolerations]
-        if settings.gfd:
-            out["nfd"] = {"worker": {"tolerations": [_TOLERATIONS[1], *settings.tolerations]}}
+    if settings.gfd:
+        out["nfd"] = {"worker": {"tolerations": [*_WORKER_TOLERATIONS, *settings.tolerations]}}
     return _charts.merged(out, settings.overrides)
 
 

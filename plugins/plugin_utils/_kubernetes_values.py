@@ -45,7 +45,8 @@ def problems(variable: str, value: object) -> list[str]:
         return toleration_problems(variable, value if isinstance(value, (list, tuple)) else ())
     longest = next((length for end, length in _NAMES.items() if variable.endswith(end)), 0)
     if not longest or not value or (len(str(value)) <= longest and _PREFIX.fullmatch(str(value))):
-        return []
+        dotted = variable.endswith("_namespace") and "." in str(value)
+        return ["%s is %s: a namespace must not contain dots" % (variable, short(value))] if dotted else []
     return [
         "%s is %s: give lowercase letters, digits and hyphens, at most %d characters"
         % (variable, short(value), longest)
@@ -83,8 +84,9 @@ def _of_toleration(toleration: object) -> str:
 
 
 def taint_problems(variable: str, taints: t.Iterable[object]) -> list[str]:
-    """Taints that are not key=value:effect or key:effect."""
+    """Taints that are not key=value:effect or key:effect, or that repeat a key with the same effect."""
     found = []
+    seen = set()
     for taint in taints:
         rest, separator, effect = str(taint).rpartition(":")
         key, _equals, value = rest.partition("=")
@@ -97,6 +99,12 @@ def taint_problems(variable: str, taints: t.Iterable[object]) -> list[str]:
             found.append(
                 "%s has %r, whose key or value Kubernetes does not accept: correct it" % (variable, str(taint))
             )
+        elif (key, effect) in seen:
+            found.append(
+                "%s has %r, but an earlier entry has the same key and effect, so the kubelet would not start: remove one"
+                % (variable, str(taint))
+            )
+        seen.add((key, effect))
     return found
 
 

@@ -17,6 +17,12 @@ CHART = "gpu-operator"
 CONFIG_MAP = "gpufleet-mig-configs"
 # The chart's default: a list in the values would replace it.
 _TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+# Of node feature discovery's workers: the chart's defaults in all releases.
+_WORKER_TOLERATIONS = (
+    {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
+    {"key": "node-role.kubernetes.io/control-plane", "operator": "Equal", "value": "", "effect": "NoSchedule"},
+    _TOLERATION,
+)
 _CDI_HOOK = "/usr/bin/nvidia-cdi-hook"
 _RKE2_SOCKET = "/run/k3s/containerd/containerd.sock"
 
@@ -57,7 +63,7 @@ def _computed(settings: Settings) -> Data:
         out["migManager"]["env"] = env
     if settings.tolerations:
         out["daemonsets"] = {"tolerations": [_TOLERATION, *settings.tolerations]}
-        out["node-feature-discovery"] = {"worker": {"tolerations": [_TOLERATION, *settings.tolerations]}}
+        out["node-feature-discovery"] = {"worker": {"tolerations": [*_WORKER_TOLERATIONS, *settings.tolerations]}}
     if settings.mig_unused:
         # The device plugin's CDI specification has no entry for a GPU in MIG mode, so its pods could not start.
         out["cdi"] = {"enabled": False}
@@ -69,7 +75,7 @@ def _computed(settings: Settings) -> Data:
 def problems(settings: Settings) -> list[str]:
     """Unknown keys in the user's values, and values that contradict other variables."""
     found = _charts.problems(settings.overrides, _charts.keys(CHART, settings.release), "gpu_operator_values")
-    return found or [*_contradictions(settings), *_owners(settings)]
+    return found or _nulls(settings.overrides) or [*_contradictions(settings), *_owners(settings)]
 
 
 def _contradictions(settings: Settings) -> list[str]:
@@ -88,6 +94,8 @@ def _contradictions(settings: Settings) -> list[str]:
                 "gpu_operator_values.%s.enabled is %s, but gpu_operator_%s is %s: set only gpu_operator_%s"
                 % (name, str(enabled).lower(), name, "host" if host else "operator", name)
             )
+    if settings.tolerations and "tolerations" in (settings.overrides.get("daemonsets") or {}):
+        out.append("gpu_operator_values.daemonsets.tolerations replaces gpu_operator_tolerations: set only one of them")
     if _charts.value(result, "devicePlugin.enabled") is False:
         out.append(
             "gpu_operator_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it, "
@@ -103,6 +111,16 @@ def _contradictions(settings: Settings) -> list[str]:
             "gpu_operator_values.draDriver.featureGates.DynamicMIG destroys MIG instances that it did not create: "
             "remove it"
         )
+    return out
+
+
+def _nulls(overrides: t.Mapping[str, t.Any]) -> list[str]:
+    """Null would remove a value that this role checks, and the operator's own default would apply."""
+    out = []
+    for name in ("mig", "driver", "toolkit", "devicePlugin", "migManager"):
+        section = overrides.get(name, {})
+        paths = [name] if section is None else [name + "." + key for key, value in section.items() if value is None]
+        out += ["gpu_operator_values.%s is null: remove it, or give a value" % path for path in paths]
     return out
 
 

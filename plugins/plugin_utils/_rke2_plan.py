@@ -209,7 +209,9 @@ def _of_node(kind: str, settings: Data, node: Node) -> list[str]:
     """Why this version cannot be installed on this node."""
     state = node.state
     recorded = {"method": "tar", **state["recorded"]} if state["recorded"] else {}
-    if not recorded and state["foreign"]:
+    if not state["version"]:
+        recorded.pop("method", None)  # a run that failed before it installed RKE2 does not fix the method
+    if not state["recorded"] and state["foreign"]:
         return [
             "%s. The role installs RKE2 only on a node without Kubernetes. To keep this installation, remove rke2 from "
             "gpu_node_roles; to let the role install RKE2, uninstall it first" % "; ".join(state["foreign"])

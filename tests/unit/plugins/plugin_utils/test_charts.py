@@ -117,8 +117,31 @@ def test_tolerations_keep_those_of_the_chart() -> None:
     values = _operator_values.values(operator(tolerations=[TAINT]))
     own = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     assert values["daemonsets"]["tolerations"] == [own, TAINT]
-    assert values["node-feature-discovery"]["worker"]["tolerations"] == [own, TAINT]
+    workers = values["node-feature-discovery"]["worker"]["tolerations"]
+    assert workers[2:] == [own, TAINT]
+    assert [each["key"].rpartition("/")[2] for each in workers[:2]] == ["master", "control-plane"]
     assert _device_plugin_values.values(plugin(tolerations=[TAINT]))["tolerations"][1:] == [own, TAINT]
+
+
+def test_workers_tolerate_the_usual_taint_of_gpu_nodes() -> None:
+    values = _device_plugin_values.values(plugin())
+    assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in values["nfd"]["worker"][
+        "tolerations"
+    ]
+    assert "nfd" not in _device_plugin_values.values(plugin(gfd=False))
+
+
+@pytest.mark.parametrize("overrides", [{"migManager": None}, {"migManager": {"enabled": None}}, {"driver": None}])
+def test_null_does_not_replace_checked_values(overrides: t.Any) -> None:
+    (problem,) = _operator_values.problems(operator(overrides=overrides))
+    assert "is null: remove it, or give a value" in problem
+
+
+def test_tolerations_are_set_in_one_place() -> None:
+    overrides = {"daemonsets": {"tolerations": [TAINT]}}
+    assert _operator_values.problems(operator(overrides=overrides)) == []
+    (problem,) = _operator_values.problems(operator(overrides=overrides, tolerations=[TAINT]))
+    assert "set only one of them" in problem
 
 
 def test_the_users_values_win() -> None:
@@ -161,7 +184,7 @@ def test_all_unknown_keys_are_reported() -> None:
     assert len(found) == 3
 
 
-@pytest.mark.parametrize("overrides", [{"operator": {"resources": {"limits": {"x": 1}}}}, {"driver": None}])
+@pytest.mark.parametrize("overrides", [{"operator": {"resources": {"limits": {"x": 1}}}}, {"dcgm": None}])
 def test_free_mappings_and_null_are_accepted(overrides: Data) -> None:
     assert _operator_values.problems(operator(overrides=overrides)) == []
 

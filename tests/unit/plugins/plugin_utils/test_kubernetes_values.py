@@ -35,6 +35,7 @@ def test_accepted(name: str, value: object) -> None:
     [
         ("gpu_operator_namespace", "GPU", 'gpu_operator_namespace is "GPU": give lowercase letters'),
         ("gpu_operator_namespace", "a" * 64, "at most 63 characters"),
+        ("gpu_operator_namespace", "gpu.operator", "a namespace must not contain dots"),
         ("device_plugin_release", "a" * 54, "at most 53 characters"),
         ("device_plugin_runtime_class", "nvidia_runtime", "give lowercase letters"),
         ("rke2_node_name", "gpu 1", "give lowercase letters"),
@@ -82,6 +83,8 @@ def test_taints() -> None:
     for taint in bad:
         (problem,) = _kubernetes_values.taint_problems("x", [taint])
         assert repr(str(taint)) in problem
+    (problem,) = _kubernetes_values.taint_problems("x", ["a=b:NoSchedule", "a:NoExecute", "a=c:NoSchedule"])
+    assert "'a=c:NoSchedule', but an earlier entry has the same key and effect" in problem
 
 
 def test_labels() -> None:

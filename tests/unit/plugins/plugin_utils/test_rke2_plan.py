@@ -286,6 +286,11 @@ def test_installed_packages() -> None:
     assert planned("a1", {"a1": dict(found, version=VERSION)}, airgap_mode=True, **RPM)["installs"]
 
 
+def test_a_failed_installation_does_not_fix_the_method() -> None:
+    found = installed("a1", method="rpm")
+    assert planned("a1", {"a1": dict(found, version=None, recorded={"type": "agent", "method": "rpm"})})
+
+
 def test_distributions_without_packages() -> None:
     found = refused("a1", install_method="rpm")
     assert "are for Enterprise Linux 8, 9, 10, and the host has Debian 12.11. Set rke2_install_method to tar" in found
