@@ -47,7 +47,8 @@ _CAUSES = (
         "unreachable",
         r"Could not resolve|Connection (refused|timed out|failed)|Cannot initiate|404 +Not Found|Failed to fetch"
         r"|Cannot download|Failed to download metadata",
-        "A package source cannot be reached, or lacks files that it lists.",
+        "A package source cannot be reached, or lacks files that it lists: check {role}_repository_url, and the package "
+        "sources, proxy and network of the node.",
     ),
     (
         "build",
