@@ -297,6 +297,8 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
             "the group %s has %d servers: etcd needs an odd number, because an even number does not tolerate more "
             "failures. Add or remove one" % (settings["servers_group_name"], len(servers))
         )
+    if "/" in settings["api_ip"]:
+        problems.append("rke2_api_ip is %s: give an address or a name, not a URL" % settings["api_ip"])
     for option in settings["environment_options"]:
         if not _ASSIGNMENT.fullmatch(str(option)):
             problems.append("rke2_environment_options has %r: give NAME=value" % str(option).partition("=")[0])
