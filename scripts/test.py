@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run the parts of the test suite, two at a time, and print a summary.
+"""Run the parts of the test suite, three at a time, and print a summary.
 
 Usage: scripts/test.py [PART...]    without a part: all of them
 
@@ -33,7 +33,7 @@ CACHE = TOP / ".cache"
 BIN = CACHE / "venv" / "bin"
 LOGS = CACHE / "test"
 
-AT_ONCE = 2
+AT_ONCE = 3  # scenarios often wait: for services, or pods
 SILENCE = 40 * 60  # seconds without output, after which a part is stopped; a task that builds Kubernetes prints nothing
 POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77

@@ -51,7 +51,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _runtime_class(self) -> list[str]:
         name = self._arguments["runtime_class"]
-        if not name or self._api.read("RuntimeClass", "node.k8s.io/v1", name=name):
+        if not name or self._api.read({"kind": "RuntimeClass", "api_version": "node.k8s.io/v1", "name": name})[0]:
             return []
         return ["the cluster has no RuntimeClass %s, which pods need to use GPUs" % name]
 
@@ -60,7 +60,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         settings = _gpu_pods.Settings(
             arguments["namespace"], arguments["image"], arguments["runtime_class"], arguments["timeout"] + 60
         )
-        jobs = _gpu_pods.jobs(wanted, self._api.read("Pod"), settings)
+        (pods,) = self._api.read({"kind": "Pod"})
+        jobs = _gpu_pods.jobs(wanted, pods, settings)
         left = sum(map(sum, (each.values() for each in wanted.values())))
         left -= sum(job["spec"]["completions"] for job in jobs)
         if left:
@@ -78,13 +79,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         end = time.monotonic() + arguments["timeout"]
         logs: dict[str, str] = {}
         while True:
-            pods = self._api.read("Pod", namespace=namespace, label_selectors=_SELECTOR)
+            pods, nodes = self._api.read(
+                {"kind": "Pod", "namespace": namespace, "label_selectors": _SELECTOR}, {"kind": "Node"}
+            )
             for pod in pods:
                 if _gpu_pods.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
                     logs[name_of(pod)] = self._log(name_of(pod))
             missing = _gpu_pods.missing(jobs, pods, logs)
             # GPU feature discovery updates the labels once a minute.
-            labels = _gpu_pods.wrong_labels(self._api.read("Node"), wanted, strategy) if arguments["labels"] else []
+            labels = _gpu_pods.wrong_labels(nodes, wanted, strategy) if arguments["labels"] else []
             failed = any(_gpu_pods.phase(pod) == "Failed" for pod in pods)
             if failed or not (missing or labels) or time.monotonic() >= end:
                 break

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import typing as t
 
@@ -56,14 +57,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
     def _state(self, api: Api, wanted: t.Mapping[str, Wanted], namespace: str, helm_chart: str) -> State:
+        objects: list[dict[str, t.Any]] = [{"kind": "Node"}, {"kind": "Pod", "namespace": namespace}]
+        if helm_chart:
+            labels = ["%s=%s" % (_readiness.INSTALLER, helm_chart)]
+            objects.append({"kind": "Pod", "namespace": "kube-system", "label_selectors": labels})
         try:
-            nodes, pods = api.read("Node"), api.read("Pod", namespace=namespace)
-            if helm_chart:
-                labels = ["%s=%s" % (_readiness.INSTALLER, helm_chart)]
-                pods += api.read("Pod", namespace="kube-system", label_selectors=labels)
+            nodes, *pods = api.read(*objects)
         except Unreadable as error:
             return State(("the cluster cannot be read: %s" % error,), ())
-        return _readiness.state(wanted, nodes, pods)
+        return _readiness.state(wanted, nodes, list(itertools.chain(*pods)))
 
     def _message(self, api: Api, state: State, timeout: int) -> str:
         lines = list(state.failed)

@@ -31,7 +31,7 @@ options:
     required: true
   cluster:
     description:
-      - Registered results of C(kubernetes.core.k8s_info). The keys are C(nodes), C(daemonsets), C(policies), C(helm_charts),
+      - Results of M(gpufleet.node.gpu_cluster_objects). The keys are C(nodes), C(daemonsets), C(policies), C(helm_charts),
         C(config_map), C(plugins), C(runtime_class), and C(reviews), a list of the results of SelfSubjectAccessReviews.
     type: dict
     required: true

@@ -13,8 +13,8 @@ module: gpu_cluster_wait
 short_description: Internal to the collection's roles, wait until the nodes of a cluster advertise their GPUs
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles. Reads nodes and pods with C(kubernetes.core.k8s_info) until each node advertises the expected
-    resources, its MIG configuration is applied, and the validator of the GPU operator is ready on it. Shows the progress.
+  - Internal to the collection's roles. Reads nodes and pods until each node advertises the expected resources, its MIG
+    configuration is applied, and the validator of the GPU operator is ready on it. Shows the progress.
   - On failure, the message lists why pods do not run, and the last lines of a log.
 extends_documentation_fragment:
   - gpufleet.node._attributes

@@ -26,10 +26,13 @@ class Api:
     def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
         self._action, self._task_vars = action, task_vars
 
-    def read(self, kind: str, api_version: str = "v1", **options: t.Any) -> list[Data]:
-        """Objects of a kind. Raises Unreadable."""
-        found = self.call("kubernetes.core.k8s_info", api_version=api_version, kind=kind, **options)
-        return t.cast("list[Data]", found["resources"])
+    def read(self, *wanted: Data) -> list[list[Data]]:
+        """The objects of each kind, in the same order. Raises Unreadable."""
+        found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
+        for each in found:
+            if "resources" not in each:
+                raise Unreadable(message(each)[:300])
+        return [each["resources"] for each in found]
 
     def log(self, namespace: str, pod: str, **options: t.Any) -> str:
         """The log of a container. Raises Unreadable, for example while the container is still starting."""

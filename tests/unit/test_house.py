@@ -79,7 +79,11 @@ LAYERS = (
     Layer("module_utils/_backend", [BACKEND, MIG + ".model", MIG + ".backend", MIG + ".codes"]),
     # Runs on nodes without Ansible; the two above run with it.
     Layer("module_utils/_boot", [BOOT, BACKEND, MIG]),
-    Layer("module_utils/_module", ["module_utils._module", BOOT, BACKEND, MIG], ["ansible.module_utils", "yaml"]),
+    Layer(
+        "module_utils/_module",
+        ["module_utils._module", BOOT, BACKEND, MIG],
+        ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "yaml"],
+    ),
     Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
     Layer("action", ["plugin_utils", MIG], ["ansible.errors", "ansible.plugins.action", "ansible.utils.display"]),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),

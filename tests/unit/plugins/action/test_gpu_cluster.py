@@ -121,11 +121,10 @@ def wait(*readings: t.Any, log: t.Sequence[str] = (), **arguments: t.Any) -> Dat
         if isinstance(reading, str):
             left.pop(0)
             return {"failed": True, "msg": reading}
-        if module_args["kind"] == "Node":
-            return {"resources": [reading[0]]}
-        if len(left) > 1 and module_args["namespace"] == "ns":
+        if len(left) > 1:
             left.pop(0)
-        return {"resources": reading[1] if module_args["namespace"] == "ns" else []}
+        assert [each["kind"] for each in module_args["objects"]] == ["Node", "Pod"]
+        return {"results": [{"resources": [reading[0]]}, {"resources": reading[1]}]}
 
     found._execute_module = execute
     result: Data = found.run(task_vars={})
@@ -197,7 +196,10 @@ class Api:
         self.fail: t.Dict[str, Data] = {}
 
     def __call__(self, module_name: str, module_args: Data, task_vars: object) -> Data:
-        step = module_args.get("state") or module_args.get("kind") or module_name.rpartition(".")[2]
+        if "objects" in module_args:
+            results = [self.read(**each) for each in module_args["objects"]]
+            return next((each for each in results if each.get("failed")), {"results": results})
+        step = module_args.get("state") or module_name.rpartition(".")[2]
         self.done.append(step)
         if step in self.fail:
             return self.fail[step]
@@ -209,13 +211,19 @@ class Api:
                 self.pods[-1]["status"]["phase"] = self.phase
         elif step == "absent":
             self.pods = []
-        elif step == "k8s_log":
+        else:
             return {"log": self.logs[int(module_args["name"][-1])]}
-        elif step == "Node":
+        return {}
+
+    def read(self, kind: str, label_selectors: t.Sequence[str] = (), **_options: str) -> Data:
+        self.done.append(kind)
+        if kind in self.fail:
+            return self.fail[kind]
+        if kind == "Node":
             return {"resources": [self.nodes.pop(0) if len(self.nodes) > 1 else self.nodes[0]]}
-        elif step == "RuntimeClass":
+        if kind == "RuntimeClass":
             return {"resources": self.classes}
-        return {"resources": self.pods if "label_selectors" in module_args else self.others}
+        return {"resources": self.pods if label_selectors else self.others}
 
 
 def check(api: Api, **arguments: t.Any) -> Data:
