@@ -81,7 +81,14 @@ def network() -> None:
     if int(instances.read_text()) < INSTANCES:
         instances.write_text(str(INSTANCES))
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
-        return
+        (found,) = json.loads(podman("network", "inspect", NETWORK))
+        addresses = subprocess.run(
+            ["ip", "-json", "-4", "address", "show", found["network_interface"]], stdout=subprocess.PIPE, check=False
+        ).stdout
+        if not addresses or GATEWAY.encode() in addresses:
+            return
+        # The bridge belongs to another checkout, whose network was created when neither existed.
+        podman("network", "rm", NETWORK)
     remove_bridge()
     podman("network", "create", "--subnet", SUBNET + ".0/24", "--gateway", GATEWAY, NETWORK)
 
