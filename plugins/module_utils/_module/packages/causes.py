@@ -36,7 +36,7 @@ _CAUSES = (
         r"|GPG signature is not available"
         r"|validate GPG signature|Public key for .* is not installed",
         "A package source is not signed with the key that was given: check {role}_repository_url and "
-        "{role}_repository_key with its checksum or fingerprint, and with dnf {role}_repository_signed.",
+        "{role}_repository_key with its checksum or fingerprint, and with dnf, where it exists, {role}_repository_signed.",
     ),
     (
         "changing",
