@@ -52,6 +52,12 @@ options:
         type: list
         elements: str
         default: []
+      field_selectors:
+        description:
+          - Field selectors that all must match.
+        type: list
+        elements: str
+        default: []
 """
 
 EXAMPLES = r"""
@@ -81,11 +87,13 @@ results:
       type: str
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster_objects import run
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster_objects import ARGUMENTS, run
 
 
 def main() -> None:
-    run()
+    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
 
 
 if __name__ == "__main__":

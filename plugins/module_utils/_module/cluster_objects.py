@@ -13,36 +13,34 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
+from . import cluster_client
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
 
 ARGUMENTS: t.Dict[str, t.Any] = {
-    "objects": {
-        "type": "list",
-        "elements": "dict",
-        "required": True,
-        "options": {
-            "api_version": {"type": "str", "default": "v1"},
-            "kind": {"type": "str", "required": True},
-            "name": {"type": "str"},
-            "namespace": {"type": "str"},
-            "label_selectors": {"type": "list", "elements": "str", "default": []},
-        },
+    "argument_spec": {
+        "objects": {
+            "type": "list",
+            "elements": "dict",
+            "required": True,
+            "options": {
+                "api_version": {"type": "str", "default": "v1"},
+                "kind": {"type": "str", "required": True},
+                "name": {"type": "str"},
+                "namespace": {"type": "str"},
+                "label_selectors": {"type": "list", "elements": "str", "default": []},
+                "field_selectors": {"type": "list", "elements": "str", "default": []},
+            },
+        }
     }
 }
 
 Data = t.Dict[str, t.Any]
 
 
-def run() -> None:
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
-
-    # It fails with a clear message if the Python library kubernetes is missing.
-    module: t.Any = AnsibleK8SModule(module_class=AnsibleModule, argument_spec=ARGUMENTS, supports_check_mode=True)
-    try:
-        results = read(module)
-    except Exception as error:  # the client has many, and some have no common base class
-        module.fail_json(msg=str(error) or type(error).__name__)
-    module.exit_json(changed=False, results=results)
+def run(module: AnsibleModule) -> None:
+    module.exit_json(changed=False, results=cluster_client.use(module, read))
 
 
 def read(module: t.Any) -> t.List[Data]:

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The Kubernetes client of kubernetes.core."""
+
+from __future__ import annotations
+
+import typing as t
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+def use(module: AnsibleModule, function: t.Callable[[t.Any], t.Any]) -> t.Any:
+    """Call the function with the module in the form that kubernetes.core expects, and fail if it raises an error."""
+    try:
+        from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
+    except ImportError:
+        module.fail_json(msg="the collection kubernetes.core is missing: install it with ansible-galaxy")
+    # This fails with a clear message if the Python library kubernetes is missing.
+    wrapped = AnsibleK8SModule(module_class=lambda **_arguments: module)
+    try:
+        return function(wrapped)
+    except Exception as error:  # the client has many, and some have no common base class
+        module.fail_json(msg=str(error) or type(error).__name__)
