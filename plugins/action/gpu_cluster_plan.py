@@ -12,7 +12,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of
 
 _ARGUMENTS = {
     "role": {"type": "str", "required": True, "choices": ["gpu_operator", "device_plugin"]},
@@ -21,7 +21,7 @@ _ARGUMENTS = {
     "on_controller": {"type": "bool", "default": True},
 }
 # Variables of other roles that affect the plan.
-_OTHERS = ("nvidia_mig_owner", "nvidia_mig_reboot")
+_OTHERS = ("nvidia_mig_owner", "nvidia_mig_reboot", "gpu_cluster_drain")
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -35,7 +35,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         names = sorted(_inventory.variables_of(role) | set(_OTHERS))
         values = {name: self._templar.template(variables[name]) for name in names if name in variables}
         own, errors = _inventory.validated(role, values)
-        hosts = [_host(name, variables["hostvars"][name]) for name in variables["ansible_play_hosts_all"]]
+        hosts = [host_of(name, variables["hostvars"][name]) for name in variables["ansible_play_hosts_all"]]
         result.update(changed=False, plan={}, missing=False)
         if errors:
             return {**result, **_refused({hosts[0].name: errors})}
@@ -44,7 +44,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             role=role,
             own={name[len(prefix) :]: value for name, value in own.items() if name.startswith(prefix)},
             owner=str(values.get("nvidia_mig_owner", "host")),
-            reboot=str(values.get("nvidia_mig_reboot", False)).lower() in ("true", "yes", "1", "on"),
+            reboot=_is_true(values.get("nvidia_mig_reboot")),
+            drain=_is_true(values.get("gpu_cluster_drain")),
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
@@ -81,19 +82,8 @@ def _refused(problems: t.Mapping[str, list[str]]) -> dict[str, t.Any]:
     return {"problems": problems, "refusal": refusal}
 
 
-def _host(name: str, variables: t.Mapping[str, t.Any]) -> Host:
-    """A host with its facts, and what the role gpu_cluster read on it."""
-    facts = variables.get("ansible_facts") or {}
-    gpus = (facts.get("nvidia") or {}).get("gpus")
-    return Host(
-        name=name,
-        node_name=str(variables.get("gpu_cluster_node_name") or variables.get("rke2_node_name") or ""),
-        nodename=str(facts.get("nodename") or "").lower(),
-        gpus=gpus,
-        boards=list(variables.get("gpu_node_boards") or ()),
-        layout=variables.get("nvidia_mig_layout"),
-        mig_changed=float(variables.get("__gpu_cluster_mig_changed") or 0),
-    )
+def _is_true(value: object) -> bool:
+    return str(value).lower() in ("true", "yes", "1", "on")
 
 
 def _different(values: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any], first: str) -> list[str]:

@@ -228,8 +228,8 @@ gpus:
   description:
     - The GPUs that the layout selects, in order of index.
     - Instances have the same structure in RV(gpus[].kept), RV(gpus[].created) and RV(gpus[].destroyed).
-    - If RV(busy) is set, each entry contains only RV(gpus[].index), RV(gpus[].uuid), RV(gpus[].pci_bus_id) and
-      RV(gpus[].name).
+    - If RV(busy) is set, each entry contains only RV(gpus[].index), RV(gpus[].uuid), RV(gpus[].pci_bus_id),
+      RV(gpus[].name), and RV(gpus[].kept), the instances that the change would keep.
   returned: on success, on failure after planning, and with RV(busy)
   type: list
   elements: dict

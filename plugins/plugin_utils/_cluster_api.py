@@ -8,9 +8,11 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
-Data = t.Dict[str, t.Any]
+from . import _cluster_nodes
+from ._cluster_nodes import Data, Host
 
 
 class Unreadable(Exception):
@@ -44,3 +46,61 @@ class Api:
         if found.get("failed"):
             raise Unreadable(message(found)[:300])
         return t.cast("Data", found)
+
+    def node(self, host: Host) -> Data:
+        """The node of a host. Raises Unreadable, also if there is none."""
+        names = _cluster_nodes.candidates(host)
+        for found in self.read(*({"kind": "Node", "name": name} for name in names)):
+            if found:
+                return found[0]
+        raise Unreadable(
+            "the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names)
+        )
+
+    def node_and_pods(self, name: str) -> tuple[Data, list[Data]]:
+        """A node and all pods on it. Raises Unreadable, also if the node is gone."""
+        node, pods = self.read(
+            {"kind": "Node", "name": name}, {"kind": "Pod", "field_selectors": ["spec.nodeName=" + name]}
+        )
+        if not node:
+            raise Unreadable("the cluster no longer has the node %s" % name)
+        return node[0], pods
+
+    def patch(self, node: str, patch: Data) -> None:
+        """Change a node; nothing if the patch is empty. Raises Unreadable."""
+        if patch:
+            self.call("kubernetes.core.k8s", state="patched", kind="Node", name=node, definition=patch)
+
+    def remove(self, state: str, pods: t.Sequence[t.Any], grace_period: int = -1) -> list[Data]:
+        """Have pods evicted or deleted; the pods that the API rejected. Raises Unreadable."""
+        if not pods:
+            return []
+        named = [pod._asdict() for pod in pods]
+        result = self.call("gpufleet.node.gpu_cluster_pods", state=state, pods=named, grace_period=grace_period)
+        return t.cast("list[Data]", result["rejected"])
+
+
+class Progress:
+    """Repeats a step for a limited time, and shows why it is not complete."""
+
+    _REPEATED = 60  # seconds after which an unchanged reason is shown again
+
+    def __init__(self, timeout: int, interval: int, show: t.Callable[[str], object]) -> None:
+        self._end, self._interval, self._show = time.monotonic() + timeout, interval, show
+
+    def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
+        """The reasons that remain at the end. An API server that does not respond is a reason."""
+        shown, shown_at = "", 0.0
+        while True:
+            try:
+                waiting = step()
+            except Unreadable as error:
+                waiting = ["the cluster cannot be reached: %s" % error]
+            now = time.monotonic()
+            if not waiting or now >= self._end:
+                return waiting
+            text = "; ".join(waiting)
+            if text != shown or now - shown_at > self._REPEATED:
+                self._show("%s, %d s left: %s" % (title, self._end - now, text))
+                shown, shown_at = text, now
+            time.sleep(self._interval)

@@ -29,6 +29,21 @@ class Host(t.NamedTuple):
     mig_changed: float = 0.0  # seconds since the epoch
 
 
+def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
+    """A host with its facts, and what the role gpu_cluster read on it."""
+    facts = variables.get("ansible_facts") or {}
+    gpus = (facts.get("nvidia") or {}).get("gpus")
+    return Host(
+        name=name,
+        node_name=str(variables.get("gpu_cluster_node_name") or variables.get("rke2_node_name") or ""),
+        nodename=str(facts.get("nodename") or "").lower(),
+        gpus=gpus,
+        boards=list(variables.get("gpu_node_boards") or ()),
+        layout=variables.get("nvidia_mig_layout"),
+        mig_changed=float(variables.get("__gpu_cluster_mig_changed") or 0),
+    )
+
+
 def name_of(node: t.Mapping[str, t.Any]) -> str:
     return str(node["metadata"]["name"])
 
@@ -38,18 +53,24 @@ def labels_of(item: t.Mapping[str, t.Any]) -> dict[str, str]:
     return item["metadata"].get("labels") or {}
 
 
+def candidates(host: Host) -> list[str]:
+    """The names that the host's node may have, in order of preference."""
+    names = [host.node_name] if host.node_name else [host.nodename, host.nodename.split(".")[0], host.name]
+    return list(dict.fromkeys(name.lower() for name in names if name))
+
+
 def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
     """The name of the host's node, or the reason why it has none."""
-    candidates = [host.node_name] if host.node_name else [host.nodename, host.nodename.split(".")[0], host.name]
-    for name in candidates:
-        if name and name.lower() in names:
-            return name.lower(), ""
-    tried = ", ".join(dict.fromkeys(name for name in candidates if name))
+    tried = candidates(host)
+    for name in tried:
+        if name in names:
+            return name, ""
     near = difflib.get_close_matches(host.node_name or host.name, names, 1)
     meant = " (did you mean %s?)" % near[0] if near else ""
     known = ", ".join(sorted(names)[:10]) or "none"
     return None, (
-        "the cluster has no node named %s%s: set gpu_cluster_node_name to an existing node (%s)" % (tried, meant, known)
+        "the cluster has no node named %s%s: set gpu_cluster_node_name to an existing node (%s)"
+        % (", ".join(tried), meant, known)
     )
 
 

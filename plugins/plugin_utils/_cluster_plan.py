@@ -63,6 +63,7 @@ class Settings(t.NamedTuple):
     own: t.Mapping[str, t.Any]
     owner: str = "host"
     reboot: bool = False
+    drain: bool = False
     may_be_missing: bool = False
     on_controller: bool = True
     selected: t.Collection[str] = ()  # the cluster roles whose version variable is set
@@ -190,6 +191,11 @@ def _of_roles(settings: Settings) -> list[str]:
         return [
             "nvidia_mig_owner is operator, but the MIG manager is part of the GPU operator: use the role gpu_operator, "
             "or set nvidia_mig_owner to host"
+        ]
+    if settings.owner == "operator" and settings.drain:
+        return [
+            "gpu_cluster_drain is true, but nvidia_mig_owner is operator: nodes are not drained for the MIG manager. Set "
+            "gpu_cluster_drain to false, and drain the nodes before the layout changes, or set nvidia_mig_owner to host"
         ]
     return []
 

@@ -60,10 +60,18 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
         node = (pod.get("spec") or {}).get("nodeName")
         if not node or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             continue
-        for container in pod["spec"].get("containers") or ():
-            for resource, count in ((container.get("resources") or {}).get("limits") or {}).items():
-                if resource.startswith("nvidia.com/"):
-                    out[node, resource] += int(count)
+        for resource, count in gpus_of(pod).items():
+            out[node, resource] += count
+    return out
+
+
+def gpus_of(pod: Data) -> Counter[str]:
+    """The GPUs and MIG devices that a pod requests, by resource."""
+    out: Counter[str] = Counter()
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        for resource, count in ((container.get("resources") or {}).get("limits") or {}).items():
+            if resource.startswith("nvidia.com/"):
+                out[resource] += int(count)
     return out
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from . import _drain
 from ._cluster_nodes import Data, labels_of, name_of
 
 _DEPLOY = "nvidia.com/gpu.deploy."
@@ -25,8 +26,14 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     labels = labels_of(node)
     name = name_of(node)
     out = []
+    try:
+        own = _drain.record(node)
+    except ValueError as error:
+        return [str(error)]
     paused = {
-        key: value for key, value in sorted(labels.items()) if key.startswith(_DEPLOY) and value.startswith(_PAUSED)
+        key: value
+        for key, value in sorted(labels.items())
+        if key.startswith(_DEPLOY) and value.startswith(_PAUSED) and key not in (own.labels if own else ())
     }
     for value in sorted(set(paused.values())):
         if (

@@ -12,6 +12,7 @@ import typing as t
 
 if t.TYPE_CHECKING:
     from .model import Gpu, Process
+    from .operations import Kept
 
 
 class MigError(Exception):
@@ -27,12 +28,22 @@ class InfeasibleError(MigError):
 
 
 class BusyError(MigError):
-    """``processes`` prevent the change. ``gpus`` are all GPUs of the layout."""
+    """``processes`` prevent the change.
 
-    def __init__(self, text: str, processes: t.Sequence[Process], gpus: t.Sequence[Gpu] = ()) -> None:
+    ``gpus`` are all GPUs of the layout, and ``kept``, by index, the instances that remain in the best layout.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        processes: t.Sequence[Process],
+        gpus: t.Sequence[Gpu] = (),
+        kept: t.Optional[t.Mapping[int, t.Tuple[Kept, ...]]] = None,
+    ) -> None:
         super().__init__(text)
         self.processes = tuple(processes)
         self.gpus = tuple(gpus)
+        self.kept = kept or {}
 
 
 class DisturbError(MigError):

@@ -136,7 +136,7 @@ def _busy_cis(gpu: Gpu, gi: GpuInstance) -> t.Set[int]:
     return everything if None in ids else {ci_id for ci_id in ids if ci_id is not None} & everything
 
 
-def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInstance]) -> None:
+def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuInstance]) -> None:
     blocked: t.List[str] = []
     processes: t.List[Process] = []
     for gi in destroyed:
@@ -162,6 +162,8 @@ def _refuse_busy(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
             "Stop these processes, or use a layout that keeps these instances at their placements"
             % (gpu.label, listed(blocked, "; and ", 8)),
             processes,
+            [gpu],
+            {gpu.index: kept},
         )
 
 

@@ -65,7 +65,10 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
         busy = [error for _gpu, error in refused if isinstance(error, BusyError)]
         if len(busy) == len(refused):
             processes = [process for error in busy for process in error.processes]
-            raise BusyError(_together(refused), processes, [gpu for gpu in gpus if gpu.index in requests])
+            kept = {plan.gpu.index: plan.kept for plan in plans}
+            for each in busy:
+                kept.update(each.kept)
+            raise BusyError(_together(refused), processes, [gpu for gpu in gpus if gpu.index in requests], kept)
         raise MigError(_together(refused))
     return NodePlan(tuple(plans), requests, disturb, reset, tuple(lost))
 

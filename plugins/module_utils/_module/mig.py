@@ -64,7 +64,10 @@ def run(module: AnsibleModule) -> None:
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
     except BusyError as error:
-        gpus = [describe.identity(gpu) for gpu in error.gpus]
+        gpus = [
+            dict(describe.identity(gpu), kept=[results.kept(gpu, item) for item in error.kept.get(gpu.index, ())])
+            for gpu in error.gpus
+        ]
         clients = describe.clients(error.processes)
         module.fail_json(msg=str(error), changed=False, busy=True, clients=clients, disruption=results.MODE, gpus=gpus)
     except (MigError, BackendError) as error:

@@ -66,7 +66,7 @@ def of_plan(plan: Plan) -> Result:
             gpu,
             gpu,
             bool(operations),
-            kept=[_kept(gpu, item) for item in plan.kept] if blocked is None else describe.instances(gpu),
+            kept=[kept(gpu, item) for item in plan.kept] if blocked is None else describe.instances(gpu),
             created=created,
             destroyed=describe.instances(gpu._replace(instances=plan.destroyed)),
             deferred=plan.deferred,
@@ -141,7 +141,8 @@ def disruption(operations: t.Iterable[Data]) -> str:
     return max((_OF_KIND.get(each["kind"], CREATE) for each in operations), key=DISRUPTIONS.index, default=NONE)
 
 
-def _kept(gpu: Gpu, item: Kept) -> Data:
+def kept(gpu: Gpu, item: Kept) -> Data:
+    """A GPU instance after the change."""
     (found,) = describe.instances(gpu._replace(instances=(item.instance,)))
     staying = [ci for ci in found["compute_instances"] if ci["id"] in item.keep]
     coming = [

@@ -586,6 +586,17 @@ def test_a_refusal_reports_whether_only_processes_block_it(node):
     assert "busy" not in node(FakeGpu()).run(on({"7g.40gb": 2}))
 
 
+def test_a_refusal_reports_the_instances_that_would_be_kept(node):
+    gpu, other = FakeGpu(), FakeGpu(index=1)
+    gpu.add("4g.20gb", 0)
+    gpu.add("3g.20gb", 4)
+    gpu.use(0, 0, 4711, "python")
+    other.add("1g.5gb", 0)
+    result = node(gpu, other).run(on(MIXED))
+    kept = [[(each["profile"], each["start"]) for each in found["kept"]] for found in result["gpus"]]
+    assert kept == [[("3g.20gb", 4)], [("1g.5gb", 0)]]
+
+
 def test_a_mode_change_that_a_process_blocks_is_refused_in_check_mode_too(node):
     gpu = FakeGpu(board=H100, mode=False)
     gpu.use(pid=4711, name="python")

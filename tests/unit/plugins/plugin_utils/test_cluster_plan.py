@@ -113,6 +113,7 @@ def test_helm_chart_needs_a_helm_controller() -> None:
             "device_plugin_values has the unknown key migStrategi",
         ),
         ({"role": "device_plugin", "owner": "operator"}, {}, "a", "the MIG manager is part of the GPU operator"),
+        ({"owner": "operator", "drain": True}, {}, "a", "gpu_cluster_drain is true, but nvidia_mig_owner is operator"),
         ({"role": "device_plugin", "selected": ["gpu_operator", "device_plugin"]}, {}, "a", "are both set"),
     ],
 )

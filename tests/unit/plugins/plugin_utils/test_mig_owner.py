@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _mig_owner
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _mig_owner
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node
 
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
@@ -93,3 +93,14 @@ def test_daemonsets_of_others(role: str, daemonsets: t.Any, words: t.Sequence[st
 def test_a_gpu_operator_in_the_cluster(role: str, release: t.Sequence[str], refused: bool) -> None:
     policy = {"metadata": daemonset("cluster-policy", release=release)["metadata"]}
     assert bool(_mig_owner.of_cluster(role, "ns", "release", [], [policy])) is refused
+
+
+def test_components_that_an_interrupted_run_of_this_collection_paused() -> None:
+    paused = node("a", **{"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"})
+    paused["metadata"]["annotations"] = {
+        _drain.RECORD: _drain.Record(True, {"nvidia.com/gpu.deploy.dcgm": "true"}).text()
+    }
+    assert _mig_owner.of_node(paused, "host") == []
+    paused["metadata"]["annotations"] = {_drain.RECORD: "damaged"}
+    (problem,) = _mig_owner.of_node(paused, "host")
+    assert "is damaged" in problem

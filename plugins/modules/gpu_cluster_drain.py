@@ -1,0 +1,91 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation of the action plugin of the same name.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_cluster_drain
+short_description: Internal to the collection's roles, take a node of a cluster out of service
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles. Cordons the host's node, evicts pods, and pauses the components of the GPU
+    operator with its own labels. What it changes is recorded in an annotation of the node, so that
+    M(gpufleet.node.gpu_cluster_return) and later runs can restore it. A node that was cordoned before remains so.
+  - Evictions respect disruption budgets. All are requested at once, and rejected ones again until O(timeout). Then the
+    node is returned to service, and the message names the pods and budgets.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+  - gpufleet.node._attributes.no_diff
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  gpus:
+    description:
+      - The return value RV(gpufleet.node.nvidia_mig#module:gpus) of the planned change.
+    type: list
+    elements: dict
+    required: true
+  checkpoint:
+    description:
+      - The kubelet's file C(device-plugins/kubelet_internal_checkpoint), base64-encoded. Without it, each pod that uses
+        GPUs counts as affected.
+    type: str
+  pods:
+    description:
+      - The pods to evict, V(all), V(gpu) for those that use GPUs, or V(affected) for those whose GPUs or MIG devices
+        the change removes or interrupts.
+    type: str
+    choices: [all, gpu, affected]
+    default: all
+  ignore_daemonsets:
+    description:
+      - Whether to leave pods of DaemonSets on the node. With V(false), they are an error.
+    type: bool
+    default: true
+  delete_emptydir_data:
+    description:
+      - Whether to evict pods with emptyDir volumes, whose data is lost. With V(false), they are an error.
+    type: bool
+    default: false
+  force:
+    description:
+      - Whether to evict pods without a controller, which are not created again. With V(false), they are an error.
+    type: bool
+    default: false
+  grace_period:
+    description:
+      - Seconds that the pods have to terminate. If negative, their own.
+    type: int
+    default: -1
+  timeout:
+    description:
+      - Seconds to wait.
+    type: int
+    required: true
+  interval:
+    description:
+      - Seconds between polls.
+    type: int
+    default: 5
+"""
+
+EXAMPLES = r"""
+- name: Take the node out of service
+  gpufleet.node.gpu_cluster_drain:
+    gpus: "{{ planned.gpus }}"
+    timeout: 600
+"""
+
+RETURN = r"""
+evicted:
+  description: The pods that were, or would be, evicted.
+  returned: always
+  type: list
+  elements: str
+  sample: [default/train-0]
+"""

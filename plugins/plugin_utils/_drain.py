@@ -1,0 +1,269 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Take a node of a cluster out of service before its GPUs change, and return it to service.
+
+An annotation of the node records what was changed, in the same write as the change itself: whether the node was
+cordoned, and the former values of labels. A later run can therefore continue or return a node at any point.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import typing as t
+
+from . import _readiness
+from ._cluster_nodes import Data, labels_of, name_of
+from ._gpu_pods import gpus_of
+
+RECORD = "gpufleet.node/out-of-service"
+PAUSED = "paused-for-mig-change"  # a value that the GPU operator respects, as its MIG manager writes it
+_DEPLOY = "nvidia.com/gpu.deploy."
+_OPERANDS = ("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client")
+# Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
+_OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
+_VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
+_MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods, which the API cannot evict
+
+
+class Record(t.NamedTuple):
+    cordoned: bool  # false: someone else had cordoned the node, and it remains so
+    labels: t.Mapping[str, str] = {}  # former values
+
+    def text(self) -> str:
+        return json.dumps(self._asdict(), sort_keys=True)
+
+
+class Settings(t.NamedTuple):
+    """Which pods are evicted. The last three have the meaning of kubectl drain's options."""
+
+    pods: str = "all"  # or "gpu", or "affected"
+    ignore_daemonsets: bool = True
+    delete_emptydir_data: bool = False
+    force: bool = False
+
+
+class Change(t.NamedTuple):
+    """The GPUs and MIG devices that the change removes or interrupts, and which pods have which devices."""
+
+    devices: t.Optional[t.Collection[str]]  # UUIDs; None if unknown
+    held: t.Optional[t.Mapping[str, t.Collection[str]]]  # UUIDs by UID of the pod; None if unknown
+
+
+class Pod(t.NamedTuple):
+    """A pod to evict or delete."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return "%s/%s" % (self.namespace, self.name)
+
+
+def record(node: t.Mapping[str, t.Any]) -> Record | None:
+    """What a run of this collection changed; None if the node is in service. Raises ValueError."""
+    text = (node["metadata"].get("annotations") or {}).get(RECORD)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+        return Record(bool(found["cordoned"]), dict(found["labels"]))
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(
+            "the annotation %s of node %s is damaged: %r. Remove it, and uncordon the node if it should be in service"
+            % (RECORD, name_of(node), text)
+        ) from None
+
+
+def cordoned(node: Data) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def cordon(node: Data) -> Data:
+    """The patch that cordons a node; empty if nothing is to do."""
+    known = record(node)
+    if not cordoned(node):
+        return _patch(Record(True, known.labels if known else {}), unschedulable=True)
+    return {} if known else _patch(Record(cordoned=False))
+
+
+def pause(node: Data) -> Data:
+    """The patch that pauses the operands of the GPU operator; empty if there are none to pause."""
+    labels = labels_of(node)
+    found = {_DEPLOY + name: labels.get(_DEPLOY + name, "false") for name in _OPERANDS}
+    names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
+    known = record(node)
+    if not names or known is None:
+        return {}
+    former = {**known.labels, **{name: labels[name] for name in names}}
+    return _patch(Record(known.cordoned, former), dict.fromkeys(names, PAUSED))
+
+
+def resume(node: Data) -> Data:
+    """The patch that restores the labels; empty if none were changed. The node stays cordoned."""
+    known = record(node)
+    if known is None or not known.labels:
+        return {}
+    labels = labels_of(node)
+    # A label that has another value now was changed by someone else.
+    former: dict[str, t.Any] = {name: value for name, value in known.labels.items() if labels.get(name) == PAUSED}
+    return _patch(Record(known.cordoned), former)
+
+
+def uncordon(node: Data) -> Data:
+    """The patch that returns a node to service, restores all labels and removes the record; empty without a record."""
+    known = record(node)
+    if known is None:
+        return {}
+    out = resume(node) or {"metadata": {}}
+    out["metadata"]["annotations"] = {RECORD: None}
+    if known.cordoned:
+        out["spec"] = {"unschedulable": False}
+    return out
+
+
+def _patch(new: Record, labels: t.Mapping[str, str] | None = None, unschedulable: bool = False) -> Data:
+    out: Data = {"metadata": {"annotations": {RECORD: new.text()}}}
+    if labels:
+        out["metadata"]["labels"] = dict(labels)
+    if unschedulable:
+        out["spec"] = {"unschedulable": True}
+    return out
+
+
+def to_evict(pods: t.Iterable[Data], settings: Settings, change: Change) -> tuple[list[Data], list[str]]:
+    """The pods to evict from a node, and the reasons why pods cannot be evicted."""
+    evicted, problems = [], []
+    for pod in pods:
+        if not _selected(pod, settings, change):
+            continue
+        why = _reason(pod, settings)
+        if why:
+            problems.append("pod %s %s" % (pod_of(pod), why))
+        elif why is not None:
+            evicted.append(pod)
+    return evicted, problems
+
+
+def pod_of(pod: Data) -> Pod:
+    return Pod(str(pod["metadata"].get("namespace")), name_of(pod), str(pod["metadata"].get("uid")))
+
+
+def _selected(pod: Data, settings: Settings, change: Change) -> bool:
+    if settings.pods == "all":
+        return True
+    if not gpus_of(pod) or _finished(pod):
+        return False
+    uid = str(pod["metadata"].get("uid"))
+    # The kubelet may not have recorded the devices of a pod that is starting.
+    if settings.pods == "gpu" or change.devices is None or change.held is None or uid not in change.held:
+        return True
+    return not set(change.held[uid]).isdisjoint(change.devices)
+
+
+def _reason(pod: Data, settings: Settings) -> str | None:
+    """Why a pod must not be evicted: empty if it can be, None if it is left alone."""
+    metadata = pod["metadata"]
+    if _MIRROR in (metadata.get("annotations") or {}):
+        return None
+    owner: Data = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), {})
+    if owner.get("kind") == "DaemonSet" and not _finished(pod):
+        return (
+            None if settings.ignore_daemonsets else "belongs to a DaemonSet (see gpu_cluster_drain_ignore_daemonsets)"
+        )
+    if _finished(pod):
+        return ""
+    if not owner and not settings.force:
+        return "has no controller that would replace it (see gpu_cluster_drain_force)"
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    if not settings.delete_emptydir_data and any("emptyDir" in volume for volume in volumes):
+        return "has data in an emptyDir volume (see gpu_cluster_drain_delete_emptydir_data)"
+    return ""
+
+
+def _finished(pod: Data) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def operands(pods: t.Iterable[Data]) -> list[Pod]:
+    """Pods of the operands that pause() stops."""
+    return [pod_of(pod) for pod in pods if labels_of(pod).get("app") in _OPERAND_APPS]
+
+
+def outdated(pods: t.Iterable[Data]) -> list[Data]:
+    """Pods that read the GPUs before the change: the operator's checks, and the device plugin of its own chart."""
+    return [pod for pod in pods if labels_of(pod).get("app") in _VALIDATOR_APPS or _is_standalone(pod)]
+
+
+def _is_standalone(pod: Data) -> bool:
+    return labels_of(pod).get("app.kubernetes.io/name") == "nvidia-device-plugin"
+
+
+def unready(
+    node: Data, pods: t.Sequence[Data], resources: t.Mapping[str, int] | None, former: t.Sequence[Data]
+) -> list[str]:
+    """Why a node cannot return to service yet. ``former`` are the outdated pods, which were deleted."""
+    old = {pod_of(pod) for pod in former}
+    new = [pod for pod in pods if pod_of(pod) not in old]
+    plugins = [pod for pod in new if _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]]
+    others = [pod for pod in new if labels_of(pod).get("app") in _OPERAND_APPS + _VALIDATOR_APPS]
+    has_plugin = labels_of(node).get(_DEPLOY + "device-plugin") == "true" or any(map(_is_standalone, former))
+    has_validator = labels_of(node).get(_DEPLOY + "operator-validator") == "true"
+    wanted = _readiness.Wanted(resources, validator=has_validator)
+    state = _readiness.state({name_of(node): wanted}, [node], [*plugins, *others])
+    out = [*state.failed, *state.waiting]
+    if has_plugin and not any(map(_readiness.is_ready, plugins)):
+        out.append("%s: the device plugin is not ready" % name_of(node))
+    return out
+
+
+def strategy(node: Data) -> str:
+    """The MIG strategy of the node's device plugin, as GPU feature discovery shows it; empty if unknown."""
+    labels = labels_of(node)
+    return labels.get("nvidia.com/mig.strategy") or ("none" if "nvidia.com/gpu.product" in labels else "")
+
+
+def devices_held(checkpoint: str | None) -> dict[str, set[str]] | None:
+    """The UUIDs of GPUs and MIG devices by UID of the pod; None if the kubelet's checkpoint cannot be read.
+
+    ``checkpoint`` is the base64-encoded file device-plugins/kubelet_internal_checkpoint, in the format of Kubernetes
+    1.20 and later.
+    """
+    out: dict[str, set[str]] = {}
+    try:
+        entries = json.loads(base64.b64decode(checkpoint or "", validate=True))["Data"]["PodDeviceEntries"]
+        for entry in entries or ():
+            if entry["ResourceName"].startswith("nvidia.com/"):
+                ids = {device for devices in entry["DeviceIDs"].values() for device in devices}
+                # Replicas of time-slicing are called UUID::NUMBER.
+                out.setdefault(entry["PodUID"], set()).update(each.partition("::")[0] for each in ids)
+    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error):
+        return None
+    return out
+
+
+def devices_changed(planned: t.Iterable[Data], present: t.Iterable[Data]) -> set[str] | None:
+    """The UUIDs that a planned change removes or interrupts; None if they are unknown.
+
+    ``planned`` is the return value gpus of nvidia_mig in check mode, and ``present`` the GPUs in the facts.
+    """
+    known = {gpu["uuid"]: gpu for gpu in present}
+    out: set[str] = set()
+    for gpu in planned:
+        facts = known.get(gpu["uuid"])
+        if facts is None or facts["mig"]["devices"] is None:
+            return None
+        mode = gpu.get("mode") or {}
+        interrupted = gpu.get("reset_required") or mode.get("before") != mode.get("wanted")
+        kept = [] if interrupted else gpu["kept"]
+        stay = {each["uuid"] for instance in kept for each in instance["compute_instances"]}
+        gone = {device["uuid"] for device in facts["mig"]["devices"]} - stay
+        if interrupted or gone:
+            out |= gone | {gpu["uuid"]}  # with the strategy none, pods have the whole GPU
+    return out

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugins gpu_cluster_drain and gpu_cluster_return, on a cluster of dictionaries."""
+
+from __future__ import annotations
+
+import typing as t
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, gpu_cluster_return
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _drain
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import patched, plugin, user
+
+Data = t.Dict[str, t.Any]
+DEPLOY = "nvidia.com/gpu.deploy."
+BUDGET = "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget train needs 1"
+
+
+class Cluster:
+    """Evicted pods disappear after one reading; those in ``protected`` only after so many requests."""
+
+    def __init__(self, item: Data, *pods: Data, **protected: int) -> None:
+        self.node: t.Optional[Data] = item
+        self.pods, self.protected = list(pods), protected
+        self.patches: t.List[Data] = []
+        self.fail: t.List[str] = []  # modules that fail once, in order
+        self.now = 100.0
+        self.shown: t.List[str] = []
+
+    def __call__(self, module_name: str, module_args: Data, task_vars: object) -> Data:
+        name = module_name.rpartition(".")[2]
+        if self.fail and self.fail[0] == name:
+            self.fail.pop(0)
+            return {"failed": True, "msg": "Connection refused"}
+        return t.cast(Data, getattr(self, name)(**module_args))
+
+    def gpu_cluster_objects(self, objects: t.Sequence[Data]) -> Data:
+        results = []
+        for each in objects:
+            found = [self.node] if each["kind"] == "Node" else list(self.pods)
+            if each["kind"] == "Node" and (self.node is None or self.node["metadata"]["name"] != each["name"]):
+                found = []
+            results.append({"resources": found})
+        self.pods = [pod for pod in self.pods if not pod["metadata"].get("deletionTimestamp") or self.stuck(pod)]
+        return {"results": results}
+
+    @staticmethod
+    def stuck(pod: Data) -> bool:
+        return bool(pod["metadata"].get("finalizers"))
+
+    def k8s(self, definition: Data, **_options: str) -> Data:
+        assert self.node is not None
+        self.patches.append(definition)
+        self.node = patched(self.node, definition)
+        labels = self.node["metadata"]["labels"]
+        if labels.get(DEPLOY + "device-plugin", "").startswith("paused"):
+            self.pods = [pod for pod in self.pods if pod["metadata"]["labels"].get("app") is None]
+        elif definition["metadata"].get("labels"):
+            self.pods.append(plugin("new-plugin"))
+        return {}
+
+    def gpu_cluster_pods(self, state: str, pods: t.Sequence[Data], grace_period: int) -> Data:
+        rejected = []
+        for asked in pods:
+            left = self.protected.get(asked["name"], 0)
+            if state == "evicted" and left:
+                self.protected[asked["name"]] = left - 1
+                rejected.append({**asked, "reason": BUDGET})
+                continue
+            for pod in self.pods:
+                if pod["metadata"].get("uid") == asked["uid"]:
+                    pod["metadata"]["deletionTimestamp"] = "now"
+        return {"rejected": rejected}
+
+
+@pytest.fixture(name="run")
+def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
+    def run(module: t.Any, cluster: Cluster, check: bool = False, **arguments: t.Any) -> Data:
+        monkeypatch.setattr(_cluster_api.time, "monotonic", lambda: cluster.now)
+        monkeypatch.setattr(_cluster_api.time, "sleep", lambda seconds: setattr(cluster, "now", cluster.now + seconds))
+        monkeypatch.setattr(module, "Display", lambda: SimpleNamespace(display=cluster.shown.append))
+        given = {"gpus": []} if module is gpu_cluster_drain else {}
+        found = action(module, "x", {"timeout": 20, **given, **arguments})
+        found._execute_module, found._task.check_mode = cluster, check
+        result: Data = found.run(task_vars=host("a"))
+        return result
+
+    return run
+
+
+def operator_node() -> Data:
+    labels = {"nvidia.com/mig.strategy": "single", DEPLOY + "device-plugin": "true"}
+    return node("a", {"nvidia.com/gpu": "7"}, **labels)
+
+
+def test_drain_and_return(run: t.Callable[..., Data]) -> None:
+    before = operator_node()
+    cluster = Cluster(before, user("train"), plugin("old-plugin"))
+    cluster.pods[1]["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "controller": True}]
+    result = run(gpu_cluster_drain, cluster)
+    assert result["changed"] and result["evicted"] == ["gpu-operator/train"]
+    assert cluster.pods == [] and cluster.node and cluster.node["spec"]["unschedulable"]
+    assert run(gpu_cluster_drain, cluster)["changed"] is False
+    result = run(gpu_cluster_return, cluster)
+    assert result["changed"] and "failed" not in result
+    assert cluster.node["metadata"]["labels"] == before["metadata"]["labels"]
+    assert not cluster.node["spec"]["unschedulable"] and _drain.record(cluster.node) is None
+    assert run(gpu_cluster_return, cluster)["changed"] is False
+
+
+def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(operator_node(), user("train"))
+    result = run(gpu_cluster_drain, cluster, check=True)
+    assert result["changed"] and result["evicted"] == ["gpu-operator/train"]
+    cluster.node = patched(operator_node(), _drain.cordon(operator_node()))
+    assert run(gpu_cluster_return, cluster, check=True)["changed"]
+    assert cluster.patches == [] and len(cluster.pods) == 1
+
+
+def test_a_budget_delays_the_eviction(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"), user("train"), user("other"), train=2)
+    assert "failed" not in run(gpu_cluster_drain, cluster)
+    assert cluster.pods == [] and BUDGET in cluster.shown[0]
+
+
+def test_a_budget_that_never_allows_it(run: t.Callable[..., Data]) -> None:
+    before = node("a")
+    cluster = Cluster(before, user("train"), train=99)
+    result = run(gpu_cluster_drain, cluster)
+    assert result["failed"] and result["msg"] == (
+        "a: after 20 seconds, node a is not drained: pod gpu-operator/train: %s. It is in service, and its GPUs were not "
+        "changed" % BUDGET
+    )
+    assert cluster.node and not cluster.node["spec"]["unschedulable"] and _drain.record(cluster.node) is None
+    assert len(cluster.pods) == 1
+
+
+def test_a_pod_that_does_not_terminate(run: t.Callable[..., Data]) -> None:
+    stuck = user("train")
+    stuck["metadata"]["finalizers"] = ["example.com/hold"]
+    result = run(gpu_cluster_drain, Cluster(node("a"), stuck))
+    assert "pod gpu-operator/train is terminating (finalizers: example.com/hold)" in result["msg"]
+
+
+def test_a_pod_that_must_not_be_evicted(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"), user("train"), user("bare", owner=""))
+    result = run(gpu_cluster_drain, cluster)
+    assert "pod gpu-operator/bare has no controller" in result["msg"] and len(cluster.pods) == 2
+    assert cluster.patches == []
+
+
+def test_a_node_that_an_earlier_run_left_is_returned_if_it_cannot_be_drained(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(patched(node("a"), _drain.cordon(node("a"))), user("bare", owner=""))
+    assert run(gpu_cluster_drain, cluster)["msg"].endswith("It is in service, and its GPUs were not changed")
+    assert cluster.node and not cluster.node["spec"]["unschedulable"]
+
+
+def test_an_api_server_that_is_away(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"), user("train"))
+    cluster.fail = ["gpu_cluster_pods", "gpu_cluster_objects"]
+    assert "failed" not in run(gpu_cluster_drain, cluster)
+    cluster = Cluster(node("a"), user("train"))
+    cluster.fail = ["k8s"]
+    message = run(gpu_cluster_drain, cluster)["msg"]
+    assert message == "a: Connection refused. It is in service, and its GPUs were not changed"
+
+
+def test_a_node_that_does_not_become_ready_remains_cordoned(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(operator_node())
+    run(gpu_cluster_drain, cluster)
+    assert cluster.node
+    cluster.node["status"]["allocatable"] = {}
+    result = run(gpu_cluster_return, cluster)
+    assert result["failed"] and "remains cordoned: a: advertises no GPUs" in result["msg"]
+    assert cluster.node["spec"]["unschedulable"]
+    assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "true"
+    cluster.node["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
+    assert "failed" not in run(gpu_cluster_return, cluster)
+    assert not cluster.node["spec"]["unschedulable"]
+
+
+def test_after_a_failed_change_only_the_operator_resumes(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(operator_node())
+    run(gpu_cluster_drain, cluster)
+    assert run(gpu_cluster_return, cluster, uncordon=False)["changed"]
+    assert cluster.node and cluster.node["spec"]["unschedulable"]
+    assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "true"
+
+
+def test_a_host_without_a_node(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("other"))
+    for module in (gpu_cluster_drain, gpu_cluster_return):
+        assert "the cluster has no node named a: set gpu_cluster_node_name" in run(module, cluster)["msg"]

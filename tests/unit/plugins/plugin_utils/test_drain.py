@@ -1,0 +1,253 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Change, Record, Settings
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+
+Data = t.Dict[str, t.Any]
+DEPLOY = "nvidia.com/gpu.deploy."
+OPERATOR = {DEPLOY + "device-plugin": "true", DEPLOY + "dcgm": "false", DEPLOY + "gpu-feature-discovery": "custom"}
+NOTHING = Change([], {})
+DEFAULT = Settings()
+
+
+def patched(item: Data, patch: Data) -> Data:
+    """The node after a merge patch."""
+    out = copy.deepcopy(item)
+    for section, new in patch.items():
+        if section == "metadata":
+            for name, values in new.items():
+                kept = {**out["metadata"].get(name, {}), **values}
+                out["metadata"][name] = {key: value for key, value in kept.items() if value is not None}
+        else:
+            out[section] = {**out.get(section, {}), **new}
+    return out
+
+
+def user(name: str, gpus: int = 0, uid: str = "", owner: str = "ReplicaSet", **more: t.Any) -> Data:
+    out = pod(name, "a")
+    out["metadata"].update(uid=uid or name, ownerReferences=[{"kind": owner, "controller": True}] if owner else [])
+    if gpus:
+        out["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-1g.10gb": str(gpus)}}
+    out["spec"].update(more)
+    return out
+
+
+def names(pods: t.Iterable[Data], settings: Settings = DEFAULT, change: Change = NOTHING) -> t.List[str]:
+    return [each["metadata"]["name"] for each in _drain.to_evict(pods, settings, change)[0]]
+
+
+# --- The node ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_is_afterwards_as_it_was() -> None:
+    before = node("a", **OPERATOR)
+    now = patched(before, _drain.cordon(before))
+    assert now["spec"]["unschedulable"] and _drain.record(now) == Record(True)
+    now = patched(now, _drain.pause(now))
+    assert now["metadata"]["labels"][DEPLOY + "device-plugin"] == "paused-for-mig-change"
+    assert now["metadata"]["labels"][DEPLOY + "dcgm"] == "false"
+    now = patched(now, _drain.resume(now))
+    assert now["spec"]["unschedulable"] and now["metadata"]["labels"] == before["metadata"]["labels"]
+    now = patched(now, _drain.uncordon(now))
+    assert not now["spec"]["unschedulable"]
+    assert now["metadata"] == {**before["metadata"], "annotations": {}}
+
+
+def test_steps_can_be_repeated_after_an_interruption() -> None:
+    now = node("a", **OPERATOR)
+    for step in (_drain.cordon, _drain.pause):
+        now = patched(now, step(now))
+        assert step(now) == {}
+    assert _drain.record(now) == Record(
+        True, {DEPLOY + "device-plugin": "true", DEPLOY + "gpu-feature-discovery": "custom"}
+    )
+    now = patched(now, _drain.resume(now))
+    assert _drain.resume(now) == {}
+    # From any point to the end.
+    paused = patched(node("a", **OPERATOR), _drain.cordon(node("a", **OPERATOR)))
+    paused = patched(paused, _drain.pause(paused))
+    assert patched(paused, _drain.uncordon(paused)) == patched(now, _drain.uncordon(now))
+
+
+def test_a_foreign_cordon_remains() -> None:
+    before = node("a")
+    before["spec"] = {"unschedulable": True}
+    now = patched(before, _drain.cordon(before))
+    assert _drain.record(now) == Record(False)
+    now = patched(now, _drain.uncordon(now))
+    assert now["spec"]["unschedulable"] and _drain.record(now) is None
+
+
+@pytest.mark.parametrize("unschedulable", [False, True])
+def test_a_node_that_someone_uncordoned_meanwhile_is_cordoned_again(unschedulable: bool) -> None:
+    before = node("a", **OPERATOR)
+    before["spec"] = {"unschedulable": unschedulable}
+    now = patched(before, _drain.cordon(before))
+    now = patched(now, _drain.pause(now))
+    now["spec"]["unschedulable"] = False
+    now = patched(now, _drain.cordon(now))
+    assert now["spec"]["unschedulable"]
+    now = patched(now, _drain.uncordon(now))
+    assert not now["spec"]["unschedulable"] and now["metadata"]["labels"] == before["metadata"]["labels"]
+
+
+def test_labels_that_someone_else_changed_meanwhile_remain() -> None:
+    now = node("a", **OPERATOR)
+    for step in (_drain.cordon, _drain.pause):
+        now = patched(now, step(now))
+    now["metadata"]["labels"][DEPLOY + "device-plugin"] = "false"
+    now = patched(now, _drain.uncordon(now))
+    assert now["metadata"]["labels"] == {
+        **node("a", **OPERATOR)["metadata"]["labels"],
+        DEPLOY + "device-plugin": "false",
+    }
+
+
+def test_another_pause_is_not_changed() -> None:
+    now = node("a", **{DEPLOY + "device-plugin": "paused-for-driver-upgrade"})
+    now = patched(now, _drain.cordon(now))
+    assert _drain.pause(now) == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cordoned": true, "labels": 1}'])
+def test_a_damaged_record(text: str) -> None:
+    damaged = node("a")
+    damaged["metadata"]["annotations"] = {_drain.RECORD: text}
+    with pytest.raises(ValueError, match="the annotation .* of node a is damaged"):
+        _drain.record(damaged)
+
+
+def test_a_node_in_service_needs_no_return() -> None:
+    assert _drain.resume(node("a")) == _drain.uncordon(node("a")) == {}
+
+
+# --- Pods -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_meaning_of_kubectl_options() -> None:
+    data = {"volumes": [{"emptyDir": {}}]}
+    pods = [user("one"), user("set", owner="DaemonSet"), user("bare", owner=""), user("data", **data)]
+    assert names(pods) == ["one"]
+    assert _drain.to_evict(pods, Settings(), NOTHING)[1] == [
+        "pod gpu-operator/bare has no controller that would replace it (see gpu_cluster_drain_force)",
+        "pod gpu-operator/data has data in an emptyDir volume (see gpu_cluster_drain_delete_emptydir_data)",
+    ]
+    assert names(pods, Settings(force=True, delete_emptydir_data=True)) == ["one", "bare", "data"]
+    (problem,) = _drain.to_evict(pods[:2], Settings(ignore_daemonsets=False), NOTHING)[1]
+    assert problem.startswith("pod gpu-operator/set belongs to a DaemonSet")
+
+
+def test_static_and_finished_pods() -> None:
+    static = user("static", owner="Node")
+    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    finished = [user("done", owner="", volumes=[{"emptyDir": {}}]), user("failed", owner="DaemonSet")]
+    finished[0]["status"]["phase"], finished[1]["status"]["phase"] = "Succeeded", "Failed"
+    assert names([static, *finished]) == ["done", "failed"]
+    assert names(finished, Settings("gpu")) == []
+
+
+def test_only_pods_that_use_gpus() -> None:
+    assert names([user("web"), user("train", 1)], Settings("gpu")) == ["train"]
+
+
+def test_only_pods_whose_devices_change() -> None:
+    pods = [user("web"), user("kept", 1), user("lost", 1), user("new", 1)]
+    held = {"kept": {"MIG-1"}, "lost": {"MIG-2"}}
+    assert names(pods, Settings("affected"), Change({"MIG-2", "GPU-1"}, held)) == ["lost", "new"]
+    # If the devices are unknown, all may be affected.
+    assert names(pods, Settings("affected"), Change({"MIG-2"}, None)) == ["kept", "lost", "new"]
+
+
+def checkpoint(*entries: Data) -> str:
+    return base64.b64encode(json.dumps({"Data": {"PodDeviceEntries": list(entries)}}).encode()).decode()
+
+
+def test_the_devices_in_the_kubelet_checkpoint() -> None:
+    def entry(uid: str, resource: str, *ids: str) -> Data:
+        return {"PodUID": uid, "ContainerName": "c", "ResourceName": resource, "DeviceIDs": {"-1": list(ids)}}
+
+    text = checkpoint(
+        entry("1", "nvidia.com/gpu", "MIG-1", "MIG-2"),
+        entry("2", "nvidia.com/gpu", "GPU-1::3"),
+        entry("3", "x.com/y", "z"),
+    )
+    assert _drain.devices_held(text) == {"1": {"MIG-1", "MIG-2"}, "2": {"GPU-1"}}
+    assert _drain.devices_held(base64.b64encode(b'{"Data": {"PodDeviceEntries": null}}').decode()) == {}
+
+
+@pytest.mark.parametrize("text", [None, "", "&", base64.b64encode(b"{}").decode(), checkpoint({"PodUID": "1"})])
+def test_a_checkpoint_that_cannot_be_read_is_unknown(text: t.Optional[str]) -> None:
+    assert _drain.devices_held(text) is None
+
+
+def planned(*kept: str, **more: t.Any) -> Data:
+    instances = [{"compute_instances": [{"uuid": uuid}, {"uuid": None}]} for uuid in kept]
+    out: Data = {"uuid": "GPU-1", "mode": {"before": True, "wanted": True}, "reset_required": False, "kept": instances}
+    return {**out, **more}
+
+
+def test_the_devices_that_a_plan_changes() -> None:
+    present = [{"uuid": "GPU-1", "mig": {"devices": [{"uuid": "MIG-1"}, {"uuid": "MIG-2"}]}}]
+    assert _drain.devices_changed([planned("MIG-1", "MIG-2")], present) == set()
+    assert _drain.devices_changed([planned("MIG-1")], present) == {"GPU-1", "MIG-2"}
+    everything = {"GPU-1", "MIG-1", "MIG-2"}
+    off = {"before": True, "wanted": False}
+    assert _drain.devices_changed([planned(mode=off)], present) == everything
+    assert _drain.devices_changed([planned("MIG-1", "MIG-2", reset_required=True)], present) == everything
+    # Of a plan that processes block, only the kept instances are known.
+    assert _drain.devices_changed([{"uuid": "GPU-1", "kept": planned("MIG-1")["kept"]}], present) == {"GPU-1", "MIG-2"}
+
+
+def test_devices_of_unknown_gpus() -> None:
+    assert _drain.devices_changed([planned()], []) is None
+    assert _drain.devices_changed([planned()], [{"uuid": "GPU-1", "mig": {"devices": None}}]) is None
+    assert names([user("train", 1)], Settings("affected"), Change(None, {"train": set()})) == ["train"]
+
+
+# --- Return to service ------------------------------------------------------------------------------------------------
+
+
+def plugin(name: str, ready: bool = True, **labels: str) -> Data:
+    out = pod(name, "a", ready, **(labels or {"app": "nvidia-device-plugin-daemonset"}))
+    out["metadata"]["uid"] = name
+    return out
+
+
+def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin() -> None:
+    ready = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "device-plugin": "true"})
+    wanted = {"nvidia.com/gpu": 7}
+    assert _drain.unready(ready, [plugin("new")], wanted, []) == []
+    assert _drain.unready(ready, [], wanted, []) == ["a: the device plugin is not ready"]
+    assert _drain.unready(ready, [plugin("new")], {"nvidia.com/gpu": 2}, []) != []
+    standalone = {"app.kubernetes.io/name": "nvidia-device-plugin"}
+    old, new = plugin("old", **standalone), plugin("new", **standalone)
+    plain = node("a", {"nvidia.com/gpu": "7"})
+    assert _drain.outdated([old, user("web")]) == [old]
+    assert _drain.unready(plain, [old], wanted, [old]) == ["a: the device plugin is not ready"]
+    assert _drain.unready(plain, [old, new], wanted, [old]) == []
+
+
+def test_the_validator_of_the_operator_must_be_ready_again() -> None:
+    labelled = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "operator-validator": "true"})
+    validator = plugin("v", app="nvidia-operator-validator")
+    assert _drain.outdated([validator]) == [validator]
+    assert _drain.unready(labelled, [validator], None, []) == []
+    assert _drain.unready(labelled, [validator], None, [validator]) == ["a: nvidia-operator-validator is not ready"]
+
+
+def test_the_strategy_of_a_node() -> None:
+    assert _drain.strategy(node("a", **{"nvidia.com/mig.strategy": "mixed"})) == "mixed"
+    assert _drain.strategy(node("a", **{"nvidia.com/gpu.product": "x"})) == "none"
+    assert _drain.strategy(node("a")) == ""
