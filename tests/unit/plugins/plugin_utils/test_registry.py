@@ -33,8 +33,7 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
 @pytest.mark.parametrize(("scope", "file"), [("node", "main.yml"), ("cluster", "cluster.yml")])
 def test_gpu_node_imports_the_roles_of_the_registry_in_its_order(scope: str, file: str) -> None:
     """Static imports: with dynamic ones, --start-at-task, --list-tasks and --list-tags would not see the roles."""
-    tasks = yaml.safe_load((ROLES / "gpu_node" / "tasks" / file).read_text())
-    imports = [task for task in tasks if "ansible.builtin.import_role" in task]
+    imports = list(imported(file, {}))
     expected = [
         (
             {"name": "gpufleet.node." + row["role"], "rolespec_validate": False},
@@ -45,6 +44,18 @@ def test_gpu_node_imports_the_roles_of_the_registry_in_its_order(scope: str, fil
         if row["role"] != "gpu_node" and row["scope"] == scope
     ]
     assert [(task["ansible.builtin.import_role"], task["when"], task["tags"]) for task in imports] == expected
+
+
+def imported(file: str, inherited: t.Mapping[str, t.Any]) -> t.Iterator[t.Dict[str, t.Any]]:
+    """The tasks of a file that import roles, with the keywords that they inherit."""
+    tasks = [{**inherited, **task} for task in yaml.safe_load((ROLES / "gpu_node" / "tasks" / file).read_text())]
+    for task in tasks:
+        keywords = {key: task[key] for key in ("when", "tags") if key in task}
+        tasks.extend({**keywords, **inner} for inner in task.get("block", ()))
+        if "ansible.builtin.import_role" in task:
+            yield task
+        elif "ansible.builtin.import_tasks" in task:
+            yield from imported(task["ansible.builtin.import_tasks"], keywords)
 
 
 def test_rows_read_the_results_of_templates() -> None:
