@@ -82,9 +82,8 @@ def network() -> None:
         instances.write_text(str(INSTANCES))
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
         (found,) = json.loads(podman("network", "inspect", NETWORK))
-        addresses = subprocess.run(
-            ["ip", "-json", "-4", "address", "show", found["network_interface"]], stdout=subprocess.PIPE, check=False
-        ).stdout
+        show = ["ip", "-json", "-4", "address", "show", found["network_interface"]]
+        addresses = subprocess.run(show, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout
         if not addresses or GATEWAY.encode() in addresses:
             return
         # The bridge belongs to another checkout, whose network was created when neither existed.
