@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, host_of, name_of
 
 _ARGUMENTS = {
-    "gpus": {"type": "list", "elements": "dict", "required": True},
+    "gpus": {"type": "list", "elements": "dict"},
     "checkpoint": {"type": "str"},
     "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
     "ignore_daemonsets": {"type": "bool", "default": True},
@@ -44,8 +44,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self._api = Api(self, task_vars)
         self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
         self._settings = _drain.Settings(**{name: self._arguments[name] for name in _drain.Settings._fields})
+        planned = self._arguments["gpus"]
         self._change = _drain.Change(
-            _drain.devices_changed(self._arguments["gpus"], host.gpus or ()),
+            None if planned is None else _drain.devices_changed(planned, host.gpus or ()),
             _drain.devices_held(self._arguments["checkpoint"]),
         )
         result.update(changed=False, evicted=[])

@@ -55,7 +55,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _return(self, host: Host, name: str) -> None:
         node, pods = self._api.node_and_pods(name)
         self._api.patch(name, _drain.resume(node))
-        former = _drain.outdated(pods)
+        former = _drain.outdated(node, pods)
         self._api.remove("deleted", [_drain.pod_of(pod) for pod in former])
         if not self._arguments["uncordon"]:
             return

@@ -15,12 +15,14 @@ from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
 
 _ARGUMENTS = {
     "wanted": {"type": "dict", "required": True},
     "namespace": {"type": "str", "required": True},
     "helm_chart": {"type": "str", "default": ""},
+    "elsewhere": {"type": "bool", "default": True},
     "timeout": {"type": "int", "required": True},
     "settle": {"type": "int", "default": 0},
     "interval": {"type": "int", "default": 5},
@@ -41,7 +43,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         end = time.monotonic() + arguments["timeout"]
         shown, shown_at, ready_at = "", 0.0, 0.0
         while True:
-            state = self._state(api, wanted, arguments["namespace"], arguments["helm_chart"])
+            state = self._state(api, wanted, arguments)
             now = time.monotonic()
             ready_at = (ready_at or now) if state.ready else 0.0
             if state.failed or now >= end or (state.ready and now >= ready_at + arguments["settle"]):
@@ -56,16 +58,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             result.update(failed=True, msg=self._message(api, state, arguments["timeout"]))
         return result
 
-    def _state(self, api: Api, wanted: t.Mapping[str, Wanted], namespace: str, helm_chart: str) -> State:
-        objects: list[dict[str, t.Any]] = [{"kind": "Node"}, {"kind": "Pod", "namespace": namespace}]
-        if helm_chart:
-            labels = ["%s=%s" % (_readiness.INSTALLER, helm_chart)]
-            objects.append({"kind": "Pod", "namespace": "kube-system", "label_selectors": labels})
+    def _state(self, api: Api, wanted: t.Mapping[str, Wanted], arguments: t.Mapping[str, t.Any]) -> State:
+        nodes: list[Data] = [{"kind": "Node"}]
+        pods: list[Data] = [{"kind": "Pod", "namespace": arguments["namespace"]}]
+        if not arguments["elsewhere"]:
+            nodes = [{"kind": "Node", "name": name} for name in wanted]
+            pods = [{**pods[0], "field_selectors": ["spec.nodeName=" + name]} for name in wanted]
+        if arguments["helm_chart"]:
+            labels = ["%s=%s" % (_readiness.INSTALLER, arguments["helm_chart"])]
+            pods.append({"kind": "Pod", "namespace": "kube-system", "label_selectors": labels})
         try:
-            nodes, *pods = api.read(*objects)
+            found = api.read(*nodes, *pods)
         except Unreadable as error:
             return State(("the cluster cannot be read: %s" % error,), ())
-        return _readiness.state(wanted, nodes, list(itertools.chain(*pods)))
+        chain = itertools.chain.from_iterable
+        return _readiness.state(wanted, chain(found[: len(nodes)]), list(chain(found[len(nodes) :])))
 
     def _message(self, api: Api, state: State, timeout: int) -> str:
         lines = list(state.failed)

@@ -14,7 +14,7 @@ short_description: Internal to the collection's roles, take a node of a cluster 
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Cordons the host's node, evicts pods, and pauses the components of the GPU
-    operator with its own labels. What it changes is recorded in an annotation of the node, so that
+    operator with its own labels, unless its MIG manager changes the GPUs. What it changes is recorded in an annotation of the node, so that
     M(gpufleet.node.gpu_cluster_return) and later runs can restore it. A node that was cordoned before remains so.
   - Evictions respect disruption budgets. All are requested at once, and rejected ones again until O(timeout). Then the
     node is returned to service, and the message names the pods and budgets.
@@ -26,10 +26,9 @@ author:
 options:
   gpus:
     description:
-      - The return value RV(gpufleet.node.nvidia_mig#module:gpus) of the planned change.
+      - The return value RV(gpufleet.node.nvidia_mig#module:gpus) of the planned change. If omitted, any GPU may change.
     type: list
     elements: dict
-    required: true
   checkpoint:
     description:
       - The kubelet's file C(device-plugins/kubelet_internal_checkpoint), base64-encoded. Without it, each pod that uses

@@ -39,6 +39,11 @@ options:
       - The HelmChart resource whose jobs install the chart. Empty if helm installs it.
     type: str
     default: ""
+  elsewhere:
+    description:
+      - Whether to read all pods of the namespace, also those on other nodes.
+    type: bool
+    default: true
   timeout:
     description:
       - Seconds to wait. With V(0), reads the state once.

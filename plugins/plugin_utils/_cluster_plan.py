@@ -21,6 +21,7 @@ from . import (
     _device_plugin_values,
     _mig_configs,
     _mig_owner,
+    _operator_mig,
     _operator_values,
     _readiness,
 )
@@ -88,18 +89,19 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
     missing = "resources" not in cluster.nodes
     nodes: dict[str, Data] = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
     found: dict[str, str] = {}
+    operates = settings.role == "gpu_operator" and settings.owner == "operator"
     for host in hosts:
+        problems[host.name].extend(_operator_mig.without_layout(host) if operates else [])
         if missing or host.gpus == []:
             continue
         node, reason = _cluster_nodes.find(host, sorted(nodes))
         if node is None:
             problems[host.name].append(reason)
-        else:
-            found[host.name] = node
-            problems[host.name].extend(_mig_owner.of_node(nodes[node], settings.owner))
-            problems[host.name].extend(_at_work(settings, host, nodes[node]))
-    for host in hosts:
-        problems[host.name].extend(_without_layout(settings, host))
+            continue
+        found[host.name] = node
+        problems[host.name].extend(_mig_owner.of_node(nodes[node], settings.owner))
+        if operates:
+            problems[host.name].extend(_operator_mig.problems(host, nodes[node], settings.drain))
     wanted, warnings = _wanted(settings, hosts, problems)
     if not missing:
         shared.extend(_of_cluster(settings, cluster))
@@ -107,13 +109,16 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
     shared.extend(own_problems)
     out: Data = {}
     if not any(problems.values()) and not missing:
-        out = {**chart, **_mig(settings, hosts, found, nodes, cluster.config_map)}
+        by_node = {found[host.name]: host for host in hosts if host.name in found}
+        out = {**chart, **_mig(settings, by_node, nodes, cluster.config_map)}
         out["wanted"] = {
             found[host]: {**each, "config": out["configs"].get(found[host], "")}
             for host, each in wanted.items()
             if host in found
         }
-        changed = {found[host.name]: host.mig_changed for host in hosts if host.name in found}
+        for host, later in out["pending"].items():
+            later["wanted"] = {found[host]: out["wanted"].pop(found[host])}
+        changed = {node: host.mig_changed for node, host in by_node.items()}
         out["stale"] = _readiness.stale(cluster.plugins["resources"], changed)
         out["runtime_class"] = _runtime_class(settings, cluster)
         out["method"] = _method(settings, cluster)
@@ -152,35 +157,6 @@ def _message(result: Data) -> str:
     return (denied.group(1) if denied else message)[:400].rstrip(".")
 
 
-def _at_work(settings: Settings, host: Host, node: Data) -> list[str]:
-    """Another configuration that the MIG manager is still applying: an interruption could leave it incomplete."""
-    labels = labels_of(node)
-    state = labels.get(_mig_configs.STATE)
-    if state not in ("pending", "rebooting") or settings.role != "gpu_operator" or settings.owner != "operator":
-        return []
-    try:
-        if host.layout is None or labels.get(_mig_configs.LABEL) == _mig_configs.name(_mig_configs.entries(host)):
-            return []
-    except (MigError, Refusal):
-        return []  # reported with the layout
-    return [
-        "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If it "
-        "is stuck, remove the state with kubectl label node %s %s-"
-        % (labels.get(_mig_configs.LABEL), name_of(node), state, name_of(node), _mig_configs.STATE)
-    ]
-
-
-def _without_layout(settings: Settings, host: Host) -> list[str]:
-    """Hosts without a layout: an empty default differs between chart releases, and the MIG manager runs on all nodes."""
-    capable = any(gpu["mig"].get("capable") for gpu in host.gpus or () if gpu.get("index") is not None)
-    if settings.role != "gpu_operator" or settings.owner != "operator" or host.layout is not None or not capable:
-        return []
-    return [
-        "nvidia_mig_owner is operator, but the host has no nvidia_mig_layout, so the operator could label its node "
-        "all-disabled: set one, for example [{devices: all, mig_enabled: false}]"
-    ]
-
-
 def _of_roles(settings: Settings) -> list[str]:
     if settings.role == "device_plugin" and "gpu_operator" in settings.selected:
         return [
@@ -191,11 +167,6 @@ def _of_roles(settings: Settings) -> list[str]:
         return [
             "nvidia_mig_owner is operator, but the MIG manager is part of the GPU operator: use the role gpu_operator, "
             "or set nvidia_mig_owner to host"
-        ]
-    if settings.owner == "operator" and settings.drain:
-        return [
-            "gpu_cluster_drain is true, but nvidia_mig_owner is operator: nodes are not drained for the MIG manager. Set "
-            "gpu_cluster_drain to false, and drain the nodes before the layout changes, or set nvidia_mig_owner to host"
         ]
     return []
 
@@ -348,48 +319,9 @@ def _pods_runtime_class(settings: Settings, values: Data) -> str:
     return str(settings.own["runtime_class"])
 
 
-def _mig(
-    settings: Settings,
-    hosts: t.Sequence[Host],
-    found: t.Mapping[str, str],
-    nodes: t.Mapping[str, Data],
-    existing: Data,
-) -> Data:
-    """The MIG manager's ConfigMap, and the labels to change. If the host owns MIG, all its labels are removed."""
-    out: Data = {"configs": {}, "labels": [], "retry": [], "config_map": None}
+def _mig(settings: Settings, hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data) -> Data:
     if settings.role != "gpu_operator":
-        return out
+        return _operator_mig.NOTHING
     if settings.owner == "host":
-        changes = {
-            found[host.name]: _mig_configs.removal(labels_of(nodes[found[host.name]]))
-            for host in hosts
-            if host.name in found
-        }
-        out["labels"] = _labels(changes)
-        return out
-    entries = {
-        found[host.name]: _mig_configs.entries(host)
-        for host in hosts
-        if host.name in found and host.layout is not None and _cluster_nodes.gpus(host)
-    }
-    out["configs"] = {node: _mig_configs.name(each) for node, each in entries.items()}
-    in_use = {labels_of(node).get(_mig_configs.LABEL, "") for node in nodes.values()}
-    resources = existing["resources"] or [None]
-    out["config_map"] = _mig_configs.config_map(
-        {out["configs"][node]: each for node, each in entries.items()}, resources[0], in_use
-    )
-    out["labels"] = _labels(
-        {node: _mig_configs.patch(labels_of(nodes[node]), name) for node, name in out["configs"].items()}
-    )
-    # The MIG manager applies a configuration when the label changes, or when it starts.
-    out["retry"] = sorted(
-        node
-        for node, name in out["configs"].items()
-        if labels_of(nodes[node]).get(_mig_configs.LABEL) == name
-        and labels_of(nodes[node]).get(_mig_configs.STATE) == "failed"
-    )
-    return out
-
-
-def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> list[Data]:
-    return [{"node": node, "labels": dict(change)} for node, change in sorted(changes.items()) if change is not None]
+        return _operator_mig.removal(nodes[node] for node in hosts)
+    return _operator_mig.plan(hosts, nodes, existing, settings.drain)

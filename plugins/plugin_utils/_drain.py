@@ -17,7 +17,7 @@ import binascii
 import json
 import typing as t
 
-from . import _readiness
+from . import _mig_configs, _readiness
 from ._cluster_nodes import Data, labels_of, name_of
 from ._gpu_pods import gpus_of
 
@@ -94,8 +94,13 @@ def cordon(node: Data) -> Data:
 
 
 def pause(node: Data) -> Data:
-    """The patch that pauses the operands of the GPU operator; empty if there are none to pause."""
+    """The patch that pauses the operands of the GPU operator; empty if there are none to pause.
+
+    If the MIG manager changes the GPUs, it pauses and restarts them itself.
+    """
     labels = labels_of(node)
+    if _mig_configs.LABEL in labels:
+        return {}
     found = {_DEPLOY + name: labels.get(_DEPLOY + name, "false") for name in _OPERANDS}
     names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
     known = record(node)
@@ -196,8 +201,10 @@ def operands(pods: t.Iterable[Data]) -> list[Pod]:
     return [pod_of(pod) for pod in pods if labels_of(pod).get("app") in _OPERAND_APPS]
 
 
-def outdated(pods: t.Iterable[Data]) -> list[Data]:
+def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:
     """Pods that read the GPUs before the change: the operator's checks, and the device plugin of its own chart."""
+    if _mig_configs.LABEL in labels_of(node):
+        return []  # the MIG manager has restarted them
     return [pod for pod in pods if labels_of(pod).get("app") in _VALIDATOR_APPS or _is_standalone(pod)]
 
 

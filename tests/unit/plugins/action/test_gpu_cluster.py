@@ -170,6 +170,21 @@ def test_a_failure_ends_the_wait_at_once(clock: Clock) -> None:
     assert result["msg"].endswith("Last lines of the log of container main of pod manager-1:\n  why")
 
 
+def test_reads_one_node_and_its_pods(clock: Clock) -> None:
+    asked: t.List[t.Any] = []
+
+    def execute(module_name: str, module_args: Data, task_vars: object) -> Data:
+        asked.extend(module_args["objects"])
+        return {"results": [{"resources": [READY[0]]}, {"resources": []}]}
+
+    arguments = {"wanted": {"a": {}}, "namespace": "ns", "timeout": 0, "elsewhere": False}
+    found = action(gpu_cluster_wait, "gpu_cluster_wait", arguments)
+    found._execute_module = execute
+    assert "failed" not in found.run(task_vars={})
+    pods = {"kind": "Pod", "namespace": "ns", "field_selectors": ["spec.nodeName=a"]}
+    assert asked == [{"kind": "Node", "name": "a"}, pods]
+
+
 def test_must_remain_ready(clock: Clock) -> None:
     assert "failed" not in wait(READY, NOT_YET, READY, settle=10)
     assert clock.now == 120.0

@@ -193,6 +193,11 @@ def test_after_a_failed_change_only_the_operator_resumes(run: t.Callable[..., Da
     assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "true"
 
 
+def test_any_gpu_may_change_without_a_plan(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"), user("train", gpus=1), user("web"))
+    assert run(gpu_cluster_drain, cluster, gpus=None, pods="affected")["evicted"] == ["gpu-operator/train"]
+
+
 def test_a_host_without_a_node(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("other"))
     for module in (gpu_cluster_drain, gpu_cluster_return):

@@ -11,7 +11,7 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _drain
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_plan import Cluster, Planned, Settings
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
@@ -113,7 +113,6 @@ def test_helm_chart_needs_a_helm_controller() -> None:
             "device_plugin_values has the unknown key migStrategi",
         ),
         ({"role": "device_plugin", "owner": "operator"}, {}, "a", "the MIG manager is part of the GPU operator"),
-        ({"owner": "operator", "drain": True}, {}, "a", "gpu_cluster_drain is true, but nvidia_mig_owner is operator"),
         ({"role": "device_plugin", "selected": ["gpu_operator", "device_plugin"]}, {}, "a", "are both set"),
     ],
 )
@@ -208,9 +207,11 @@ def test_other_owners_are_found() -> None:
     assert len(problems(found)) == 2
 
 
-def configured(owner: str = "operator", **labels: str) -> Planned:
+def configured(owner: str = "operator", drain: bool = False, gpus: int = 0, record: str = "", **labels: str) -> Planned:
     existing = {"resources": [], "api_found": True}
-    return plan(A, owner=owner, cluster={"nodes": {"resources": [node("a", **labels)]}, "config_map": existing})
+    item = node("a", {"nvidia.com/gpu": str(gpus)}, **labels)
+    item["metadata"]["annotations"] = {_drain.RECORD: record} if record else {}
+    return plan(A, owner=owner, drain=drain, cluster={"nodes": {"resources": [item]}, "config_map": existing})
 
 
 def test_the_operator_gets_config_map_and_label() -> None:
@@ -225,6 +226,42 @@ def test_the_operator_gets_config_map_and_label() -> None:
     assert again.plan["labels"] == [] and again.plan["config_map"] == found.plan["config_map"]
     failed = configured(**{LABEL: name, STATE: "failed"})
     assert failed.plan["retry"] == ["a"] and failed.plan["labels"] == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "record", "labelled", "retried"),
+    [
+        ({LABEL: "all-1g.10gb", STATE: "success"}, "", True, False),
+        ({LABEL: "all-1g.10gb", STATE: "success"}, '{"cordoned": true, "labels": {}}', True, False),
+        ({LABEL: "this", STATE: "failed"}, "", False, True),
+        ({LABEL: "this", STATE: "success"}, '{"cordoned": true, "labels": {}}', False, False),
+    ],
+)
+def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: bool, retried: bool) -> None:
+    name = configured().plan["configs"]["a"]
+    labels = {**labels, LABEL: name if labels[LABEL] == "this" else labels[LABEL]}
+    found = configured(drain=True, gpus=7, record=record, **labels).plan
+    assert (found["wanted"], found["labels"], found["retry"]) == ({}, [], [])
+    assert found["pending"] == {
+        "a": {
+            "labels": [{"node": "a", "labels": {LABEL: name, STATE: None}}] if labelled else [],
+            "retry": ["a"] if retried else [],
+            "wanted": {"a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, "validator": True, "config": name}},
+        }
+    }
+
+
+def test_a_node_without_gpus_in_use_is_labelled_at_once() -> None:
+    found = configured(drain=True).plan
+    assert found["pending"] == {} and len(found["labels"]) == 1
+    name = found["configs"]["a"]
+    assert configured(drain=True, gpus=7, **{LABEL: name, STATE: "success"}).plan["pending"] == {}
+
+
+def test_a_node_that_the_operator_starts_to_own_cannot_be_drained() -> None:
+    (problem,) = problems(configured(drain=True, gpus=1))
+    assert problem.startswith("node a cannot be drained before the GPU operator becomes the owner of MIG")
+    assert configured(drain=True, owner="host", gpus=1).problems["a"] == []
 
 
 def test_the_operator_needs_a_layout_for_each_host() -> None:

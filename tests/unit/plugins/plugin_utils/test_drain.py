@@ -121,6 +121,13 @@ def test_another_pause_is_not_changed() -> None:
     assert _drain.pause(now) == {}
 
 
+def test_the_mig_manager_pauses_and_restarts_the_operands_itself() -> None:
+    managed = node("a", **OPERATOR, **{"nvidia.com/mig.config": "x"})
+    managed = patched(managed, _drain.cordon(managed))
+    assert _drain.pause(managed) == {}
+    assert _drain.outdated(managed, [plugin("v", app="nvidia-operator-validator")]) == []
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cordoned": true, "labels": 1}'])
 def test_a_damaged_record(text: str) -> None:
     damaged = node("a")
@@ -234,7 +241,7 @@ def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin() -> None:
     standalone = {"app.kubernetes.io/name": "nvidia-device-plugin"}
     old, new = plugin("old", **standalone), plugin("new", **standalone)
     plain = node("a", {"nvidia.com/gpu": "7"})
-    assert _drain.outdated([old, user("web")]) == [old]
+    assert _drain.outdated(node("a"), [old, user("web")]) == [old]
     assert _drain.unready(plain, [old], wanted, [old]) == ["a: the device plugin is not ready"]
     assert _drain.unready(plain, [old, new], wanted, [old]) == []
 
@@ -242,7 +249,7 @@ def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin() -> None:
 def test_the_validator_of_the_operator_must_be_ready_again() -> None:
     labelled = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "operator-validator": "true"})
     validator = plugin("v", app="nvidia-operator-validator")
-    assert _drain.outdated([validator]) == [validator]
+    assert _drain.outdated(node("a"), [validator]) == [validator]
     assert _drain.unready(labelled, [validator], None, []) == []
     assert _drain.unready(labelled, [validator], None, [validator]) == ["a: nvidia-operator-validator is not ready"]
 

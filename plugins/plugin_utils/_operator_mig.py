@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Plan the ConfigMap and the node labels with which the operator's MIG manager applies layouts."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..module_utils._mig.errors import MigError
+from . import _cluster_nodes, _drain, _mig_configs, _readiness
+from ._cluster_nodes import Data, Host, labels_of, name_of
+from ._refusal import Refusal
+
+NOTHING: Data = {"configs": {}, "labels": [], "retry": [], "pending": {}, "config_map": None}
+
+
+def problems(host: Host, node: Data, drain: bool) -> list[str]:
+    """Why the layout of a host cannot be applied now."""
+    labels = labels_of(node)
+    state = labels.get(_mig_configs.STATE)
+    try:
+        if host.layout is None:
+            return []
+        current = labels.get(_mig_configs.LABEL) == _mig_configs.name(_mig_configs.entries(host))
+    except (MigError, Refusal):
+        return []  # reported with the layout
+    if not current and state in ("pending", "rebooting"):  # an interruption could leave it incomplete
+        return [
+            "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If "
+            "it is stuck, remove the state with kubectl label node %s %s-"
+            % (labels.get(_mig_configs.LABEL), name_of(node), state, name_of(node), _mig_configs.STATE)
+        ]
+    if drain and _mig_configs.LABEL not in labels and _readiness.allocatable(node):
+        return [
+            "node %s cannot be drained before the GPU operator becomes the owner of MIG: drain it, for example with "
+            "kubectl drain, and run this once with gpu_cluster_drain=false" % name_of(node)
+        ]
+    return []
+
+
+def without_layout(host: Host) -> list[str]:
+    """Hosts without a layout: an empty default differs between chart releases, and the MIG manager runs on all nodes."""
+    capable = any(gpu["mig"].get("capable") for gpu in host.gpus or () if gpu.get("index") is not None)
+    if host.layout is not None or not capable:
+        return []
+    return [
+        "nvidia_mig_owner is operator, but the host has no nvidia_mig_layout, so the operator could label its node "
+        "all-disabled: set one, for example [{devices: all, mig_enabled: false}]"
+    ]
+
+
+def removal(nodes: t.Iterable[Data]) -> Data:
+    """The plan if hosts own MIG: the labels are removed."""
+    return {**NOTHING, "labels": _labels({name_of(node): _mig_configs.removal(labels_of(node)) for node in nodes})}
+
+
+def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> Data:
+    """The ConfigMap, and the labels to change. ``hosts`` are by the name of their node.
+
+    ``pending`` has the labels that change later, while the node is drained, by host.
+    """
+    entries = {
+        node: _mig_configs.entries(host)
+        for node, host in hosts.items()
+        if host.layout is not None and _cluster_nodes.gpus(host)
+    }
+    configs = {node: _mig_configs.name(each) for node, each in entries.items()}
+    in_use = {labels_of(node).get(_mig_configs.LABEL, "") for node in nodes.values()}
+    resources = existing["resources"] or [None]
+    out: Data = {**NOTHING, "configs": configs, "labels": [], "retry": [], "pending": {}}
+    out["config_map"] = _mig_configs.config_map(
+        {configs[node]: each for node, each in entries.items()}, resources[0], in_use
+    )
+    for node, name in sorted(configs.items()):
+        labels = _labels({node: _mig_configs.patch(labels_of(nodes[node]), name)})
+        # The MIG manager applies a configuration when the label changes, or when it starts.
+        retry = [node] if not labels and labels_of(nodes[node]).get(_mig_configs.STATE) == "failed" else []
+        if drain and _needs_drain(nodes[node], bool(labels or retry)):
+            out["pending"][hosts[node].name] = {"labels": labels, "retry": retry}
+        else:
+            out["labels"].extend(labels)
+            out["retry"].extend(retry)
+    return out
+
+
+def _needs_drain(node: Data, changes: bool) -> bool:
+    """Also a node that an interrupted run has drained. One without label does not advertise GPUs (see problems)."""
+    return _drain.record(node) is not None or (changes and _mig_configs.LABEL in labels_of(node))
+
+
+def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> list[Data]:
+    return [{"node": node, "labels": dict(change)} for node, change in sorted(changes.items()) if change is not None]
