@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: find the GPU nodes of a managed cluster."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _managed
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
+
+_ARGUMENTS = {
+    "selector": {"type": "list", "elements": "str", "default": []},
+    "boards": {"type": "list", "elements": "str", "default": []},
+    "layout": {"type": "raw"},
+    "strategy": {"type": "str", "required": True},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    _VALID_ARGS = frozenset(_ARGUMENTS)
+    _requires_connection = True
+
+    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+        result["changed"] = False
+        settings = _managed.Settings(
+            bool(arguments["selector"]), arguments["strategy"], arguments["boards"], arguments["layout"]
+        )
+        try:
+            (nodes,) = Api(self, task_vars).read({"kind": "Node", "label_selectors": arguments["selector"]})
+        except Unreadable as error:
+            return {**result, "failed": True, "msg": "the cluster cannot be read: %s" % error}
+        found = _managed.find(nodes, settings)
+        result.update(found._asdict())
+        if found.problems:
+            result.update(failed=True, msg="%s. Nothing was changed" % "; ".join(found.problems))
+        return result
