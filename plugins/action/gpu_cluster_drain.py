@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import typing as t
+import uuid
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -58,10 +59,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _drain(self, name: str, result: Data) -> None:
         node, found = self._api.node_and_pods(name)
-        cordon = _drain.cordon(node)
+        result["holder"] = str(uuid.uuid4())
+        cordon = _drain.cordon(node, result["holder"])
         try:
             pods = self._to_evict(name, found)
-            result.update(changed=bool(cordon or pods), evicted=[str(_drain.pod_of(pod)) for pod in pods])
+            new = _drain.record(node) is None or not _drain.cordoned(node)
+            result.update(changed=bool(new or pods), evicted=[str(_drain.pod_of(pod)) for pod in pods])
             if self._task.check_mode:
                 return
             self._api.patch(name, cordon)

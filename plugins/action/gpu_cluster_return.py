@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refu
 
 _ARGUMENTS = {
     "uncordon": {"type": "bool", "default": True},
+    "holder": {"type": "str", "default": ""},
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
 }
@@ -41,8 +42,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result.update(changed=False)
         try:
             node = self._api.node(host)
-            if _drain.record(node) is None:
+            known = _drain.record(node)
+            if known is None:
                 return result
+            if self._arguments["holder"] not in ("", known.holder):
+                raise ValueError("another run has taken node %s over, and returns it to service" % name_of(node))
             result["changed"] = True
             if not self._arguments["uncordon"]:
                 result["warnings"] = ["%s: its node is out of service until this is run again and succeeds" % host.name]

@@ -87,4 +87,9 @@ evicted:
   type: list
   elements: str
   sample: [default/train-0]
+holder:
+  description: Identifies this run in the annotation of the node.
+  returned: always
+  type: str
+  sample: 0b1f6a4e-6d0e-4f0b-9a55-0a4b6f1c2d3e
 """

@@ -27,6 +27,12 @@ options:
       - Whether to wait and to uncordon the node. With V(false), only the components of the GPU operator are resumed.
     type: bool
     default: true
+  holder:
+    description:
+      - The return value RV(gpufleet.node.gpu_cluster_drain#module:holder). Fails if another run has drained the node
+        since. If empty, returns a node that any run has drained.
+    type: str
+    default: ""
   timeout:
     description:
       - Seconds to wait.

@@ -34,6 +34,7 @@ _MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods, which the 
 class Record(t.NamedTuple):
     cordoned: bool  # false: someone else had cordoned the node, and it remains so
     labels: t.Mapping[str, str] = {}  # former values
+    holder: str = ""  # the run that returns it to service; a later run takes over
 
     def text(self) -> str:
         return json.dumps(self._asdict(), sort_keys=True)
@@ -73,7 +74,7 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
         return None
     try:
         found = json.loads(text)
-        return Record(bool(found["cordoned"]), dict(found["labels"]))
+        return Record(bool(found["cordoned"]), dict(found["labels"]), str(found.get("holder", "")))
     except (ValueError, TypeError, KeyError):
         raise ValueError(
             "the annotation %s of node %s is damaged: %r. Remove it, and uncordon the node if it should be in service"
@@ -85,12 +86,12 @@ def cordoned(node: Data) -> bool:
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
-def cordon(node: Data) -> Data:
-    """The patch that cordons a node; empty if nothing is to do."""
-    known = record(node)
+def cordon(node: Data, holder: str) -> Data:
+    """The patch that cordons a node for the run ``holder``."""
+    known = record(node) or Record(cordoned=False)
     if not cordoned(node):
-        return _patch(Record(True, known.labels if known else {}), unschedulable=True)
-    return {} if known else _patch(Record(cordoned=False))
+        return _patch(Record(True, known.labels, holder), unschedulable=True)
+    return _patch(known._replace(holder=holder))
 
 
 def pause(node: Data) -> Data:
@@ -107,7 +108,7 @@ def pause(node: Data) -> Data:
     if not names or known is None:
         return {}
     former = {**known.labels, **{name: labels[name] for name in names}}
-    return _patch(Record(known.cordoned, former), dict.fromkeys(names, PAUSED))
+    return _patch(known._replace(labels=former), dict.fromkeys(names, PAUSED))
 
 
 def resume(node: Data) -> Data:
@@ -118,7 +119,7 @@ def resume(node: Data) -> Data:
     labels = labels_of(node)
     # A label that has another value now was changed by someone else.
     former: dict[str, t.Any] = {name: value for name, value in known.labels.items() if labels.get(name) == PAUSED}
-    return _patch(Record(known.cordoned), former)
+    return _patch(known._replace(labels={}), former)
 
 
 def uncordon(node: Data) -> Data:

@@ -118,7 +118,7 @@ def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(operator_node(), user("train"))
     result = run(gpu_cluster_drain, cluster, check=True)
     assert result["changed"] and result["evicted"] == ["gpu-operator/train"]
-    cluster.node = patched(operator_node(), _drain.cordon(operator_node()))
+    cluster.node = patched(operator_node(), _drain.cordon(operator_node(), "run"))
     assert run(gpu_cluster_return, cluster, check=True)["changed"]
     assert cluster.patches == [] and len(cluster.pods) == 1
 
@@ -156,7 +156,7 @@ def test_a_pod_that_must_not_be_evicted(run: t.Callable[..., Data]) -> None:
 
 
 def test_a_node_that_an_earlier_run_left_is_returned_if_it_cannot_be_drained(run: t.Callable[..., Data]) -> None:
-    cluster = Cluster(patched(node("a"), _drain.cordon(node("a"))), user("bare", owner=""))
+    cluster = Cluster(patched(node("a"), _drain.cordon(node("a"), "run")), user("bare", owner=""))
     assert run(gpu_cluster_drain, cluster)["msg"].endswith("It is in service, and its GPUs were not changed")
     assert cluster.node and not cluster.node["spec"]["unschedulable"]
 
@@ -196,6 +196,17 @@ def test_after_a_failed_change_only_the_operator_resumes(run: t.Callable[..., Da
 def test_any_gpu_may_change_without_a_plan(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train", gpus=1), user("web"))
     assert run(gpu_cluster_drain, cluster, gpus=None, pods="affected")["evicted"] == ["gpu-operator/train"]
+
+
+def test_a_later_run_takes_the_node_over(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(operator_node())
+    first = run(gpu_cluster_drain, cluster)["holder"]
+    second = run(gpu_cluster_drain, cluster)["holder"]
+    result = run(gpu_cluster_return, cluster, holder=first)
+    assert result["failed"] and "another run has taken node a over" in result["msg"]
+    assert cluster.node and cluster.node["spec"]["unschedulable"]
+    assert "failed" not in run(gpu_cluster_return, cluster, holder=second)
+    assert not cluster.node["spec"]["unschedulable"]
 
 
 def test_a_host_without_a_node(run: t.Callable[..., Data]) -> None:

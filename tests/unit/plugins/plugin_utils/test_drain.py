@@ -44,6 +44,10 @@ def user(name: str, gpus: int = 0, uid: str = "", owner: str = "ReplicaSet", **m
     return out
 
 
+def cordon(item: Data) -> Data:
+    return _drain.cordon(item, "run")
+
+
 def names(pods: t.Iterable[Data], settings: Settings = DEFAULT, change: Change = NOTHING) -> t.List[str]:
     return [each["metadata"]["name"] for each in _drain.to_evict(pods, settings, change)[0]]
 
@@ -53,8 +57,8 @@ def names(pods: t.Iterable[Data], settings: Settings = DEFAULT, change: Change =
 
 def test_a_node_is_afterwards_as_it_was() -> None:
     before = node("a", **OPERATOR)
-    now = patched(before, _drain.cordon(before))
-    assert now["spec"]["unschedulable"] and _drain.record(now) == Record(True)
+    now = patched(before, cordon(before))
+    assert now["spec"]["unschedulable"] and _drain.record(now) == Record(True, holder="run")
     now = patched(now, _drain.pause(now))
     assert now["metadata"]["labels"][DEPLOY + "device-plugin"] == "paused-for-mig-change"
     assert now["metadata"]["labels"][DEPLOY + "dcgm"] == "false"
@@ -67,16 +71,15 @@ def test_a_node_is_afterwards_as_it_was() -> None:
 
 def test_steps_can_be_repeated_after_an_interruption() -> None:
     now = node("a", **OPERATOR)
-    for step in (_drain.cordon, _drain.pause):
+    for step in (cordon, _drain.pause):
         now = patched(now, step(now))
-        assert step(now) == {}
-    assert _drain.record(now) == Record(
-        True, {DEPLOY + "device-plugin": "true", DEPLOY + "gpu-feature-discovery": "custom"}
-    )
+        assert patched(now, step(now)) == now
+    former = {DEPLOY + "device-plugin": "true", DEPLOY + "gpu-feature-discovery": "custom"}
+    assert _drain.record(now) == Record(True, former, "run")
     now = patched(now, _drain.resume(now))
     assert _drain.resume(now) == {}
     # From any point to the end.
-    paused = patched(node("a", **OPERATOR), _drain.cordon(node("a", **OPERATOR)))
+    paused = patched(node("a", **OPERATOR), cordon(node("a", **OPERATOR)))
     paused = patched(paused, _drain.pause(paused))
     assert patched(paused, _drain.uncordon(paused)) == patched(now, _drain.uncordon(now))
 
@@ -84,8 +87,8 @@ def test_steps_can_be_repeated_after_an_interruption() -> None:
 def test_a_foreign_cordon_remains() -> None:
     before = node("a")
     before["spec"] = {"unschedulable": True}
-    now = patched(before, _drain.cordon(before))
-    assert _drain.record(now) == Record(False)
+    now = patched(before, cordon(before))
+    assert _drain.record(now) == Record(False, holder="run")
     now = patched(now, _drain.uncordon(now))
     assert now["spec"]["unschedulable"] and _drain.record(now) is None
 
@@ -94,10 +97,10 @@ def test_a_foreign_cordon_remains() -> None:
 def test_a_node_that_someone_uncordoned_meanwhile_is_cordoned_again(unschedulable: bool) -> None:
     before = node("a", **OPERATOR)
     before["spec"] = {"unschedulable": unschedulable}
-    now = patched(before, _drain.cordon(before))
+    now = patched(before, cordon(before))
     now = patched(now, _drain.pause(now))
     now["spec"]["unschedulable"] = False
-    now = patched(now, _drain.cordon(now))
+    now = patched(now, cordon(now))
     assert now["spec"]["unschedulable"]
     now = patched(now, _drain.uncordon(now))
     assert not now["spec"]["unschedulable"] and now["metadata"]["labels"] == before["metadata"]["labels"]
@@ -105,7 +108,7 @@ def test_a_node_that_someone_uncordoned_meanwhile_is_cordoned_again(unschedulabl
 
 def test_labels_that_someone_else_changed_meanwhile_remain() -> None:
     now = node("a", **OPERATOR)
-    for step in (_drain.cordon, _drain.pause):
+    for step in (cordon, _drain.pause):
         now = patched(now, step(now))
     now["metadata"]["labels"][DEPLOY + "device-plugin"] = "false"
     now = patched(now, _drain.uncordon(now))
@@ -117,13 +120,13 @@ def test_labels_that_someone_else_changed_meanwhile_remain() -> None:
 
 def test_another_pause_is_not_changed() -> None:
     now = node("a", **{DEPLOY + "device-plugin": "paused-for-driver-upgrade"})
-    now = patched(now, _drain.cordon(now))
+    now = patched(now, cordon(now))
     assert _drain.pause(now) == {}
 
 
 def test_the_mig_manager_pauses_and_restarts_the_operands_itself() -> None:
     managed = node("a", **OPERATOR, **{"nvidia.com/mig.config": "x"})
-    managed = patched(managed, _drain.cordon(managed))
+    managed = patched(managed, cordon(managed))
     assert _drain.pause(managed) == {}
     assert _drain.outdated(managed, [plugin("v", app="nvidia-operator-validator")]) == []
 
