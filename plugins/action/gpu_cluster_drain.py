@@ -95,7 +95,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return [_waiting(pod, reasons) for pod in pods]
 
     def _operands(self, name: str) -> list[str]:
-        return ["pod " + str(pod) for pod in _drain.operands(self._api.node_and_pods(name)[1])]
+        return ["pod " + str(pod) for pod in _drain.operands(*self._api.node_and_pods(name))]
 
     def _returned(self, name: str) -> str:
         """Return the node to service, also from an earlier run. A sentence without a full stop."""

@@ -197,8 +197,10 @@ def _finished(pod: Data) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def operands(pods: t.Iterable[Data]) -> list[Pod]:
+def operands(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
     """Pods of the operands that pause() stops."""
+    if _mig_configs.LABEL in labels_of(node):
+        return []
     return [pod_of(pod) for pod in pods if labels_of(pod).get("app") in _OPERAND_APPS]
 
 

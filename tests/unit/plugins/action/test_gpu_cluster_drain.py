@@ -193,6 +193,18 @@ def test_after_a_failed_change_only_the_operator_resumes(run: t.Callable[..., Da
     assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "true"
 
 
+def test_the_operands_remain_if_the_mig_manager_changes_the_gpus(run: t.Callable[..., Data]) -> None:
+    managed = operator_node()
+    managed["metadata"]["labels"]["nvidia.com/mig.config"] = "x"
+    operand = plugin("plugin", app="nvidia-device-plugin-daemonset")
+    operand["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "controller": True}]
+    cluster = Cluster(managed, user("train"), operand)
+    assert "failed" not in run(gpu_cluster_drain, cluster, gpus=None)
+    assert [pod["metadata"]["name"] for pod in cluster.pods] == ["plugin"]
+    assert "failed" not in run(gpu_cluster_return, cluster)
+    assert cluster.node and not cluster.node["spec"]["unschedulable"]
+
+
 def test_any_gpu_may_change_without_a_plan(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train", gpus=1), user("web"))
     assert run(gpu_cluster_drain, cluster, gpus=None, pods="affected")["evicted"] == ["gpu-operator/train"]
