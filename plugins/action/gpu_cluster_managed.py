@@ -19,6 +19,7 @@ _ARGUMENTS = {
     "layout": {"type": "raw"},
     "strategy": {"type": "str", "required": True},
 }
+_UNREADABLE = "the cluster cannot be read: %s. Check gpu_cluster_kubeconfig and gpu_cluster_context"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -35,7 +36,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             (nodes,) = Api(self, task_vars).read({"kind": "Node", "label_selectors": arguments["selector"]})
         except Unreadable as error:
-            return {**result, "failed": True, "msg": "the cluster cannot be read: %s" % error}
+            return {**result, "failed": True, "msg": _UNREADABLE % error}
         found = _managed.find(nodes, settings)
         result.update(found._asdict())
         if found.problems:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import typing as t
 
 from ansible.plugins.action import ActionBase
@@ -20,6 +21,10 @@ _ARGUMENTS = {
     "may_be_missing": {"type": "bool", "default": False},
     "on_controller": {"type": "bool", "default": True},
 }
+_NO_HELM = (
+    "the controller lacks the command helm, which installs charts in a cluster without helm-controller: install it, or set "
+    "gpu_cluster_host to a server of the cluster"
+)
 # Variables of other roles that affect the plan.
 _OTHERS = ("nvidia_mig_owner", "nvidia_mig_reboot", "gpu_cluster_drain")
 
@@ -56,6 +61,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         for host in hosts[1:]:
             other = variables["hostvars"][host.name]
             planned.problems[host.name].extend(_different({**own, **values}, other, hosts[0].name))
+        if planned.plan.get("method") == "helm" and arguments["on_controller"] and not shutil.which("helm"):
+            planned.problems[hosts[0].name].append(_NO_HELM)
         problems = {name: found for name, found in planned.problems.items() if found}
         result.update(
             _refused(problems),

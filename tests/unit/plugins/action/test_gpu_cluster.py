@@ -35,6 +35,11 @@ def host(name: str, **variables: t.Any) -> Data:
     return {"inventory_hostname": name, "ansible_facts": facts, "nvidia_mig_layout": SEVEN, **variables}
 
 
+@pytest.fixture(name="helm", autouse=True)
+def fixture_helm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_cluster_plan.shutil, "which", lambda name: "/usr/bin/" + name)
+
+
 def plan(hosts: t.Sequence[Data], nodes: t.Optional[t.Sequence[str]] = None, **arguments: t.Any) -> Data:
     names = [each["inventory_hostname"] for each in hosts]
     cluster = {"nodes": {"resources": [node(name) for name in nodes or names]}}
@@ -52,6 +57,16 @@ def test_a_plan_for_two_hosts() -> None:
     chart = result["plan"]["helm_chart"]
     assert (chart["chart"], chart["version"]) == ("gpu-operator", "v26.7.0")
     assert all(chart.values())  # helm-controller removes empty keys, and null is not allowed
+
+
+def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_cluster_plan.shutil, "which", lambda _name: None)
+    hosts = [host("a", gpu_operator_version="v26.7.0")]
+    result = plan(hosts)
+    assert result["plan"] == {} and result["problems"]["a"][0].startswith("the controller lacks the command helm")
+    assert plan(hosts, on_controller=False)["problems"] == {}
+    cluster = {"nodes": {"resources": [node("a")]}, "helm_charts": {"resources": [], "api_found": True}}
+    assert plan(hosts, cluster=cluster)["problems"] == {}
 
 
 def test_names_of_nodes() -> None:
