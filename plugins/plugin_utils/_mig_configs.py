@@ -37,8 +37,10 @@ def name(configuration: Entries) -> str:
 
 
 def config_map(wanted: t.Mapping[str, Entries], existing: object, in_use: t.Collection[str]) -> dict[str, str]:
-    """The data of the ConfigMap. Configurations in the labels of nodes are kept."""
-    kept = {found: value for found, value in _configurations(existing).items() if found in in_use}
+    """The data of the ConfigMap. Configurations in the labels of nodes are kept, others until the next change."""
+    former = _configurations(existing)
+    current = all(former.get(found) == value for found, value in wanted.items())
+    kept = {found: value for found, value in former.items() if current or found in in_use}
     document = {"version": mig_parted.VERSION, "mig-configs": {**kept, **wanted}}
     return {KEY: yaml.safe_dump(document, sort_keys=True, default_flow_style=None)}
 
