@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refu
 _ARGUMENTS = {
     "uncordon": {"type": "bool", "default": True},
     "holder": {"type": "str", "default": ""},
+    "layout_applied": {"type": "bool", "default": True},
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
 }
@@ -63,7 +64,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self._api.remove("deleted", [_drain.pod_of(pod) for pod in former])
         if not self._arguments["uncordon"]:
             return
-        resources = _resources(host, _drain.strategy(node))
+        applied = self._arguments["layout_applied"]
+        resources = _resources(host, _drain.strategy(node)) if applied else None
         progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
         waiting = progress.until_empty(
             "waiting for %s" % name, lambda: _drain.unready(*self._api.node_and_pods(name), resources, former)

@@ -27,6 +27,11 @@ options:
       - Whether to wait and to uncordon the node. With V(false), only the components of the GPU operator are resumed.
     type: bool
     default: true
+  layout_applied:
+    description:
+      - Whether the node must advertise the resources of the layout in its variables.
+    type: bool
+    default: true
   holder:
     description:
       - The return value RV(gpufleet.node.gpu_cluster_drain#module:holder). Fails if another run has drained the node
