@@ -40,6 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         self._arguments, self._api = arguments, Api(self, task_vars)
         wanted = {node: each["resources"] for node, each in arguments["wanted"].items() if each["resources"]}
+        self._replicas = {node: each.get("replicas", {}) for node, each in arguments["wanted"].items()}
         result.update(changed=False, devices=[])
         try:
             self._remove()  # leftovers of a killed run
@@ -87,12 +88,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                     logs[name_of(pod)] = self._log(name_of(pod))
             missing = _gpu_pods.missing(jobs, pods, logs)
             # GPU feature discovery updates the labels once a minute.
-            labels = _gpu_pods.wrong_labels(nodes, wanted, strategy) if arguments["labels"] else []
+            labels = _gpu_pods.wrong_labels(nodes, wanted, self._replicas, strategy) if arguments["labels"] else []
             failed = any(_gpu_pods.phase(pod) == "Failed" for pod in pods)
             if failed or not (missing or labels) or time.monotonic() >= end:
                 break
             time.sleep(arguments["interval"])
-        devices, problems = _gpu_pods.devices([pod for pod in pods if logs.get(name_of(pod))], logs, strategy)
+        printed = [pod for pod in pods if logs.get(name_of(pod))]
+        devices, problems = _gpu_pods.devices(printed, logs, self._replicas, strategy)
         result["devices"] = [each._asdict() for each in devices]
         for each in devices:
             Display().display("%s: a pod with one %s got %s" % each)

@@ -17,6 +17,7 @@ _ARGUMENTS = {
     "selector": {"type": "list", "elements": "str", "default": []},
     "boards": {"type": "list", "elements": "str", "default": []},
     "layout": {"type": "raw"},
+    "sharing": {"type": "raw"},
     "strategy": {"type": "str", "required": True},
 }
 _UNREADABLE = "the cluster cannot be read: %s. Check gpu_cluster_kubeconfig and gpu_cluster_context"
@@ -31,7 +32,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         result["changed"] = False
         settings = _managed.Settings(
-            bool(arguments["selector"]), arguments["strategy"], arguments["boards"], arguments["layout"]
+            bool(arguments["selector"]),
+            arguments["strategy"],
+            arguments["boards"],
+            arguments["layout"],
+            arguments["sharing"],
         )
         try:
             (nodes,) = Api(self, task_vars).read({"kind": "Node", "label_selectors": arguments["selector"]})

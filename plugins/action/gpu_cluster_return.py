@@ -12,9 +12,9 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _drain, _plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host, host_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, host_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
 _ARGUMENTS = {
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if not self._arguments["uncordon"]:
             return
         applied = self._arguments["layout_applied"]
-        resources = _resources(host, _drain.strategy(node)) if applied else None
+        resources = _resources(host, node) if applied else None
         progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
         waiting = progress.until_empty(
             "waiting for %s" % name, lambda: _drain.unready(*self._api.node_and_pods(name), resources, former)
@@ -79,9 +79,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self._api.patch(name, _drain.uncordon(self._api.node_and_pods(name)[0]))
 
 
-def _resources(host: Host, strategy: str) -> dict[str, int] | None:
-    """The resources that the node should advertise; None if the strategy is unknown or does not support the layout."""
+def _resources(host: Host, node: Data) -> dict[str, int] | None:
+    """The resources that the node should advertise.
+
+    None if the strategy is unknown or does not support the layout, or if the GPUs are still shared in another way.
+    """
+    strategy, current = _drain.strategy(node), _plugin_configs.in_effect(host, node)
     try:
-        return _cluster_nodes.expected(host, strategy) if strategy else None
+        return _cluster_nodes.expected(current, strategy) if strategy and current else None
     except (MigError, Refusal):
         return None

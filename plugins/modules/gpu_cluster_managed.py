@@ -35,6 +35,10 @@ options:
     description:
       - The MIG layout of the nodes. If omitted, MIG is not configured.
     type: raw
+  sharing:
+    description:
+      - How the GPUs of the nodes are shared, as C(gpu_cluster_sharing).
+    type: raw
   strategy:
     description:
       - The MIG strategy of the device plugin.

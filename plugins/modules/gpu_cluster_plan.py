@@ -32,7 +32,8 @@ options:
   cluster:
     description:
       - Results of M(gpufleet.node.gpu_cluster_objects). The keys are C(nodes), C(daemonsets), C(policies), C(helm_charts),
-        C(config_map), C(plugins), C(runtime_class), and C(reviews), a list of the results of SelfSubjectAccessReviews.
+        C(config_map), C(plugin_config_map), C(plugins), C(runtime_class), and C(reviews), a list of the results of
+        SelfSubjectAccessReviews.
     type: dict
     required: true
   may_be_missing:

@@ -12,7 +12,7 @@ import difflib
 import typing as t
 
 from ..module_utils._mig import layout as layouts
-from . import _content, _resources
+from . import _content, _resources, _sharing
 
 Data = t.Dict[str, t.Any]
 
@@ -26,6 +26,7 @@ class Host(t.NamedTuple):
     gpus: t.Optional[t.Sequence[Data]] = None  # from the facts; None if they cannot be read
     boards: t.Sequence[str] = ()
     layout: object = None
+    sharing: object = None  # gpu_cluster_sharing
     mig_changed: float = 0.0  # seconds since the epoch
 
 
@@ -40,6 +41,7 @@ def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
         gpus=gpus,
         boards=list(variables.get("gpu_node_boards") or ()),
         layout=variables.get("nvidia_mig_layout"),
+        sharing=variables.get("gpu_cluster_sharing"),
         mig_changed=float(variables.get("__gpu_cluster_mig_changed") or 0),
     )
 
@@ -85,7 +87,9 @@ def expected(host: Host, strategy: str) -> dict[str, int] | None:
     known = gpus(host)
     if not known:
         return {} if host.gpus == [] else None
-    return _resources.resources(_contents(host, known), strategy)
+    contents = _contents(host, known)
+    mig = any(content.held is not None for content in contents.values())
+    return _sharing.advertised(_resources.resources(contents, strategy), _sharing.parse(host.sharing), strategy, mig)
 
 
 def unused(host: Host, strategy: str) -> str:

@@ -23,7 +23,9 @@ from . import (
     _mig_owner,
     _operator_mig,
     _operator_values,
+    _plugin_configs,
     _readiness,
+    _sharing,
 )
 from ._charts import Data
 from ._cluster_nodes import Host, labels_of, name_of
@@ -39,6 +41,7 @@ _OBJECTS = {
     "policies": "ClusterPolicies",
     "helm_charts": "HelmCharts",
     "config_map": "ConfigMaps",
+    "plugin_config_map": "ConfigMaps",
     "plugins": "pods",
     "runtime_class": "RuntimeClasses",
 }
@@ -51,7 +54,8 @@ class Cluster(t.NamedTuple):
     daemonsets: Data = _NOTHING
     policies: Data = _NOTHING
     helm_charts: Data = _NOTHING
-    config_map: Data = _NOTHING
+    config_map: Data = _NOTHING  # of the MIG manager
+    plugin_config_map: Data = _NOTHING  # of the device plugin
     plugins: Data = _NOTHING  # the pods of the device plugin
     runtime_class: Data = _NOTHING
     reviews: t.Sequence[Data] = ()
@@ -100,17 +104,18 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
             continue
         found[host.name] = node
         problems[host.name].extend(_mig_owner.of_node(nodes[node], settings.owner))
+        problems[host.name].extend(_plugin_configs.problems(host, nodes[node]))
         if operates:
             problems[host.name].extend(_operator_mig.problems(host, nodes[node], settings.drain))
     wanted, warnings = _wanted(settings, hosts, problems)
     if not missing:
         shared.extend(_of_cluster(settings, cluster))
-    chart, own_problems = _chart(settings, nodes, mig_unused=bool(warnings))
-    shared.extend(own_problems)
+    by_node = {found[host.name]: host for host in hosts if host.name in found}
+    chart, own_problems = _chart(settings, nodes, bool(warnings), _plugin_configs.used(by_node, nodes))
+    shared.extend(own_problems or _without_gfd(hosts, chart["values"]))
     out: Data = {}
     if not any(problems.values()) and not missing:
-        by_node = {found[host.name]: host for host in hosts if host.name in found}
-        out = {**chart, **_mig(settings, by_node, nodes, cluster.config_map)}
+        out = {**chart, **_configurations(settings, by_node, nodes, cluster)}
         out["wanted"] = {
             found[host]: {**each, "config": out["configs"].get(found[host], "")}
             for host, each in wanted.items()
@@ -226,16 +231,23 @@ def _wanted(
             unused = _cluster_nodes.unused(host, strategy)
             if settings.owner == "operator" and host.layout is not None and _cluster_nodes.gpus(host):
                 _mig_configs.entries(host)
+        except _sharing.Unshareable as error:
+            problems[host.name].append(str(error))
+            continue
         except (MigError, Refusal) as error:
             problems[host.name].append("%s_mig_strategy is %s: %s" % (settings.role, strategy, error))
             continue
         if unused:
             warnings.append(unused)
-        out[host.name] = {"resources": resources, "validator": settings.role == "gpu_operator"}
+        out[host.name] = {
+            "resources": resources,
+            "validator": settings.role == "gpu_operator",
+            "replicas": _sharing.replicas(_sharing.parse(host.sharing)) if resources else {},
+        }
     return out, warnings
 
 
-def _chart(settings: Settings, nodes: t.Mapping[str, Data], mig_unused: bool) -> tuple[Data, list[str]]:
+def _chart(settings: Settings, nodes: t.Mapping[str, Data], mig_unused: bool, sharing: bool) -> tuple[Data, list[str]]:
     """The chart with its values."""
     own = settings.own
     try:
@@ -253,6 +265,7 @@ def _chart(settings: Settings, nodes: t.Mapping[str, Data], mig_unused: bool) ->
             reboot=settings.reboot,
             rke2=any(_is_rke2(node) for node in nodes.values()),
             mig_unused=mig_unused,
+            sharing=sharing,
             overrides=own["values"],
         )
         problems = _operator_values.problems(operator)
@@ -263,6 +276,7 @@ def _chart(settings: Settings, nodes: t.Mapping[str, Data], mig_unused: bool) ->
             strategy=own["mig_strategy"],
             gfd=own["gfd"],
             runtime_class=own["runtime_class"],
+            sharing=sharing,
             tolerations=own["tolerations"],
             overrides=own["values"],
         )
@@ -319,9 +333,40 @@ def _pods_runtime_class(settings: Settings, values: Data) -> str:
     return str(settings.own["runtime_class"])
 
 
+def _configurations(
+    settings: Settings, hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], cluster: Cluster
+) -> Data:
+    """The ConfigMaps and labels of the MIG manager and the device plugin. ``hosts`` are by the name of their node."""
+    out = dict(_mig(settings, hosts, nodes, cluster.config_map))
+    plugin = _plugin_configs.plan(hosts, nodes, cluster.plugin_config_map, settings.drain)
+    maps = {_operator_values.CONFIG_MAP: out.pop("config_map"), _plugin_configs.CONFIG_MAP: plugin["config_map"]}
+    out["config_maps"] = [{"name": name, "data": data} for name, data in maps.items() if data is not None]
+    out["plugin_labels"] = plugin["labels"]
+    out["pending"] = {
+        name: {
+            "labels": [],
+            "retry": [],
+            **out["pending"].get(name, {}),
+            "plugin_labels": plugin["pending"].get(node, []),
+        }
+        for node, name in ((node, host.name) for node, host in hosts.items())
+        if name in out["pending"] or node in plugin["pending"]
+    }
+    return out
+
+
 def _mig(settings: Settings, hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data) -> Data:
     if settings.role != "gpu_operator":
         return _operator_mig.NOTHING
     if settings.owner == "host":
         return _operator_mig.removal(nodes[node] for node in hosts)
     return _operator_mig.plan(hosts, nodes, existing, settings.drain)
+
+
+def _without_gfd(hosts: t.Iterable[Host], values: Data) -> list[str]:
+    if _charts.value(values, "gfd.enabled") is not False or not any(_sharing.uses_mps(host.sharing) for host in hosts):
+        return []
+    return [
+        "%s.mps needs GPU feature discovery, whose label starts the MPS control daemon on a node: enable it, or use "
+        "timeSlicing" % _sharing.VARIABLE
+    ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import _charts
+from . import _charts, _plugin_configs
 from ._charts import Data
 
 CHART = "nvidia-device-plugin"
@@ -34,6 +34,7 @@ class Settings(t.NamedTuple):
     gfd: bool = True
     runtime_class: str = "nvidia"
     tolerations: t.Sequence[Data] = ()
+    sharing: bool = False  # whether GPUs of any node are shared
     overrides: t.Mapping[str, t.Any] = {}
 
 
@@ -46,6 +47,8 @@ def values(settings: Settings) -> Data:
         out["tolerations"] = [*_TOLERATIONS, *settings.tolerations]
     if settings.gfd:
         out["nfd"] = {"worker": {"tolerations": [*_WORKER_TOLERATIONS, *settings.tolerations]}}
+    if settings.sharing:
+        out["config"] = {"name": _plugin_configs.CONFIG_MAP, "default": _plugin_configs.DEFAULT}
     return _charts.merged(out, settings.overrides)
 
 
@@ -60,6 +63,8 @@ def problems(settings: Settings) -> list[str]:
             "device_plugin_values.migStrategy is %s, but device_plugin_mig_strategy is %s, which layouts are checked "
             "against: set only device_plugin_mig_strategy" % (result["migStrategy"], settings.strategy)
         )
+    if settings.sharing:
+        found += _plugin_configs.overridden(result["config"], "device_plugin_values.config")
     if _charts.value(result, "devicePlugin.enabled") is False:
         found.append("device_plugin_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it")
     return found

@@ -19,8 +19,13 @@ NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # a
 _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[^)]+)\)", re.MULTILINE)
 _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
 _MIG_RESOURCE = "nvidia.com/mig-"
+_SHARED = ".shared"  # suffix of resources that are renamed because they are shared
 _HELD = 3600  # seconds; longer than any check
 _KEPT = 60  # seconds after which the cluster removes a finished job that this check left
+
+
+# By node and resource: how many pods get one device. Not shared if missing.
+Replicas = t.Mapping[str, t.Mapping[str, int]]
 
 
 class Settings(t.NamedTuple):
@@ -138,8 +143,10 @@ def _place(item: Data) -> tuple[str, str]:
     return str(notes.get(NODE)), str(notes.get(RESOURCE))
 
 
-def devices(pods: t.Iterable[Data], logs: t.Mapping[str, str], strategy: str) -> tuple[list[Device], list[str]]:
-    """The devices that the pods list, and problems of pods that do not list exactly one unique device."""
+def devices(
+    pods: t.Iterable[Data], logs: t.Mapping[str, str], replicas: Replicas, strategy: str
+) -> tuple[list[Device], list[str]]:
+    """The devices that the pods list, and problems of pods that do not list exactly one, or share one that is not shared."""
     found: list[Device] = []
     problems = []
     for pod in sorted(pods, key=name_of):
@@ -154,8 +161,9 @@ def devices(pods: t.Iterable[Data], logs: t.Mapping[str, str], strategy: str) ->
         found.append(Device(node, resource, listed[0]))
     times = Counter(each.uuid for each in found)
     problems.extend(
-        "%s: %d pods got the same device %s" % (node, times[uuid], uuid)
-        for node, uuid in sorted({(each.node, each.uuid) for each in found if times[each.uuid] > 1})
+        "%s: %d pods got the same device %s" % (each.node, times[each.uuid], each.uuid)
+        for each in sorted(set(found))
+        if times[each.uuid] > replicas.get(each.node, {}).get(each.resource, 1)
     )
     return found, problems
 
@@ -165,14 +173,23 @@ def _devices(log: str, whole: bool = False) -> list[str]:
     return (not whole and _MIG.findall(log)) or _GPU.findall(log)
 
 
-def wrong_labels(nodes: t.Iterable[Data], wanted: t.Mapping[str, t.Mapping[str, int]], strategy: str) -> list[str]:
+def wrong_labels(
+    nodes: t.Iterable[Data], wanted: t.Mapping[str, t.Mapping[str, int]], replicas: Replicas, strategy: str
+) -> list[str]:
     """Labels of GPU feature discovery that do not match the resources."""
     out: list[str] = []
     for node in nodes:
         resources = wanted.get(name_of(node))
         if not resources:
             continue
-        expected = {name + ".count": str(count) for name, count in resources.items() if name.startswith(_MIG_RESOURCE)}
+        expected: dict[str, str] = {}
+        for name, count in resources.items():
+            times = replicas.get(name_of(node), {}).get(name, 1)
+            label = name[: -len(_SHARED)] if name.endswith(_SHARED) else name
+            if times > 1:
+                expected[label + ".replicas"] = str(times)
+            if name.startswith(_MIG_RESOURCE):
+                expected[label + ".count"] = str(count // times)
         if strategy != "none":
             expected["nvidia.com/mig.strategy"] = strategy
         found = labels_of(node)

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from ..module_utils._mig.errors import MigError
-from . import _cluster_nodes, _readiness
+from . import _cluster_nodes, _plugin_configs, _readiness
 from ._cluster_nodes import Data, Host, labels_of, name_of
 from ._refusal import Refusal
 
@@ -54,6 +54,7 @@ class Settings(t.NamedTuple):
     strategy: str
     boards: t.Sequence[str] = ()
     layout: object = None
+    sharing: object = None
 
 
 class Found(t.NamedTuple):
@@ -114,9 +115,17 @@ def _boards(node: Data) -> list[str]:
 def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[str]:
     """Differences between the layout and a node whose layout cannot be changed. None before its device plugin runs."""
     on = platform(node)
+    if settings.sharing and not on.installs:
+        return [
+            "gpu_cluster_sharing needs a chart of this collection, which is not installed on %s: remove it" % on.name
+        ]
     if on.changes or settings.layout is None:
         return []
-    host = Host(name_of(node), boards=boards, layout=settings.layout)
+    host = _plugin_configs.in_effect(
+        Host(name_of(node), boards=boards, layout=settings.layout, sharing=settings.sharing), node
+    )
+    if host is None:  # what it offers is multiplied by an unknown number
+        return [] if on.installs else ["its GPUs are shared, so that its layout cannot be compared"]
     try:
         wanted = _cluster_nodes.expected(host, settings.strategy) or {}
         remedy = _node_pool(node, host) if on == _AKS else on.remedy

@@ -32,8 +32,11 @@ def entries(host: Host) -> Entries:
 
 def name(configuration: Entries) -> str:
     """A name that changes with the content, so that a node's state refers to exactly this configuration."""
-    text = json.dumps(configuration, sort_keys=True)
-    return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:12]
+    return named(configuration)
+
+
+def named(content: object) -> str:
+    return PREFIX + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def config_map(wanted: t.Mapping[str, Entries], existing: object, in_use: t.Collection[str]) -> dict[str, str]:

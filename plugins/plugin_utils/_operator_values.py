@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import _charts
+from . import _charts, _plugin_configs
 from ._charts import Data
 
 CHART = "gpu-operator"
@@ -39,6 +39,7 @@ class Settings(t.NamedTuple):
     reboot: bool = False  # whether the MIG manager may reboot a node
     rke2: bool = False  # the nodes run RKE2 or k3s
     mig_unused: bool = False  # with the strategy none, pods get GPUs that have MIG instances
+    sharing: bool = False  # whether GPUs of any node are shared
     overrides: t.Mapping[str, t.Any] = {}
 
 
@@ -67,6 +68,8 @@ def _computed(settings: Settings) -> Data:
     if settings.mig_unused:
         # The device plugin's CDI specification has no entry for a GPU in MIG mode, so its pods could not start.
         out["cdi"] = {"enabled": False}
+    if settings.sharing:
+        out["devicePlugin"] = {"config": {"name": _plugin_configs.CONFIG_MAP, "default": _plugin_configs.DEFAULT}}
     if settings.rke2 and not settings.host_toolkit:
         out["toolkit"]["env"] = [{"name": "CONTAINERD_SOCKET", "value": _RKE2_SOCKET}]
     return out
@@ -101,6 +104,8 @@ def _contradictions(settings: Settings) -> list[str]:
             "gpu_operator_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it, "
             "or use the role device_plugin instead of gpu_operator"
         )
+    if settings.sharing:
+        out += _plugin_configs.overridden(result["devicePlugin"]["config"], "gpu_operator_values.devicePlugin.config")
     if _charts.value(result, "gpuCluster.deployCR") or _charts.value(result, "clusterPolicy.deployCR") is False:
         out.append(
             "gpu_operator_values selects DRA (gpuCluster.deployCR), which does not advertise device plugin resources: "

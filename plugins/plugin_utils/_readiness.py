@@ -16,7 +16,7 @@ from ._cluster_nodes import Data, labels_of, name_of
 
 VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
-_GPU = "nvidia.com/gpu"
+_GPUS = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
 _MIG = "nvidia.com/mig-"
 INSTALLER = "helmcharts.helm.cattle.io/chart"  # label of the job with which RKE2 and k3s install a chart
 _LONGEST = 300  # characters of a reason
@@ -30,6 +30,7 @@ class Wanted(t.NamedTuple):
     resources: t.Optional[t.Mapping[str, int]] = None  # None: unknown, not compared
     config: str = ""  # the configuration that the MIG manager applies; empty if the host owns MIG
     validator: bool = False  # whether the operator's validator runs there
+    replicas: t.Mapping[str, int] = {}  # of shared resources
 
 
 class Container(t.NamedTuple):
@@ -112,7 +113,7 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
 def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
     """The GPUs and MIG devices that a node advertises. The kubelet keeps removed resources with a count of 0."""
     found = (node.get("status") or {}).get("allocatable") or {}
-    counts = {name: _count(count) for name, count in found.items() if name == _GPU or name.startswith(_MIG)}
+    counts = {name: _count(count) for name, count in found.items() if name in _GPUS or name.startswith(_MIG)}
     return {name: count for name, count in sorted(counts.items()) if count}
 
 

@@ -33,6 +33,7 @@ OWN = {
     "method": "auto",
 }
 PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
+OWNED_BY_HOST = {"validator": True, "replicas": {}, "config": ""}
 A = Host("a", gpus=[gpu(0)], layout=SEVEN)
 B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)
 
@@ -54,11 +55,12 @@ def test_a_plan_of_the_operator() -> None:
     found = plan(own={"version": "v26.7.0"})
     assert found.problems == {"a": [], "b": []} and found.warnings == [] and not found.missing
     assert found.plan["wanted"] == {
-        "a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, "validator": True, "config": ""},
-        "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, "validator": True, "config": ""},
+        "a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST},
+        "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, **OWNED_BY_HOST},
     }
     assert yaml.safe_load(found.plan["values_text"]) == found.plan["values"]
-    assert (found.plan["config_map"], found.plan["labels"], found.plan["runtime_class"]) == (None, [], "")
+    assert (found.plan["config_maps"], found.plan["labels"], found.plan["runtime_class"]) == ([], [], "")
+    assert (found.plan["plugin_labels"], found.plan["pending"]) == ([], {})
 
 
 def test_hosts_without_gpus_need_not_be_nodes() -> None:
@@ -218,12 +220,14 @@ def test_the_operator_gets_config_map_and_label() -> None:
     found = configured()
     name = found.plan["configs"]["a"]
     assert found.plan["labels"] == [{"node": "a", "labels": {LABEL: name, STATE: None}}]
-    assert list(yaml.safe_load(found.plan["config_map"]["config.yaml"])["mig-configs"]) == [name]
+    (config_map,) = found.plan["config_maps"]
+    assert config_map["name"] == found.plan["values"]["migManager"]["config"]["name"]
+    assert list(yaml.safe_load(config_map["data"]["config.yaml"])["mig-configs"]) == [name]
     assert found.plan["wanted"]["a"]["config"] == name
     assert found.plan["values"]["migManager"]["enabled"] is True
     assert found.plan["retry"] == []
     again = configured(**{LABEL: name, STATE: "success"})
-    assert again.plan["labels"] == [] and again.plan["config_map"] == found.plan["config_map"]
+    assert again.plan["labels"] == [] and again.plan["config_maps"] == found.plan["config_maps"]
     failed = configured(**{LABEL: name, STATE: "failed"})
     assert failed.plan["retry"] == ["a"] and failed.plan["labels"] == []
 
@@ -246,7 +250,8 @@ def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: b
         "a": {
             "labels": [{"node": "a", "labels": {LABEL: name, STATE: None}}] if labelled else [],
             "retry": ["a"] if retried else [],
-            "wanted": {"a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, "validator": True, "config": name}},
+            "plugin_labels": [],
+            "wanted": {"a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST, "config": name}},
         }
     }
 
@@ -275,7 +280,7 @@ def test_the_operator_needs_a_layout_for_each_host() -> None:
 def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
     found = configured("host", **{LABEL: "all-disabled", STATE: "success"})
     assert found.plan["labels"] == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
-    assert found.plan["config_map"] is None
+    assert found.plan["config_maps"] == []
     assert found.plan["wanted"]["a"]["config"] == ""
 
 

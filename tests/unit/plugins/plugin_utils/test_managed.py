@@ -43,6 +43,17 @@ def test_the_operator_owns_mig_on_eks() -> None:
     assert find(node("a", **EKS), layout=None).nodes[0]["owner"] == "host"
 
 
+def test_shared_gpus_of_nodes_that_cannot_be_changed() -> None:
+    sharing = {"timeSlicing": {"resources": [{"name": "nvidia.com/mig-1g.5gb", "replicas": 2}]}}
+    offers = {"nvidia.com/mig-1g.5gb": "56"}
+    assert find(node("a", offers, **AKS), sharing=sharing).problems == []  # the role will share them
+    assert find(node("a", offers, **AKS, **{"nvidia.com/device-plugin.config": "any"})).problems == []
+    (problem,) = find(node("a", {"nvidia.com/mig-1g.5gb": "8"}, **GKE), sharing=sharing).problems
+    assert "gpu_cluster_sharing needs a chart" in problem
+    (problem,) = find(node("a", offers, **GKE, **{"nvidia.com/device-plugin.config": "any"})).problems
+    assert "its layout cannot be compared" in problem
+
+
 def test_boards_of_unknown_types_are_needed() -> None:
     labelled = node("a", **{TYPE: "new.large", "nvidia.com/gpu.present": "true"})
     (problem,) = find(labelled).problems
