@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 import typing as t
-import uuid
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _runs, _workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, host_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
 
 _ARGUMENTS = {
     "gpus": {"type": "list", "elements": "dict"},
@@ -24,6 +24,8 @@ _ARGUMENTS = {
     "delete_emptydir_data": {"type": "bool", "default": False},
     "force": {"type": "bool", "default": False},
     "grace_period": {"type": "int", "default": -1},
+    "by_operator": {"type": "bool", "default": False},
+    "takeover": {"type": "int", "required": True},
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
 }
@@ -42,7 +44,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         host = host_of(variables["inventory_hostname"], variables)
-        self._api = Api(self, task_vars)
+        self._api, self._run = Api(self, task_vars), _runs.current()
         self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
         self._settings = _drain.Settings(**{name: self._arguments[name] for name in _drain.Settings._fields})
         planned = self._arguments["gpus"]
@@ -52,30 +54,52 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         )
         result.update(changed=False, evicted=[])
         try:
-            self._drain(name_of(self._api.node(host)), result)
+            node = self._progress.result("reading the node of %s" % host.name, lambda: self._api.node(host))
+            self._drain(node, result)
         except (_Failed, Unreadable, ValueError) as error:
             result.update(failed=True, msg="%s: %s" % (host.name, error))
         return result
 
-    def _drain(self, name: str, result: Data) -> None:
-        node, found = self._api.node_and_pods(name)
-        result["holder"] = str(uuid.uuid4())
-        cordon = _drain.cordon(node, result["holder"])
+    def _held(self, node: Data) -> Record | None:
+        return _drain.held(node, self._run, self._arguments["takeover"])
+
+    def _drain(self, node: Data, result: Data) -> None:
+        name, known = name_of(node), self._held(node)
         try:
-            pods = self._to_evict(name, found)
-            new = _drain.record(node) is None or not _drain.cordoned(node)
-            result.update(changed=bool(new or pods), evicted=[str(_drain.pod_of(pod)) for pod in pods])
+            pods = self._progress.result("reading pods", lambda: self._to_evict(name))
+            result.update(
+                changed=bool(known is None or not _drain.cordoned(node) or pods),
+                evicted=[str(_drain.pod_of(pod)) for pod in pods],
+            )
             if self._task.check_mode:
                 return
-            self._api.patch(name, cordon)
+            others = self._progress.result("reading pods", lambda: self._api.pods_in(_workloads.namespaces(pods)))
+            workloads = _workloads.of(pods, others)
+            node = self._write(node, lambda found: _drain.cordon(found, self._run, workloads))
             self._until_empty(name, "is not drained", lambda: self._evict(name))
-            self._api.patch(name, _drain.pause(self._api.node_and_pods(name)[0]))
-            self._until_empty(name, "still runs components of the GPU operator", lambda: self._operands(name))
+            node = self._write(node, lambda found: _drain.pause(found, self._run, self._arguments["by_operator"]))
+            self._until_empty(
+                name,
+                "still runs components of the GPU operator",
+                lambda: ["pod " + str(pod) for pod in _drain.operands(node, self._api.pods_on(name))],
+            )
         except (_Failed, Unreadable) as error:
-            raise _Failed("%s. %s" % (error, self._returned(name))) from None
+            raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
+        # A run that is killed, or loses its connection to this host, can show nothing.
+        notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
+        Display().display(notice % name)
 
-    def _to_evict(self, name: str, found: list[Data]) -> list[Data]:
-        pods, problems = _drain.to_evict(found, self._settings, self._change)
+    def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
+        """Change the node, unless another run has taken it over in the meantime."""
+
+        def checked(found: Data) -> Data:
+            self._held(found)
+            return make(found)
+
+        return self._api.change(node, checked, self._progress)
+
+    def _to_evict(self, name: str) -> list[Data]:
+        pods, problems = _drain.to_evict(self._api.pods_on(name), self._settings, self._change)
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
@@ -88,23 +112,31 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _evict(self, name: str) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""
-        pods = self._to_evict(name, self._api.node_and_pods(name)[1])
+        pods = self._to_evict(name)
         staying = [_drain.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
         rejected = self._api.remove("evicted", staying, self._arguments["grace_period"])
         reasons = {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
         return [_waiting(pod, reasons) for pod in pods]
 
-    def _operands(self, name: str) -> list[str]:
-        return ["pod " + str(pod) for pod in _drain.operands(*self._api.node_and_pods(name))]
-
-    def _returned(self, name: str) -> str:
-        """Return the node to service, also from an earlier run. A sentence without a full stop."""
+    def _returned(self, node: Data, known: Record | None) -> str:
+        """Return the node to service unless its GPUs may have been changed. A sentence without a full stop."""
+        name = name_of(node)
+        if known is not None and known.drained:
+            return (
+                "An earlier run has left it out of service, where it remains, because its GPUs may have been changed. Run "
+                "this again to continue"
+            )
         if self._task.check_mode:
             return "Nothing was changed"
         try:
-            self._api.patch(name, _drain.uncordon(self._api.node_and_pods(name)[0]))
+            # The response to an earlier change may be lost.
+            node = self._progress.result("reading node %s" % name, lambda: self._api.node_and_pods(name)[0])
+            self._write(node, _drain.uncordon)
         except (Unreadable, ValueError) as error:
-            return "It may still be cordoned (%s). Its GPUs were not changed. Run this again to continue" % error
+            return "Node %s may still be cordoned (%s). Its GPUs were not changed. Run this again to continue" % (
+                name,
+                error,
+            )
         return "It is in service, and its GPUs were not changed"
 
 

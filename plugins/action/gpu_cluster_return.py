@@ -12,22 +12,38 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _drain, _plugin_configs
+from ansible_collections.gpufleet.node.plugins.plugin_utils import (
+    _cluster_nodes,
+    _drain,
+    _mig_configs,
+    _plugin_configs,
+    _runs,
+    _workloads,
+)
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, host_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import (
+    Data,
+    Host,
+    host_of,
+    labels_of,
+    name_of,
+)
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
 _ARGUMENTS = {
     "uncordon": {"type": "bool", "default": True},
-    "holder": {"type": "str", "default": ""},
+    "wait": {"type": "bool", "default": True},
+    "wait_for_pods": {"type": "bool", "default": True},
     "layout_applied": {"type": "bool", "default": True},
+    "by_operator": {"type": "bool", "default": False},
+    "takeover": {"type": "int", "required": True},
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
 }
 
 
 class _NotReady(Exception):
-    """The node does not advertise its GPUs in time."""
+    """The node, or the pods that were evicted from it, are not ready in time."""
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -38,54 +54,96 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
-        self._api = Api(self, task_vars)
+        self._api, self._run = Api(self, task_vars), _runs.current()
+        self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
         host = host_of(variables["inventory_hostname"], variables)
         result.update(changed=False)
         try:
-            node = self._api.node(host)
-            known = _drain.record(node)
-            if known is None:
+            node = self._progress.result("reading the node of %s" % host.name, lambda: self._api.node(host))
+            if _drain.held(node, self._run, self._arguments["takeover"]) is None:
                 return result
-            if self._arguments["holder"] not in ("", known.holder):
-                raise ValueError("another run has taken node %s over, and returns it to service" % name_of(node))
             result["changed"] = True
             if not self._arguments["uncordon"]:
                 result["warnings"] = ["%s: its node is out of service until this is run again and succeeds" % host.name]
             if not self._task.check_mode:
                 self._return(host, name_of(node))
-        except (_NotReady, Unreadable, ValueError) as error:
+        except (_NotReady, ValueError) as error:
             result.update(failed=True, msg="%s: %s" % (host.name, error))
+        except Unreadable as error:
+            text = "%s: %s. If its node is out of service, it remains so: run this again to return it"
+            result.update(failed=True, msg=text % (host.name, error))
         return result
 
     def _return(self, host: Host, name: str) -> None:
-        node, pods = self._api.node_and_pods(name)
-        self._api.patch(name, _drain.resume(node))
-        former = _drain.outdated(node, pods)
-        self._api.remove("deleted", [_drain.pod_of(pod) for pod in former])
-        if not self._arguments["uncordon"]:
+        node, pods = self._progress.result("reading node %s" % name, lambda: self._api.node_and_pods(name))
+        arguments = self._arguments
+        known = _drain.record(node)
+        former = _drain.outdated(pods, arguments["by_operator"])
+        if arguments["uncordon"] and former:
+            node = self._write(node, lambda _found: _drain.unconfirmed(former))
+        node = self._write(node, lambda found: _drain.resume(found, self._run))
+        self._progress.result("restarting pods on node %s" % name, lambda: self._delete(former))
+        if not arguments["uncordon"]:
             return
-        applied = self._arguments["layout_applied"]
-        resources = _resources(host, node) if applied else None
-        progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
-        waiting = progress.until_empty(
-            "waiting for %s" % name, lambda: _drain.unready(*self._api.node_and_pods(name), resources, former)
-        )
+        if arguments["wait"]:
+            self._wait(host, name, former)
+        node = self._write(node, _drain.uncordon)
+        if arguments["wait"] and arguments["wait_for_pods"] and known is not None:
+            self._wait_for(name, known.workloads)
+
+    def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
+        """Change the node, unless another run has taken it over in the meantime."""
+
+        def checked(found: Data) -> Data:
+            _drain.held(found, self._run, self._arguments["takeover"])
+            return make(found)
+
+        return self._api.change(node, checked, self._progress)
+
+    def _delete(self, pods: t.Iterable[Data]) -> None:
+        for rejected in self._api.remove("deleted", [_drain.pod_of(pod) for pod in pods]):
+            raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
+
+    def _wait(self, host: Host, name: str, former: t.Sequence[Data]) -> None:
+        def unready() -> list[str]:
+            node, pods = self._api.node_and_pods(name)
+            return _drain.unready(node, pods, self._resources(host, node), former)
+
+        waiting = self._progress.until_empty("waiting for node %s" % name, unready)
         if waiting:
             raise _NotReady(
                 "after %d seconds, node %s is not ready, and remains cordoned: %s. Resolve this and run it again, or "
-                "return the node with kubectl uncordon %s"
-                % (self._arguments["timeout"], name, "; ".join(waiting), name)
+                "return the node with kubectl uncordon %s && kubectl annotate node %s %s-"
+                % (self._arguments["timeout"], name, "; ".join(waiting), name, name, _drain.RECORD)
             )
-        self._api.patch(name, _drain.uncordon(self._api.node_and_pods(name)[0]))
+
+    def _wait_for(self, name: str, workloads: t.Sequence[_workloads.Workload]) -> None:
+        namespaces = {each.namespace for each in workloads}
+        waiting = self._progress.until_empty(
+            "waiting for pods that were evicted from node %s" % name,
+            lambda: _workloads.unready(workloads, self._api.pods_in(sorted(namespaces))),
+        )
+        if waiting:
+            raise _NotReady(
+                "after %d seconds, pods that were evicted from node %s are not ready again: %s. The node is in service. "
+                "Resolve this before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
+                % (self._arguments["timeout"], name, "; ".join(waiting))
+            )
+
+    def _resources(self, host: Host, node: Data) -> dict[str, int] | None:
+        """The resources that the node should advertise.
+
+        None if its layout or sharing is not applied yet, or if the strategy is unknown or does not support the layout.
+        """
+        strategy, current = _drain.strategy(node), _plugin_configs.in_effect(host, node)
+        config = labels_of(node).get(_mig_configs.LABEL)
+        try:
+            applied = self._arguments["layout_applied"] if config is None else config == _name(host)
+            return _cluster_nodes.expected(current, strategy) if applied and strategy and current else None
+        except (MigError, Refusal):
+            return None
 
 
-def _resources(host: Host, node: Data) -> dict[str, int] | None:
-    """The resources that the node should advertise.
-
-    None if the strategy is unknown or does not support the layout, or if the GPUs are still shared in another way.
-    """
-    strategy, current = _drain.strategy(node), _plugin_configs.in_effect(host, node)
-    try:
-        return _cluster_nodes.expected(current, strategy) if strategy and current else None
-    except (MigError, Refusal):
-        return None
+def _name(host: Host) -> str | None:
+    """The name of the configuration with which the MIG manager applies the host's layout."""
+    return _mig_configs.name(_mig_configs.entries(host)) if host.layout is not None else None

@@ -14,10 +14,12 @@ short_description: Internal to the collection's roles, take a node of a cluster 
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Cordons the host's node, evicts pods, and pauses the components of the GPU
-    operator with its own labels, unless its MIG manager changes the GPUs. What it changes is recorded in an annotation of the node, so that
-    M(gpufleet.node.gpu_cluster_return) and later runs can restore it. A node that was cordoned before remains so.
+    operator with its own labels, unless its MIG manager changes the GPUs. What it changes is recorded in an annotation
+    of the node, so that M(gpufleet.node.gpu_cluster_return) and later runs can restore it. A node that was cordoned
+    before remains so. Fails if another run, which has not ended, has taken the node out of service.
   - Evictions respect disruption budgets. All are requested at once, and rejected ones again until O(timeout). Then the
-    node is returned to service, and the message names the pods and budgets.
+    node is returned to service, and the message names the pods and budgets. A node that an earlier run has drained
+    remains out of service, because its GPUs may have been changed.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -61,9 +63,19 @@ options:
       - Seconds that the pods have to terminate. If negative, their own.
     type: int
     default: -1
+  by_operator:
+    description:
+      - Whether the GPU operator's MIG manager makes the change. It pauses and restarts other components itself.
+    type: bool
+    default: false
+  takeover:
+    description:
+      - Seconds after which the node is taken over from a run on another controller, since its last change of the node.
+    type: int
+    required: true
   timeout:
     description:
-      - Seconds to wait.
+      - Seconds to wait, for each step, and for an API server that does not respond.
     type: int
     required: true
   interval:
@@ -77,6 +89,7 @@ EXAMPLES = r"""
 - name: Take the node out of service
   gpufleet.node.gpu_cluster_drain:
     gpus: "{{ planned.gpus }}"
+    takeover: 3600
     timeout: 600
 """
 
@@ -87,9 +100,4 @@ evicted:
   type: list
   elements: str
   sample: [default/train-0]
-holder:
-  description: Identifies this run in the annotation of the node.
-  returned: always
-  type: str
-  sample: 0b1f6a4e-6d0e-4f0b-9a55-0a4b6f1c2d3e
 """

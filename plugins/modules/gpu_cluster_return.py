@@ -14,8 +14,9 @@ short_description: Internal to the collection's roles, return a node of a cluste
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Restores what M(gpufleet.node.gpu_cluster_drain) changed, restarts the device
-    plugin and the operator's validators, waits until the node advertises the resources of its layout, and uncordons it.
-    Does nothing if the node is in service.
+    plugin, the operator's validators and its MIG manager, waits until the node advertises the resources of its layout,
+    uncordons it, and waits until the evicted pods are ready again, on this or other nodes.
+  - Does nothing if the node is in service. Fails if another run, which has not ended, has taken it out of service.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -32,15 +33,29 @@ options:
       - Whether the node must advertise the resources of the layout in its variables.
     type: bool
     default: true
-  holder:
+  wait:
     description:
-      - The return value RV(gpufleet.node.gpu_cluster_drain#module:holder). Fails if another run has drained the node
-        since. If empty, returns a node that any run has drained.
-    type: str
-    default: ""
+      - Whether to wait until the node advertises its GPUs, and until the evicted pods are ready again.
+    type: bool
+    default: true
+  wait_for_pods:
+    description:
+      - Whether to wait until the evicted pods are ready again.
+    type: bool
+    default: true
+  by_operator:
+    description:
+      - Whether the GPU operator's MIG manager has made the change, and has restarted other components.
+    type: bool
+    default: false
+  takeover:
+    description:
+      - Seconds after which the node is taken over from a run on another controller, since its last change of the node.
+    type: int
+    required: true
   timeout:
     description:
-      - Seconds to wait.
+      - Seconds to wait, for each step, and for an API server that does not respond.
     type: int
     required: true
   interval:
@@ -53,6 +68,7 @@ options:
 EXAMPLES = r"""
 - name: Return the node to service
   gpufleet.node.gpu_cluster_return:
+    takeover: 3600
     timeout: 600
 """
 

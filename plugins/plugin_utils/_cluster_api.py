@@ -14,9 +14,16 @@ import typing as t
 from . import _cluster_nodes
 from ._cluster_nodes import Data, Host
 
+T = t.TypeVar("T")
+_NO_CLIENT = "Failed to import the required Python library"
+
 
 class Unreadable(Exception):
     """The API does not respond, or rejects the request."""
+
+
+class Final(Unreadable):
+    """An error that does not pass: the client cannot send requests, or the node does not exist."""
 
 
 def message(result: Data) -> str:
@@ -44,7 +51,8 @@ class Api:
         """The result of a module. Raises Unreadable."""
         found = self._action._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
         if found.get("failed"):
-            raise Unreadable(message(found)[:300])
+            text = message(found)[:300]
+            raise Final(text) if _NO_CLIENT in text else Unreadable(text)
         return t.cast("Data", found)
 
     def node(self, host: Host) -> Data:
@@ -53,23 +61,46 @@ class Api:
         for found in self.read(*({"kind": "Node", "name": name} for name in names)):
             if found:
                 return found[0]
-        raise Unreadable(
+        raise Final(
             "the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names)
         )
 
     def node_and_pods(self, name: str) -> tuple[Data, list[Data]]:
         """A node and all pods on it. Raises Unreadable, also if the node is gone."""
-        node, pods = self.read(
-            {"kind": "Node", "name": name}, {"kind": "Pod", "field_selectors": ["spec.nodeName=" + name]}
-        )
+        node, pods = self.read({"kind": "Node", "name": name}, _pods_on(name))
         if not node:
-            raise Unreadable("the cluster no longer has the node %s" % name)
+            raise Final("the cluster no longer has the node %s" % name)
         return node[0], pods
 
-    def patch(self, node: str, patch: Data) -> None:
-        """Change a node; nothing if the patch is empty. Raises Unreadable."""
-        if patch:
-            self.call("kubernetes.core.k8s", state="patched", kind="Node", name=node, definition=patch)
+    def pods_on(self, name: str) -> list[Data]:
+        """All pods on a node. Raises Unreadable."""
+        return self.read(_pods_on(name))[0]
+
+    def pods_in(self, namespaces: t.Iterable[str]) -> list[Data]:
+        """All pods in some namespaces. Raises Unreadable."""
+        wanted = [{"kind": "Pod", "namespace": name} for name in namespaces]
+        return [pod for pods in self.read(*wanted) for pod in pods] if wanted else []
+
+    def change(self, node: Data, make: t.Callable[[Data], Data], progress: Progress) -> Data:
+        """Change a node with the patch that ``make`` returns for it, and return it as it is then.
+
+        The patch is made again if someone else changes the node at the same time, or the API does not respond. Raises
+        Unreadable after the time of ``progress``, and the errors of ``make``.
+        """
+        name, current = _cluster_nodes.name_of(node), [node]
+
+        def step() -> Data:
+            if not current:
+                current.append(self.node_and_pods(name)[0])
+            found = current.pop()
+            patch = make(found)
+            if not patch:
+                return found
+            version = {"resourceVersion": found["metadata"].get("resourceVersion")}
+            body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
+            return t.cast("Data", self.call("gpufleet.node.gpu_cluster_patch", node=name, patch=body)["node"])
+
+        return progress.result("changing node %s" % name, step)
 
     def remove(self, state: str, pods: t.Sequence[t.Any], grace_period: int = -1) -> list[Data]:
         """Have pods evicted or deleted; the pods that the API rejected. Raises Unreadable."""
@@ -80,27 +111,46 @@ class Api:
         return t.cast("list[Data]", result["rejected"])
 
 
+def _pods_on(node: str) -> Data:
+    return {"kind": "Pod", "field_selectors": ["spec.nodeName=" + node]}
+
+
 class Progress:
     """Repeats a step for a limited time, and shows why it is not complete."""
 
     _REPEATED = 60  # seconds after which an unchanged reason is shown again
 
     def __init__(self, timeout: int, interval: int, show: t.Callable[[str], object]) -> None:
-        self._end, self._interval, self._show = time.monotonic() + timeout, interval, show
+        self._timeout, self._interval, self._show = timeout, interval, show
+
+    def result(self, title: str, step: t.Callable[[], T]) -> T:
+        """The result of a step. Raises Unreadable if the API server does not respond in time."""
+        out: list[T] = []
+
+        def reasons() -> list[str]:
+            out.append(step())
+            return []
+
+        waiting = self.until_empty(title, reasons)
+        if waiting:
+            raise Unreadable(waiting[0])
+        return out[0]
 
     def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
-        """The reasons that remain at the end. An API server that does not respond is a reason."""
-        shown, shown_at = "", 0.0
+        """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
+        end, shown, shown_at = time.monotonic() + self._timeout, "", 0.0
         while True:
             try:
                 waiting = step()
+            except Final:
+                raise
             except Unreadable as error:
-                waiting = ["the cluster cannot be reached: %s" % error]
+                waiting = ["a request to the cluster failed: %s" % error]
             now = time.monotonic()
-            if not waiting or now >= self._end:
+            if not waiting or now >= end:
                 return waiting
             text = "; ".join(waiting)
             if text != shown or now - shown_at > self._REPEATED:
-                self._show("%s, %d s left: %s" % (title, self._end - now, text))
+                self._show("%s, %d s left: %s" % (title, end - now, text))
                 shown, shown_at = text, now
             time.sleep(self._interval)

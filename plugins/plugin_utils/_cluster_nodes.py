@@ -114,6 +114,11 @@ def _contents(host: Host, known: list[t.Any]) -> dict[int, _content.Content]:
     return _content.contents([{"devices": "all", "mig_enabled": False}], known)
 
 
+def contents(host: Host) -> dict[int, _content.Content]:
+    """The desired contents of all GPUs. Those that the layout does not name have MIG off if only their board is known."""
+    return _contents(host, gpus(host))
+
+
 def layout_contents(host: Host) -> dict[int, _content.Content]:
     """The desired contents of the GPUs that the layout names."""
     known = gpus(host)

@@ -7,7 +7,7 @@
 """Take a node of a cluster out of service before its GPUs change, and return it to service.
 
 An annotation of the node records what was changed, in the same write as the change itself: whether the node was
-cordoned, and the former values of labels. A later run can therefore continue or return a node at any point.
+cordoned, the former values of labels, and by which run. A later run can therefore continue or return a node at any point.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import binascii
 import json
 import typing as t
 
-from . import _mig_configs, _readiness
+from . import _mig_configs, _readiness, _runs
 from ._cluster_nodes import Data, labels_of, name_of
 from ._gpu_pods import gpus_of
+from ._runs import Run
+from ._workloads import Workload
 
 RECORD = "gpufleet.node/out-of-service"
 PAUSED = "paused-for-mig-change"  # a value that the GPU operator respects, as its MIG manager writes it
@@ -33,11 +35,17 @@ _MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods, which the 
 
 class Record(t.NamedTuple):
     cordoned: bool  # false: someone else had cordoned the node, and it remains so
+    drained: bool = False  # whether all pods were evicted, so that its GPUs may have been changed
     labels: t.Mapping[str, str] = {}  # former values
-    holder: str = ""  # the run that returns it to service; a later run takes over
+    workloads: t.Sequence[Workload] = ()  # of the evicted pods
+    run: Run = Run()  # that returns it to service
 
     def text(self) -> str:
-        return json.dumps(self._asdict(), sort_keys=True)
+        return json.dumps({**self._asdict(), "run": self.run._asdict()}, sort_keys=True)
+
+
+class Held(ValueError):
+    """Another run has taken the node out of service."""
 
 
 class Settings(t.NamedTuple):
@@ -74,7 +82,13 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
         return None
     try:
         found = json.loads(text)
-        return Record(bool(found["cordoned"]), dict(found["labels"]), str(found.get("holder", "")))
+        return Record(
+            bool(found["cordoned"]),
+            bool(found["drained"]),
+            dict(found["labels"]),
+            [Workload(*each) for each in found["workloads"]],
+            Run(**found["run"]),
+        )
     except (ValueError, TypeError, KeyError):
         raise ValueError(
             "the annotation %s of node %s is damaged: %r. Remove it, and uncordon the node if it should be in service"
@@ -82,44 +96,54 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
         ) from None
 
 
+def held(node: Data, run: Run, takeover: int) -> Record | None:
+    """The record of a node that this run may change. Raises Held if another run may still be changing the node.
+
+    A run on another controller is taken to have ended so many seconds after its last change.
+    """
+    known = record(node)
+    if known is None or _runs.is_same(known.run, run) or _runs.has_ended(known.run, takeover):
+        return known
+    raise Held(
+        "node %s is out of service for another run, %s, which changed it %d seconds ago. Wait until that run has ended; "
+        "if it was on another controller and has ended, set gpu_cluster_drain_takeover to 0"
+        % (name_of(node), known.run, max(0, run.written - known.run.written))
+    )
+
+
 def cordoned(node: Data) -> bool:
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 
-def cordon(node: Data, holder: str) -> Data:
-    """The patch that cordons a node for the run ``holder``."""
+def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
+    """The patch that cordons a node for a run."""
     known = record(node) or Record(cordoned=False)
+    uids = {each.uid for each in known.workloads}
+    known = known._replace(run=run, workloads=[*known.workloads, *(each for each in workloads if each.uid not in uids)])
     if not cordoned(node):
-        return _patch(Record(True, known.labels, holder), unschedulable=True)
-    return _patch(known._replace(holder=holder))
+        return _patch(known._replace(cordoned=True), unschedulable=True)
+    return _patch(known)
 
 
-def pause(node: Data) -> Data:
-    """The patch that pauses the operands of the GPU operator; empty if there are none to pause.
+def pause(node: Data, run: Run, by_operator: bool = False) -> Data:
+    """The patch that records that a node is drained, and pauses the operands of the GPU operator.
 
-    If the MIG manager changes the GPUs, it pauses and restarts them itself.
+    ``by_operator``: its MIG manager makes the change, and pauses and restarts the operands itself.
     """
+    known = (record(node) or Record(cordoned=False))._replace(run=run, drained=True)
     labels = labels_of(node)
-    if _mig_configs.LABEL in labels:
-        return {}
-    found = {_DEPLOY + name: labels.get(_DEPLOY + name, "false") for name in _OPERANDS}
+    found = {} if by_operator else {_DEPLOY + name: labels.get(_DEPLOY + name, "false") for name in _OPERANDS}
     names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
-    known = record(node)
-    if not names or known is None:
-        return {}
     former = {**known.labels, **{name: labels[name] for name in names}}
     return _patch(known._replace(labels=former), dict.fromkeys(names, PAUSED))
 
 
-def resume(node: Data) -> Data:
+def resume(node: Data, run: Run) -> Data:
     """The patch that restores the labels; empty if none were changed. The node stays cordoned."""
     known = record(node)
     if known is None or not known.labels:
         return {}
-    labels = labels_of(node)
-    # A label that has another value now was changed by someone else.
-    former: dict[str, t.Any] = {name: value for name, value in known.labels.items() if labels.get(name) == PAUSED}
-    return _patch(known._replace(labels={}), former)
+    return _patch(known._replace(labels={}, run=run), _former(node, known))
 
 
 def uncordon(node: Data) -> Data:
@@ -127,11 +151,16 @@ def uncordon(node: Data) -> Data:
     known = record(node)
     if known is None:
         return {}
-    out = resume(node) or {"metadata": {}}
-    out["metadata"]["annotations"] = {RECORD: None}
-    if known.cordoned:
-        out["spec"] = {"unschedulable": False}
-    return out
+    metadata: Data = {"annotations": {RECORD: None}}
+    if _former(node, known):
+        metadata["labels"] = _former(node, known)
+    return {"metadata": metadata, **({"spec": {"unschedulable": False}} if known.cordoned else {})}
+
+
+def _former(node: Data, known: Record) -> Data:
+    """A label that has another value now was changed by someone else."""
+    labels = labels_of(node)
+    return {name: value for name, value in known.labels.items() if labels.get(name) == PAUSED}
 
 
 def _patch(new: Record, labels: t.Mapping[str, str] | None = None, unschedulable: bool = False) -> Data:
@@ -198,21 +227,34 @@ def _finished(pod: Data) -> bool:
 
 
 def operands(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
-    """Pods of the operands that pause() stops."""
-    if _mig_configs.LABEL in labels_of(node):
+    """Pods that pause() stops: those of DaemonSets that select nodes by the paused labels."""
+    paused = {name for name, value in labels_of(node).items() if value == PAUSED}
+    return [pod_of(pod) for pod in pods if paused.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
+
+
+def outdated(pods: t.Iterable[Data], by_operator: bool = False) -> list[Data]:
+    """Pods that read the GPUs before the change.
+
+    The operator's checks, the device plugin of its own chart, and the MIG manager, which applies its configuration when
+    it starts. If the MIG manager has made the change (``by_operator``), it has restarted them.
+    """
+    if by_operator:
         return []
-    return [pod_of(pod) for pod in pods if labels_of(pod).get("app") in _OPERAND_APPS]
+    apps = (*_VALIDATOR_APPS, _readiness.MIG_MANAGER)
+    return [pod for pod in pods if labels_of(pod).get("app") in apps or _is_standalone(pod)]
 
 
-def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:
-    """Pods that read the GPUs before the change: the operator's checks, and the device plugin of its own chart."""
-    if _mig_configs.LABEL in labels_of(node):
-        return []  # the MIG manager has restarted them
-    return [pod for pod in pods if labels_of(pod).get("app") in _VALIDATOR_APPS or _is_standalone(pod)]
+def unconfirmed(pods: t.Iterable[Data]) -> Data:
+    """The patch that removes the state of the MIG configuration if a MIG manager is about to set it again."""
+    if not any(labels_of(pod).get("app") == _readiness.MIG_MANAGER for pod in pods):
+        return {}
+    return {"metadata": {"labels": {_mig_configs.STATE: None}}}
 
 
 def _is_standalone(pod: Data) -> bool:
-    return labels_of(pod).get("app.kubernetes.io/name") == "nvidia-device-plugin"
+    """Whether it belongs to the device plugin of its own chart, whose pods all have the same labels."""
+    other = any(name in name_of(pod) for name in ("gpu-feature-discovery", "mps-control-daemon"))
+    return not other and labels_of(pod).get("app.kubernetes.io/name") == "nvidia-device-plugin"
 
 
 def unready(
@@ -221,11 +263,14 @@ def unready(
     """Why a node cannot return to service yet. ``former`` are the outdated pods, which were deleted."""
     old = {pod_of(pod) for pod in former}
     new = [pod for pod in pods if pod_of(pod) not in old]
+    labels = labels_of(node)
     plugins = [pod for pod in new if _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]]
     others = [pod for pod in new if labels_of(pod).get("app") in _OPERAND_APPS + _VALIDATOR_APPS]
-    has_plugin = labels_of(node).get(_DEPLOY + "device-plugin") == "true" or any(map(_is_standalone, former))
-    has_validator = labels_of(node).get(_DEPLOY + "operator-validator") == "true"
-    wanted = _readiness.Wanted(resources, validator=has_validator)
+    has_plugin = labels.get(_DEPLOY + "device-plugin") == "true" or any(map(_is_standalone, former))
+    has_validator = labels.get(_DEPLOY + "operator-validator") == "true"
+    has_manager = any(labels_of(pod).get("app") == _readiness.MIG_MANAGER for pod in [*former, *new])
+    config = labels.get(_mig_configs.LABEL, "") if has_manager else ""
+    wanted = _readiness.Wanted(resources, config, has_validator)
     state = _readiness.state({name_of(node): wanted}, [node], [*plugins, *others])
     out = [*state.failed, *state.waiting]
     if has_plugin and not any(map(_readiness.is_ready, plugins)):
@@ -269,8 +314,10 @@ def devices_changed(planned: t.Iterable[Data], present: t.Iterable[Data]) -> set
         facts = known.get(gpu["uuid"])
         if facts is None or facts["mig"]["devices"] is None:
             return None
-        mode = gpu.get("mode") or {}
-        interrupted = gpu.get("reset_required") or mode.get("before") != mode.get("wanted")
+        mode = gpu.get("mode")
+        # A plan that processes block has no mode. On a GPU without MIG devices, they block its change.
+        changes = mode["before"] != mode["wanted"] if mode else not facts["mig"]["devices"]
+        interrupted = gpu.get("reset_required") or changes
         kept = [] if interrupted else gpu["kept"]
         stay = {each["uuid"] for instance in kept for each in instance["compute_instances"]}
         gone = {device["uuid"] for device in facts["mig"]["devices"]} - stay

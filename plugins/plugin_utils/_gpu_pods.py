@@ -72,12 +72,20 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
 
 def gpus_of(pod: Data) -> Counter[str]:
     """The GPUs and MIG devices that a pod requests, by resource."""
+    spec = pod.get("spec") or {}
+    first = spec.get("initContainers") or ()
+    sidecars = [each for each in first if each.get("restartPolicy") == "Always"]
     out: Counter[str] = Counter()
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        for resource, count in ((container.get("resources") or {}).get("limits") or {}).items():
-            if resource.startswith("nvidia.com/"):
-                out[resource] += int(count)
+    for container in (*sidecars, *(spec.get("containers") or ())):
+        out += _limits(container)
+    for container in first:  # they run one after the other, before the others
+        out |= _limits(container)
     return out
+
+
+def _limits(container: Data) -> Counter[str]:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return Counter({name: int(count) for name, count in limits.items() if name.startswith("nvidia.com/")})
 
 
 def _job(number: int, node: str, resource: str, count: int, settings: Settings) -> Data:

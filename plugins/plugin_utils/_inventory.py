@@ -25,6 +25,7 @@ _OF_PLAYBOOKS = (
     "gpu_cluster_changes",
     "gpu_cluster_plan",
     "gpu_node_batches",
+    "gpu_node_max_fail_percentage",
     "gpu_node_environment",
     "gpu_node_target",
     "gpu_node_undo_confirmed",

@@ -28,6 +28,7 @@ class Platform(t.NamedTuple):
     installs: bool = True  # whether charts are installed on its nodes
     changes: bool = True  # whether the MIG manager may change the layout of its nodes
     remedy: str = ""  # how to get another layout
+    strategy: str = ""  # of its own device plugin; empty if charts are installed
 
 
 _OTHER = Platform("the cluster")
@@ -35,6 +36,7 @@ _BOTTLEROCKET = Platform(
     "Bottlerocket",
     installs=False,
     changes=False,
+    strategy="single",
     remedy="set settings.kubelet-device-plugins.nvidia.mig.profile in the user data of its node group, and replace the "
     "node",
 )
@@ -43,7 +45,11 @@ _AUTO_MODE = Platform(
 )
 _AKS = Platform("AKS", changes=False)  # the remedy depends on the layout
 _GKE = Platform(
-    "GKE", installs=False, changes=False, remedy="create a node pool with --accelerator=...,gpu-partition-size=PROFILE"
+    "GKE",
+    installs=False,
+    changes=False,
+    strategy="single",
+    remedy="create a node pool with --accelerator=...,gpu-partition-size=PROFILE",
 )
 
 
@@ -66,9 +72,10 @@ class Found(t.NamedTuple):
 def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
     out = Found([], [], [])
     for node in sorted(nodes, key=name_of):
-        boards = list(settings.boards) or _boards(node)
+        boards = _boards(node)
         if not boards and not settings.selected and labels_of(node).get("nvidia.com/gpu.present") != "true":
             continue
+        boards = list(settings.boards) or boards
         if not boards:
             out.problems.append(
                 "node %s has the unknown instance type %s: set gpu_node_boards to the boards of its GPUs"
@@ -127,7 +134,7 @@ def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[s
     if host is None:  # what it offers is multiplied by an unknown number
         return [] if on.installs else ["its GPUs are shared, so that its layout cannot be compared"]
     try:
-        wanted = _cluster_nodes.expected(host, settings.strategy) or {}
+        wanted = _cluster_nodes.expected(host, on.strategy or settings.strategy) or {}
         remedy = _node_pool(node, host) if on == _AKS else on.remedy
     except (MigError, Refusal) as error:
         return [str(error)]
@@ -142,9 +149,7 @@ def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[s
 
 def _node_pool(node: Data, host: Host) -> str:
     """The command that creates a node pool of AKS with the layout. Raises Refusal if AKS does not offer it."""
-    layouts = {
-        tuple(held.profile for held in content.held or ()) for content in _cluster_nodes.layout_contents(host).values()
-    }
+    layouts = {tuple(held.profile for held in content.held or ()) for content in _cluster_nodes.contents(host).values()}
     (profiles, *different) = layouts
     for slices, count in _AKS_COUNTS.items():
         if len(set(profiles)) == 1 and len(profiles) == count and profiles[0].startswith("%dg." % slices):

@@ -11,10 +11,12 @@ from __future__ import annotations
 import typing as t
 
 from ..module_utils._mig.errors import MigError
-from . import _cluster_nodes, _drain, _mig_configs, _readiness
+from . import _cluster_nodes, _drain, _mig_configs
 from ._cluster_nodes import Data, Host, labels_of, name_of
 from ._refusal import Refusal
 
+_MANAGER = "nvidia.com/gpu.deploy.mig-manager"
+_LATER = _mig_configs.PREFIX + "drain-first"  # the operator keeps any value, and deploys nothing unless it is true
 NOTHING: Data = {"configs": {}, "labels": [], "retry": [], "pending": {}, "config_map": None}
 
 
@@ -34,11 +36,6 @@ def problems(host: Host, node: Data, drain: bool) -> list[str]:
             "it is stuck, remove the state with kubectl label node %s %s-"
             % (labels.get(_mig_configs.LABEL), name_of(node), state, name_of(node), _mig_configs.STATE)
         ]
-    if drain and _mig_configs.LABEL not in labels and _readiness.allocatable(node):
-        return [
-            "node %s cannot be drained before the GPU operator becomes the owner of MIG: drain it, for example with "
-            "kubectl drain, and run this once with gpu_cluster_drain=false" % name_of(node)
-        ]
     return []
 
 
@@ -55,7 +52,11 @@ def without_layout(host: Host) -> list[str]:
 
 def removal(nodes: t.Iterable[Data]) -> Data:
     """The plan if hosts own MIG: the labels are removed."""
-    return {**NOTHING, "labels": _labels({name_of(node): _mig_configs.removal(labels_of(node)) for node in nodes})}
+    changes: dict[str, dict[str, str | None]] = {}
+    for node in nodes:
+        late: dict[str, str | None] = {_MANAGER: None} if labels_of(node).get(_MANAGER) == _LATER else {}
+        changes[name_of(node)] = {**(_mig_configs.removal(labels_of(node)) or {}), **late}
+    return {**NOTHING, "labels": _labels(changes)}
 
 
 def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> Data:
@@ -76,21 +77,23 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
         {configs[node]: each for node, each in entries.items()}, resources[0], in_use
     )
     for node, name in sorted(configs.items()):
-        labels = _labels({node: _mig_configs.patch(labels_of(nodes[node]), name)})
+        labels = labels_of(nodes[node])
+        change = _mig_configs.patch(labels, name)
         # The MIG manager applies a configuration when the label changes, or when it starts.
-        retry = [node] if not labels and labels_of(nodes[node]).get(_mig_configs.STATE) == "failed" else []
-        if drain and _needs_drain(nodes[node], bool(labels or retry)):
-            out["pending"][hosts[node].name] = {"labels": labels, "retry": retry}
+        retry = [node] if not change and labels.get(_mig_configs.STATE) == "failed" else []
+        start: dict[str, str | None] = {_MANAGER: "true"} if labels.get(_MANAGER) == _LATER else {}
+        if drain and change and _mig_configs.LABEL not in labels:
+            # The operator would label the node itself, so the label must precede the chart. Its MIG manager starts later.
+            out["labels"].extend(_labels({node: {**change, _MANAGER: _LATER}}))
+            out["pending"][hosts[node].name] = {"labels": _labels({node: {_MANAGER: "true"}}), "retry": []}
+        elif drain and (change or retry or start or _drain.record(nodes[node]) is not None):
+            changes = {**(change or {}), **start}
+            out["pending"][hosts[node].name] = {"labels": _labels({node: changes}), "retry": retry}
         else:
-            out["labels"].extend(labels)
+            out["labels"].extend(_labels({node: {**(change or {}), **start}}))
             out["retry"].extend(retry)
     return out
 
 
-def _needs_drain(node: Data, changes: bool) -> bool:
-    """Also a node that an interrupted run has drained. One without label does not advertise GPUs (see problems)."""
-    return _drain.record(node) is not None or (changes and _mig_configs.LABEL in labels_of(node))
-
-
 def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> list[Data]:
-    return [{"node": node, "labels": dict(change)} for node, change in sorted(changes.items()) if change is not None]
+    return [{"node": node, "labels": dict(change)} for node, change in sorted(changes.items()) if change]

@@ -104,6 +104,10 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 problems.append(
                     "%s is %s: give numbers of hosts or percentages, from 1 or 1%% to 100%%" % (name, _shown(value))
                 )
+        elif name == "gpu_node_max_fail_percentage":
+            number = _number(value)
+            if number is None or not 0 <= number <= 100:
+                problems.append("%s is %s: give a number from 0 to 100" % (name, _shown(value)))
         elif name in ("nvidia_mig_boot_after", "nvidia_mig_boot_before"):
             wrong = [each for each in value if not (isinstance(each, str) and _UNIT.fullmatch(each))]
             if wrong:  # systemd would ignore it and only log a warning

@@ -46,7 +46,7 @@ def _parse(value: object) -> Sharing | None:
     if value is None or value == {}:
         return None
     known_keys(_mapping(value, VARIABLE), tuple(_MOST), VARIABLE)
-    sections = {name: section for name, section in _mapping(value, VARIABLE).items() if section is not None}
+    sections = _mapping(value, VARIABLE)
     if len(sections) != 1:
         raise Unshareable("%s has timeSlicing and mps, which the device plugin cannot combine: give one" % VARIABLE)
     ((strategy, section),) = sections.items()

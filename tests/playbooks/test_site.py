@@ -360,7 +360,6 @@ LOST = """
 - hosts: gpu_nodes
   gather_facts: false
   serial: 2
-  any_errors_fatal: true
   pre_tasks:
     - ansible.builtin.import_role: {name: gpufleet.node.gpu_node, tasks_from: batch}
   tasks:
@@ -380,7 +379,11 @@ def test_an_unreachable_node_stops_later_batches(fleet: Fleet) -> None:
     assert run.count("a", "unreachable") == 1
     # ok: the validation of the entry point
     assert (run.count("c", "ok"), run.count("c", "failed"), run.count("c", "changed")) == (1, 1, 0)
-    assert "c and all later batches were not changed, because of a, b." in run.output
+    assert "Done: none. Failed: none. Now: a, b. Left: c" in run.output
+    assert "Not changed: c, because of a. See the errors above" in run.output
+    run = fleet.play(playbook, fails=True, gpu_node_max_fail_percentage=34)
+    assert (run.count("a", "unreachable"), run.count("c", "failed")) == (1, 0)
+    assert "Done: b. Failed: a. Now: c. Left: none" in run.output
 
 
 # --- verify.yml -------------------------------------------------------------------------------------------------------

@@ -26,8 +26,10 @@ LIBRARY = "usr/lib/python3/dist-packages/"
 GLIBC = "localhost/glibc:1"  # for pods that use a GPU: with glibc, which the injected nvidia-smi needs
 ARCHIVE = "operands.tar"
 PROGRAMS = {
+    "config-manager": "config_manager",
     "gpu-feature-discovery": "gpu_feature_discovery",
     "gpu-operator": "gpu_operator",
+    "mps-control-daemon": "mps_control_daemon",
     "nfd-worker": "node_feature_discovery",
     "nvidia-device-plugin": "device_plugin",
     "nvidia-mig-manager": "mig_manager",

@@ -40,6 +40,17 @@ def start(original: str) -> None:
     say("gpufleet lab's stand-in for %s" % original)
 
 
+def restart(reason: str) -> None:
+    """Replace the process by a new one of the same program."""
+    say("%s: starting again" % reason)
+    os.execv(sys.executable, [sys.executable, "-I", *sys.argv])
+
+
+def reload_on_hangup() -> None:
+    """Read the configuration again on SIGHUP, as the originals do."""
+    signal.signal(signal.SIGHUP, lambda _number, _frame: restart("received SIGHUP"))
+
+
 class Client:
     def __init__(self, manager: str) -> None:
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]

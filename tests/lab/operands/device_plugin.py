@@ -4,7 +4,8 @@
 
 """Stand-in for NVIDIA's device plugin 0.20, with the original's environment variables.
 
-It reads the GPUs once, when it starts, and again only after a restart of the kubelet.
+It reads the GPUs and its configuration once, when it starts, and again only after a restart of the kubelet and on
+SIGHUP.
 """
 
 from __future__ import annotations
@@ -20,20 +21,23 @@ from pathlib import Path
 
 import grpc
 
-from . import gpus, plugin_api, resources
-from .cluster_api import say, start
+from . import gpus, plugin_api, plugin_config, resources
+from .cluster_api import reload_on_hangup, restart, say, start
+from .plugin_config import Config
 
 HOST = "/host"  # the node's root directory
 MINORS = Path("/proc/driver/nvidia-caps/mig-minors")
 SPEC = "/var/run/cdi/%s-gpu.json" % resources.CDI_VENDOR
 TYPES = plugin_api.classes()
+RETRY = 5  # seconds; the original's are 30
 
 
 class Plugin:
     """One resource. The kubelet calls the methods named as in its API."""
 
-    def __init__(self, name: str, devices: t.Sequence[resources.Device], chosen: resources.Settings) -> None:
-        self._name, self._settings = name, chosen
+    def __init__(self, name: str, devices: t.Sequence[resources.Device], config: Config) -> None:
+        self._name, self._config = name, config
+        self._settings = resources.settings(config.settings)
         self._devices = {device.id: device for device in devices}
         self.socket = "nvidia-%s.sock" % name.partition("/")[2]
 
@@ -57,26 +61,33 @@ class Plugin:
     def Allocate(self, request: t.Any, context: t.Any) -> t.Any:
         made = []
         for each in request.container_requests:
-            unknown = sorted(set(each.devices_ids) - set(self._devices))
-            if unknown:
+            problem = self._invalid(each.devices_ids)
+            if problem:
                 context.abort(
                     grpc.StatusCode.UNKNOWN,
-                    "invalid allocation request for '%s': unknown device: %s" % (self._name, unknown[0]),
+                    'invalid allocation request for "%s": invalid request: %s' % (self._name, problem),
                 )
             devices = [self._devices[name] for name in each.devices_ids]
             say("allocated %s: %s" % (self._name, ", ".join(each.devices_ids)))
-            made.append(
-                response(
-                    resources.allocate(
-                        devices,
-                        self._settings.lists,
-                        self._settings.pass_nodes,
-                        str(uuid.uuid4()),
-                        self._settings.prefix,
-                    )
-                )
+            allocation = resources.allocate(
+                devices,
+                self._settings.lists,
+                self._settings.pass_nodes,
+                str(uuid.uuid4()),
+                self._settings.prefix,
             )
+            if self._config.sharing.strategy == "mps":
+                allocation = resources.with_mps(allocation, self._name, self._config.settings["MPS_ROOT"])
+            made.append(response(allocation))
         return TYPES["AllocateResponse"](container_responses=made)
+
+    def _invalid(self, ids: t.Sequence[str]) -> t.Optional[str]:
+        unknown = sorted(set(ids) - set(self._devices))
+        if unknown:
+            return "unknown device: " + unknown[0]
+        if self._config.sharing.one_only and len(ids) > 1 and any("::" in each for each in ids):
+            return "maximum request size for shared resources is 1; found %d" % len(ids)
+        return None
 
     def PreStartContainer(self, _request: t.Any, _context: t.Any) -> t.Any:
         return TYPES["PreStartContainerResponse"]()
@@ -97,10 +108,7 @@ class Plugin:
             )
             handlers[name] = make(getattr(self, name), TYPES[message].FromString, lambda made: made.SerializeToString())
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(plugin_api.SERVICE, handlers)])
-        path = Path(plugin_api.FOLDER, self.socket)
-        if path.exists():
-            path.unlink()
-        server.add_insecure_port("unix://%s" % path)
+        server.add_insecure_port("unix://%s" % Path(plugin_api.FOLDER, self.socket))
         server.start()
         return server
 
@@ -152,16 +160,22 @@ def write_cdi_specification() -> None:
 
 
 def run() -> None:
-    chosen = resources.settings(os.environ)
+    config = plugin_config.load(os.environ)
+    chosen = resources.settings(config.settings)
     say("MIG strategy %s, device list strategy %s" % (chosen.strategy, ",".join(chosen.lists)))
     minors = resources.read_minors(MINORS.read_text()) if MINORS.exists() else {}
-    offered = resources.resources(gpus.read().gpus, chosen.strategy, minors)
+    offered = plugin_config.shared(resources.resources(gpus.read().gpus, chosen.strategy, minors), config)
     if any(each.startswith("cdi-") for each in chosen.lists):
         write_cdi_specification()
+    for path in Path(plugin_api.FOLDER).glob("nvidia-*.sock"):
+        path.unlink()
     if not offered:
         say("no devices found: waiting indefinitely")
+    while config.sharing.strategy == "mps" and offered and not os.path.exists(resources.MPS_READY):
+        say("waiting for the MPS control daemon")
+        time.sleep(RETRY)
     kubelet = os.stat(plugin_api.KUBELET)
-    plugins = [Plugin(name, devices, chosen) for name, devices in offered.items()]
+    plugins = [Plugin(name, devices, config) for name, devices in offered.items()]
     servers = [plugin.serve() for plugin in plugins]
     for plugin in plugins:
         plugin.register()
@@ -172,12 +186,12 @@ def run() -> None:
         except FileNotFoundError:
             continue
         if (now.st_ino, now.st_ctime) != (kubelet.st_ino, kubelet.st_ctime):
-            say("the kubelet was restarted: starting again")
-            os.execv(sys.executable, [sys.executable, "-I", *sys.argv])
+            restart("the kubelet was restarted")
 
 
 def main() -> None:
     start("NVIDIA's device plugin")
+    reload_on_hangup()
     try:
         run()
     except resources.Invalid as problem:

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import typing as t
 from pathlib import Path
 
-from . import gpus, labels
-from .cluster_api import Client, environment, forever, say, start
+from . import gpus, labels, plugin_config
+from .cluster_api import Client, environment, forever, reload_on_hangup, say, start
+from .resources import Invalid
 
 SYSFS = (Path("/host/sys"), Path("/sys"))
 PRODUCT = "class/dmi/id/product_name"
@@ -32,17 +34,26 @@ def interval(text: str) -> float:
 
 def main() -> None:
     start("GPU feature discovery")
+    reload_on_hangup()
     node, client = environment("NODE_NAME"), Client("gpu-feature-discovery")
-    strategy = os.environ.get("MIG_STRATEGY", "none")
 
-    def step() -> None:
-        inventory = gpus.read()
-        classes = {sysfs("bus/pci/devices/%s/class" % gpu.bus_id) or "" for gpu in inventory.gpus}
-        found = labels.labels(inventory, strategy, sysfs(PRODUCT) or "unknown", classes)
-        if os.environ.get("GFD_NO_TIMESTAMP", "false").lower() != "true":
-            found["nvidia.com/gfd.timestamp"] = str(int(time.time()))
+    def write(found: labels.Labels) -> None:
         wanted = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": found}}
         client.apply("/api/v1/nodes/" + node, wanted)
         say("wrote %d labels" % len(found))
 
-    forever(step, interval(os.environ.get("GFD_SLEEP_INTERVAL", "")))
+    def step() -> None:
+        inventory = gpus.read()
+        classes = {sysfs("bus/pci/devices/%s/class" % gpu.bus_id) or "" for gpu in inventory.gpus}
+        strategy = config.settings.get("MIG_STRATEGY", "none")
+        found = labels.labels(inventory, strategy, sysfs(PRODUCT) or "unknown", classes, config.sharing)
+        if config.settings.get("GFD_NO_TIMESTAMP", "false").lower() != "true":
+            found["nvidia.com/gfd.timestamp"] = str(int(time.time()))
+        write(found)
+
+    try:
+        config = plugin_config.load(os.environ)
+        forever(step, interval(config.settings.get("GFD_SLEEP_INTERVAL", "")))
+    except Invalid as problem:
+        write({})  # the original removes its file, and node feature discovery then the labels
+        sys.exit("error creating labeler: %s" % problem)

@@ -10,26 +10,31 @@ import re
 import typing as t
 
 from .gpus import Gpu, Inventory, MigDevice
-from .resources import FULL, mig_resource
+from .plugin_config import Sharing
+from .resources import FULL, Invalid, mig_resource
 
 Labels = t.Dict[str, str]
 FAMILIES = {5: "maxwell", 6: "pascal", 9: "hopper", 10: "blackwell", 12: "blackwell"}
 MODES = {"0x030000": "graphics", "0x030200": "compute"}
 
 
-def labels(inventory: Inventory, strategy: str, machine: str, pci_classes: t.Collection[str]) -> Labels:
+def labels(
+    inventory: Inventory, strategy: str, machine: str, pci_classes: t.Collection[str], sharing: Sharing
+) -> Labels:
     """All labels except the timestamp."""
     if not inventory.gpus:
         return {}
+    if sharing.strategy == "mps" and any(gpu.mig_enabled for gpu in inventory.gpus):
+        raise Invalid("MPS sharing is not supported for mig devices")
     found = versions(inventory)
     found["nvidia.com/gpu.machine"] = sanitised(machine)
     found["nvidia.com/gpu.mode"] = MODES.get(next(iter(pci_classes)), "unknown") if len(pci_classes) == 1 else "unknown"
     found["nvidia.com/mig.capable"] = "true" if any(gpu.mig_capable for gpu in inventory.gpus) else "false"
-    found["nvidia.com/mps.capable"] = "false"
-    found.update(whole_gpus(inventory.gpus))
+    found["nvidia.com/mps.capable"] = "true" if sharing.strategy == "mps" else "false"
+    found.update(whole_gpus(inventory.gpus, sharing))
     if strategy != "none":
         found["nvidia.com/mig.strategy"] = strategy
-        found.update(single(inventory.gpus) if strategy == "single" else mixed(inventory.gpus))
+        found.update((single if strategy == "single" else mixed)(inventory.gpus, sharing))
     return found
 
 
@@ -52,17 +57,23 @@ def sanitised(text: str) -> str:
     return "-".join(re.sub(r"[^A-Za-z0-9-_. ]", "", text).split())
 
 
-def base(resource: str, product: str, count: int, replicas: int) -> Labels:
-    values = {"product": product, "count": count, "replicas": replicas, "sharing-strategy": "none"}
+def base(resource: str, product: str, count: int, sharing: t.Optional[Sharing]) -> Labels:
+    """The labels of a resource, which has no replicas if it cannot be shared."""
+    values = {"product": product, "count": count, "replicas": 1 if sharing else 0, "sharing-strategy": "none"}
+    shared = sharing.of(resource) if sharing else None
+    if sharing and shared:
+        values.update({"replicas": shared.replicas, "sharing-strategy": sharing.strategy})
+        if shared.advertised == shared.name:
+            values["product"] = product + "-SHARED"
     return {"%s.%s" % (resource, name): str(value) for name, value in values.items()}
 
 
-def whole_gpus(gpus: t.Sequence[Gpu]) -> Labels:
+def whole_gpus(gpus: t.Sequence[Gpu], sharing: Sharing) -> Labels:
     """Of several models, one without MIG mode wins. GPUs in MIG mode cannot be shared, so they have no replicas."""
     found: Labels = {}
     for gpu in sorted(gpus, key=lambda each: not each.mig_enabled):
         count = sum(each.name == gpu.name for each in gpus)
-        found.update(base(FULL, sanitised(gpu.name), count, 0 if gpu.mig_enabled else 1))
+        found.update(base(FULL, sanitised(gpu.name), count, None if gpu.mig_enabled else sharing))
         found[FULL + ".memory"] = str(gpu.memory)
         found[FULL + ".family"] = family(*gpu.capability)
         found[FULL + ".compute.major"], found[FULL + ".compute.minor"] = (str(part) for part in gpu.capability)
@@ -77,9 +88,9 @@ def family(major: int, minor: int) -> str:
     return FAMILIES.get(major, "undefined")
 
 
-def mig_labels(resource: str, gpu: Gpu, mig: MigDevice, count: int) -> Labels:
+def mig_labels(resource: str, gpu: Gpu, mig: MigDevice, count: int, sharing: Sharing) -> Labels:
     product = "-".join((sanitised(gpu.name), "MIG", sanitised(mig.profile)))
-    found = base(resource, product, count, 1)
+    found = base(resource, product, count, sharing)
     found.update({"%s.%s" % (resource, name): str(value) for name, value in mig.attributes.items()})
     return found
 
@@ -92,7 +103,7 @@ def by_profile(gpus: t.Sequence[Gpu]) -> t.Dict[str, t.List[t.Tuple[Gpu, MigDevi
     return found
 
 
-def single(gpus: t.Sequence[Gpu]) -> Labels:
+def single(gpus: t.Sequence[Gpu], sharing: Sharing) -> Labels:
     enabled = [gpu for gpu in gpus if gpu.mig_enabled]
     if not enabled:
         return {}
@@ -101,11 +112,11 @@ def single(gpus: t.Sequence[Gpu]) -> Labels:
         values = {"product": sanitised(enabled[0].name) + "-MIG-INVALID", "count": "0", "replicas": "0", "memory": "0"}
         return {"%s.%s" % (FULL, name): value for name, value in values.items()}
     devices = next(iter(profiles.values()))
-    return mig_labels(FULL, *devices[0], count=len(devices))
+    return mig_labels(FULL, *devices[0], len(devices), sharing)
 
 
-def mixed(gpus: t.Sequence[Gpu]) -> Labels:
+def mixed(gpus: t.Sequence[Gpu], sharing: Sharing) -> Labels:
     found: Labels = {}
     for profile, devices in by_profile(gpus).items():
-        found.update(mig_labels(mig_resource(profile), *devices[0], count=len(devices)))
+        found.update(mig_labels(mig_resource(profile), *devices[0], len(devices), sharing))
     return found

@@ -13,6 +13,7 @@ DEPLOY = "nvidia.com/gpu.deploy."
 STAND_IN = {"gpufleet.invalid/stand-in": "this is not NVIDIA's program"}
 RUNTIME_VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "all"}
 VALIDATIONS = "/run/nvidia/validations"
+MPS_ROOT = "/run/nvidia/mps"
 
 
 class Operand(t.NamedTuple):
@@ -20,11 +21,19 @@ class Operand(t.NamedTuple):
     name: str  # of the DaemonSet
     deploy: str  # suffix of the label name
     command: str
+    node_labels: t.Mapping[str, str] = {}  # other labels of its nodes
 
 
 OPERANDS = (
     Operand("validator", "nvidia-operator-validator", "operator-validator", "nvidia-validator"),
     Operand("devicePlugin", "nvidia-device-plugin-daemonset", "device-plugin", "nvidia-device-plugin"),
+    Operand(
+        "devicePlugin",
+        "nvidia-device-plugin-mps-control-daemon",
+        "device-plugin",
+        "mps-control-daemon",
+        {"nvidia.com/mps.capable": "true"},
+    ),
     Operand("gfd", "gpu-feature-discovery", "gpu-feature-discovery", "gpu-feature-discovery"),
     Operand("migManager", "nvidia-mig-manager", "mig-manager", "nvidia-mig-manager"),
 )
@@ -55,7 +64,10 @@ def settings(operand: Operand, spec: Object) -> t.Dict[str, str]:
     if operand.section in ("devicePlugin", "gfd"):
         made["MIG_STRATEGY"] = spec["mig"]["strategy"]
         made["FAIL_ON_INIT_ERROR"] = "true"
-    if operand.section == "devicePlugin":
+    if configurable(operand) and plugin_config(spec):
+        made["CONFIG_FILE"] = "/config/config.yaml"
+    if operand.command == "nvidia-device-plugin":
+        made["MPS_ROOT"] = mps_root(spec)
         made["PASS_DEVICE_SPECS"] = "true"
         with_cdi = spec.get("cdi", {}).get("enabled")
         made["DEVICE_LIST_STRATEGY"] = "cdi-annotations,cdi-cri" if with_cdi else "envvar"
@@ -72,6 +84,35 @@ def own_config(spec: Object) -> str:
     return str((spec["migManager"].get("config") or {}).get("name") or "")
 
 
+def configurable(operand: Operand) -> bool:
+    """Whether it reads the device plugin's configuration file."""
+    return operand.section in ("devicePlugin", "gfd")
+
+
+def plugin_config(spec: Object) -> str:
+    """The ConfigMap with the device plugin's configuration files, or an empty string."""
+    return str((spec["devicePlugin"].get("config") or {}).get("name") or "")
+
+
+def config_manager(spec: Object, process: str) -> t.Dict[str, str]:
+    """The environment of a config manager, which runs once if it has no process to signal."""
+    return {
+        "ONESHOT": "false" if process else "true",
+        "NODE_LABEL": "nvidia.com/device-plugin.config",
+        "CONFIG_FILE_SRCDIR": "/available-configs",
+        "CONFIG_FILE_DST": "/config/config.yaml",
+        "DEFAULT_CONFIG": spec["devicePlugin"]["config"].get("default") or "",
+        "FALLBACK_STRATEGIES": "empty",
+        "SEND_SIGNAL": "true" if process else "false",
+        "SIGNAL": "1",
+        "PROCESS_TO_SIGNAL": process,
+    }
+
+
+def mps_root(spec: Object) -> str:
+    return (spec["devicePlugin"].get("mps") or {}).get("root") or MPS_ROOT
+
+
 def mounts(operand: Operand, spec: Object) -> t.Tuple[t.List[Object], t.List[Object]]:
     """Mounts of the containers, and the pod's volumes."""
     paths = {"host": ("/host", "/"), "validations": (VALIDATIONS, VALIDATIONS)}
@@ -79,8 +120,12 @@ def mounts(operand: Operand, spec: Object) -> t.Tuple[t.List[Object], t.List[Obj
         folder = "/var/lib/kubelet/device-plugins"
         root = spec.get("hostPaths", {}).get("kubeletRootDir") or "/var/lib/kubelet"
         paths["plugins"] = (folder, root + "/device-plugins")
+        paths["mps"] = ("/mps", mps_root(spec))
     volumes = [
-        {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate" if name == "validations" else ""}}
+        {
+            "name": name,
+            "hostPath": {"path": path, "type": "DirectoryOrCreate" if name in ("validations", "mps") else ""},
+        }
         for name, (_place, path) in paths.items()
     ]
     made: t.List[Object] = [{"name": name, "mountPath": place} for name, (place, _path) in paths.items()]
@@ -88,6 +133,12 @@ def mounts(operand: Operand, spec: Object) -> t.Tuple[t.List[Object], t.List[Obj
     if operand.section == "migManager" and own_config(spec):
         volumes.append({"name": "config", "configMap": {"name": own_config(spec)}})
         made.append({"name": "config", "mountPath": "/mig-parted-config"})
+    if configurable(operand) and plugin_config(spec):
+        volumes += [
+            {"name": "available-configs", "configMap": {"name": plugin_config(spec)}},
+            {"name": "config", "emptyDir": {}},
+        ]
+        made += [{"name": name, "mountPath": "/" + name} for name in ("available-configs", "config")]
     return made, volumes
 
 
@@ -120,6 +171,11 @@ def daemon_set(operand: Operand, spec: Object, namespace: str, version: str, run
         wait = "trap exit TERM; until [ -f %s/toolkit-ready ]; do echo waiting for the nvidia container stack; sleep 2; done"
         before = [container("toolkit-validation", ["sh", "-c", wait % VALIDATIONS], {})]
         main = container(operand.name, [operand.command], {})
+    containers = [main]
+    managed = configurable(operand) and plugin_config(spec)
+    if managed:
+        before.append(container("config-manager-init", ["config-manager"], config_manager(spec, "")))
+        containers.append(container("config-manager", ["config-manager"], config_manager(spec, operand.command)))
     # To reboot, the MIG manager calls the node's systemd.
     host_pid = operand.section == "migManager"
     if section.get("args"):
@@ -128,15 +184,16 @@ def daemon_set(operand: Operand, spec: Object, namespace: str, version: str, run
         main["resources"] = section["resources"]
     labels = {"app": operand.name}
     pod = {
-        "nodeSelector": {DEPLOY + operand.deploy: "true"},
+        "nodeSelector": {DEPLOY + operand.deploy: "true", **operand.node_labels},
         "tolerations": common.get("tolerations") or [],
         "priorityClassName": common.get("priorityClassName") or "system-node-critical",
         "serviceAccountName": "nvidia-operands",
         "runtimeClassName": runtime_class,
         "hostPID": host_pid,
+        "shareProcessNamespace": bool(managed),
         "imagePullSecrets": [{"name": name} for name in section.get("imagePullSecrets") or []],
         "initContainers": before,
-        "containers": [main],
+        "containers": containers,
         "volumes": volumes,
     }
     update: Object = {"type": common.get("updateStrategy") or "RollingUpdate"}

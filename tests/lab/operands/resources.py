@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from .gpus import Gpu
@@ -16,15 +17,17 @@ SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 MOUNTS = "/var/run/nvidia-container-devices"
 CDI_VENDOR = "k8s.device-plugin.nvidia.com"
+MPS = "/mps"  # where containers mount the MPS root of the node
+MPS_READY = MPS + "/.ready"
 LIST_STRATEGIES = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
 
 
 class Invalid(Exception):
-    """The device plugin cannot advertise these GPUs under this strategy."""
+    """The device plugin cannot advertise these GPUs with this configuration."""
 
 
 class Device(t.NamedTuple):
-    id: str  # UUID of the GPU or MIG device
+    id: str  # UUID of the GPU or MIG device; of a replica "UUID::NUMBER"
     nodes: t.Sequence[str]  # device nodes of this device only
 
 
@@ -54,8 +57,6 @@ def settings(environment: t.Mapping[str, str]) -> Settings:
     unknown = sorted(set(lists) - set(LIST_STRATEGIES))
     if unknown:
         raise Invalid("invalid device list strategy: %s" % ", ".join(unknown))
-    if environment.get("CONFIG_FILE"):
-        raise Invalid("this stand-in supports no configuration file")
     if environment.get("DEVICE_ID_STRATEGY", "uuid") != "uuid":
         raise Invalid("this stand-in supports only DEVICE_ID_STRATEGY=uuid")
     return Settings(
@@ -119,7 +120,7 @@ def allocate(
     devices: t.Sequence[Device], strategies: t.Collection[str], pass_nodes: bool, response: str, prefix: str
 ) -> Allocation:
     """The response for a container; ``response`` makes the annotation's name unique."""
-    ids = [device.id for device in devices]
+    ids = list(dict.fromkeys(uuid_of(device.id) for device in devices))
     qualified = ["%s/gpu=%s" % (CDI_VENDOR, each) for each in ids]
     by_mounts = "volume-mounts" in strategies
     envs = {VISIBLE: MOUNTS if by_mounts else ",".join(ids)} if by_mounts or "envvar" in strategies else {}
@@ -135,7 +136,23 @@ def allocate(
     )
 
 
+def with_mps(made: Allocation, resource: str, root: str) -> Allocation:
+    """A response for a resource that is shared through MPS; ``root`` is the node's directory."""
+    pipe = "/%s/pipe" % resource
+    mounts = {MPS + pipe: root + pipe, "/dev/shm": root + "/shm"}
+    return made._replace(envs={**made.envs, "CUDA_MPS_PIPE_DIRECTORY": MPS + pipe}, mounts={**made.mounts, **mounts})
+
+
+def uuid_of(name: str) -> str:
+    return name.partition("::")[0]
+
+
 def preferred(available: t.Sequence[str], required: t.Sequence[str], size: int) -> t.List[str]:
-    """Any devices are equally good, because these GPUs have no links between them."""
-    others = sorted(set(available) - set(required))
-    return [*required, *others][:size]
+    """Spread replicas over devices. Devices are equally good, because these GPUs have no links between them."""
+    chosen, others = list(required), set(available) - set(required)
+    while others and len(chosen) < size:
+        free, used = (collections.Counter(uuid_of(each) for each in names) for names in (others, chosen))
+        best = min(others, key=lambda each: (-free[uuid_of(each)], used[uuid_of(each)], each))
+        chosen.append(best)
+        others.remove(best)
+    return chosen

@@ -24,10 +24,8 @@ PATIENCE = 60  # seconds until the pod is created again; the original's are 300
 
 def offered(allocatable: t.Mapping[str, str]) -> t.Optional[str]:
     """A resource that the node has."""
-    names = [name for name, count in allocatable.items() if count != "0"]
-    return next(
-        (name for name in sorted(names) if name == "nvidia.com/gpu" or name.startswith("nvidia.com/mig-")), None
-    )
+    names = sorted(name for name, count in allocatable.items() if count != "0")
+    return next((name for name in names if name.startswith(("nvidia.com/gpu", "nvidia.com/mig-"))), None)
 
 
 def workload(node: str, resource: str, image: str, owner: Object, runtime_class: str) -> Object:

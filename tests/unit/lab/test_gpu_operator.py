@@ -164,7 +164,11 @@ def container(daemon_set: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
 
 
 def variables(daemon_set: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
-    return {each["name"]: each["value"] for each in container(daemon_set)["env"] if "value" in each}
+    return values_of(container(daemon_set))
+
+
+def values_of(found: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
+    return {each["name"]: each["value"] for each in found["env"] if "value" in each}
 
 
 def test_the_device_plugin_follows_strategy_and_cdi() -> None:
@@ -182,8 +186,9 @@ def test_the_device_plugin_follows_strategy_and_cdi() -> None:
 def test_operands_run_where_their_label_says_so(name: str) -> None:
     daemon_set = made(name)
     pod = daemon_set["spec"]["template"]["spec"]
-    ((label, value),) = pod["nodeSelector"].items()
-    assert label.startswith(DEPLOY) and value == "true"
+    mps = {"nvidia.com/mps.capable": "true"} if "mps" in name else {}
+    ((label, value),) = pod["nodeSelector"].items() - mps.items()
+    assert label.startswith(DEPLOY) and value == "true" and pod["nodeSelector"] == {label: value, **mps}
     assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     assert container(daemon_set)["image"] in charts.images()
     assert daemon_set["metadata"]["annotations"] == operand_sets.STAND_IN
@@ -195,6 +200,27 @@ def test_the_mig_manager_uses_the_config_map_that_the_policy_names() -> None:
     assert variables(daemon_set)["CONFIG_FILE"] == "/mig-parted-config/config.yaml"
     volumes = daemon_set["spec"]["template"]["spec"]["volumes"]
     assert {"name": "config", "configMap": {"name": "site"}} in volumes
+
+
+@pytest.mark.parametrize(
+    ("name", "process"),
+    [
+        ("nvidia-device-plugin-daemonset", "nvidia-device-plugin"),
+        ("nvidia-device-plugin-mps-control-daemon", "mps-control-daemon"),
+        ("gpu-feature-discovery", "gpu-feature-discovery"),
+    ],
+)
+def test_config_managers_select_the_configuration_file(name: str, process: str) -> None:
+    assert len(made(name)["spec"]["template"]["spec"]["containers"]) == 1
+    daemon_set = made(name, devicePlugin={"config": {"name": "site", "default": "any"}})
+    pod = daemon_set["spec"]["template"]["spec"]
+    assert variables(daemon_set)["CONFIG_FILE"] == "/config/config.yaml"
+    assert {"name": "available-configs", "configMap": {"name": "site"}} in pod["volumes"]
+    assert pod["shareProcessNamespace"]
+    for found, expected in ((pod["initContainers"][-1], ("true", "")), (pod["containers"][-1], ("false", process))):
+        values = values_of(found)
+        assert (values["ONESHOT"], values["PROCESS_TO_SIGNAL"]) == expected
+        assert (values["DEFAULT_CONFIG"], values["FALLBACK_STRATEGIES"]) == ("any", "empty")
 
 
 # --- MIG configurations -----------------------------------------------------------------------------------------------

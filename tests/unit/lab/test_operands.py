@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stand-ins for the device plugin and GPU feature discovery: resources, allocations, labels."""
+"""The stand-ins for the device plugin and GPU feature discovery: resources, configuration, allocations, labels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
 sys.path.insert(0, LAB)
 try:
-    from operands import labels, resources
+    from operands import config_manager, labels, plugin_config, resources
     from operands.gpus import Gpu, Inventory, MigDevice
+    from operands.plugin_config import Config, Replicated, Sharing
 finally:
     sys.path.remove(LAB)
 
@@ -154,17 +156,181 @@ def test_allocation_with_device_nodes() -> None:
     assert made.nodes == [*resources.SHARED_NODES, "/dev/nvidia0"]
 
 
+def test_replicas_of_a_device_are_one_device_in_a_container() -> None:
+    replicas = [resources.Device("MIG-a::%d" % number, ["/dev/nvidia0"]) for number in (0, 3)]
+    made = resources.allocate(replicas, ["envvar", "cdi-cri"], False, "1", "")
+    assert made.envs == {"NVIDIA_VISIBLE_DEVICES": "MIG-a"}
+    assert made.cdi_devices == QUALIFIED[:1]
+
+
+def test_allocation_with_mps() -> None:
+    made = resources.with_mps(resources.Allocation(envs={"A": "1"}), "nvidia.com/gpu", "/run/nvidia/mps")
+    assert made.envs == {"A": "1", "CUDA_MPS_PIPE_DIRECTORY": "/mps/nvidia.com/gpu/pipe"}
+    assert made.mounts == {
+        "/mps/nvidia.com/gpu/pipe": "/run/nvidia/mps/nvidia.com/gpu/pipe",
+        "/dev/shm": "/run/nvidia/mps/shm",
+    }
+
+
 def test_preferred_devices_include_the_required_ones() -> None:
     assert resources.preferred(["c", "a", "b"], ["c"], 2) == ["c", "a"]
+
+
+def test_preferred_replicas_are_spread_over_devices() -> None:
+    free = ["a::0", "a::1", "b::0", "b::1", "b::2"]
+    assert resources.preferred(free, [], 1) == ["b::0"]
+    assert resources.preferred(free, [], 3) == ["b::0", "a::0", "b::1"]
 
 
 def test_settings_of_the_plugin() -> None:
     assert resources.settings({}) == resources.Settings("none", ["envvar"], False, "cdi.k8s.io/")
     given = {"MIG_STRATEGY": "mixed", "DEVICE_LIST_STRATEGY": "cdi-annotations,cdi-cri", "PASS_DEVICE_SPECS": "true"}
     assert resources.settings(given) == resources.Settings("mixed", ["cdi-annotations", "cdi-cri"], True, "cdi.k8s.io/")
-    for wrong in ({"DEVICE_LIST_STRATEGY": "env"}, {"CONFIG_FILE": "/c"}, {"DEVICE_ID_STRATEGY": "index"}):
+    for wrong in ({"DEVICE_LIST_STRATEGY": "env"}, {"DEVICE_ID_STRATEGY": "index"}):
         with pytest.raises(resources.Invalid):
             resources.settings(wrong)
+
+
+# --- Configuration files ----------------------------------------------------------------------------------------------
+
+FULL = "nvidia.com/gpu"
+
+
+def parsed(strategy: str = "timeSlicing", **section: t.Any) -> Config:
+    return plugin_config.parse(yaml.safe_dump({"sharing": {strategy: section}}))
+
+
+def gpus_times(replicas: t.Any = 4) -> t.List[t.Dict[str, t.Any]]:
+    return [{"name": FULL, "replicas": replicas}]
+
+
+@pytest.mark.parametrize("text", ["", "version: v1", "sharing: {}", "sharing: {mps: null}", "unknown: 1"])
+def test_a_file_without_sharing(text: str) -> None:
+    assert plugin_config.parse(text) == Config()
+
+
+def test_time_slicing() -> None:
+    assert parsed(resources=gpus_times()).sharing == Sharing("time-slicing", [Replicated(FULL, FULL, 4)])
+    found = parsed(resources=gpus_times(), renameByDefault=True, failRequestsGreaterThanOne=True).sharing
+    assert found == Sharing("time-slicing", [Replicated(FULL, FULL + ".shared", 4)], one_only=True)
+    assert parsed(resources=[{"name": "gpu", "replicas": 2}]).sharing.of(FULL)
+
+
+def test_mps_takes_priority_and_one_replica_for_each_container() -> None:
+    both = {"mps": {"resources": gpus_times()}, "timeSlicing": {"resources": gpus_times(2)}}
+    found = plugin_config.parse(yaml.safe_dump({"sharing": both})).sharing
+    assert found == Sharing("mps", [Replicated(FULL, FULL, 4)], one_only=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("version: v2", "unknown version: v2"),
+        ("[]", "must be a mapping"),
+        ("a: b: c", "error parsing config file"),
+        ("sharing: {timeSlicing: null}", "no resources specified"),
+        ("sharing: {timeSlicing: {resources: []}}", "no resources specified"),
+        ("sharing: {timeSlicing: {resources: [{replicas: 2}]}}", "no resource name specified"),
+        ("sharing: {timeSlicing: {resources: [{name: gpu}]}}", "no replicas specified"),
+        ("sharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}", "must be >= 2"),
+        ("sharing: {timeSlicing: {resources: [{name: gpu, replicas: '2'}]}}", "must be an integer"),
+        ("sharing: {mps: {resources: [{name: amd.com/gpu, replicas: 2}]}}", "incorrect format"),
+        ("sharing: {mps: {resources: [{name: mig-1g.10gb+me, replicas: 2}]}}", "incorrect format"),
+        ("sharing: {mps: {resources: [{name: %s, replicas: 2}]}}" % ("a" * 64), "63 characters or less"),
+        ("sharing: {mps: {renameByDefault: 1, resources: [{name: gpu, replicas: 2}]}}", "must be a bool"),
+    ],
+)
+def test_invalid_files(text: str, reason: str) -> None:
+    with pytest.raises(resources.Invalid, match=reason):
+        plugin_config.parse(text)
+
+
+def test_devices_and_names_in_the_file_are_ignored_with_a_warning() -> None:
+    entry = {**gpus_times()[0], "devices": [0], "rename": "nvidia.com/mine"}
+    found = parsed(resources=[entry])
+    assert found.sharing.resources == [Replicated(FULL, FULL, 4)]
+    assert ["'devices'" in found.warnings[0], "'rename'" in found.warnings[1]] == [True, True]
+
+
+def test_variables_override_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("flags: {migStrategy: mixed, plugin: {deviceListStrategy: [cdi-cri], passDeviceSpecs: true}}")
+    found = plugin_config.load({"CONFIG_FILE": str(file), "MIG_STRATEGY": "single"}).settings
+    assert resources.settings(found) == resources.Settings("single", ["cdi-cri"], True, "cdi.k8s.io/")
+    with pytest.raises(resources.Invalid, match="error opening config file"):
+        plugin_config.load({"CONFIG_FILE": str(tmp_path / "missing")})
+
+
+def replicas_of(config: Config, strategy: str, *gpus: Gpu) -> t.Dict[str, t.List[str]]:
+    found = plugin_config.shared(resources.resources(gpus, strategy, {}), config)
+    return {name: [device.id for device in devices] for name, devices in found.items()}
+
+
+def test_replicas_of_devices() -> None:
+    config = parsed(resources=[{"name": FULL, "replicas": 2}, {"name": "mig-7g.80gb", "replicas": 2}])
+    assert replicas_of(config, "mixed", gpu(0, SEVEN[:1]), gpu(1)) == {
+        FULL: ["GPU-1::0", "GPU-1::1"],
+        "nvidia.com/mig-1g.10gb": ["MIG-1g.10gb-7-0"],
+    }
+    renamed = parsed(resources=gpus_times(2), renameByDefault=True)
+    assert replicas_of(renamed, "none", gpu(0)) == {FULL + ".shared": ["GPU-0::0", "GPU-0::1"]}
+    twice = parsed(resources=[*gpus_times(2), *gpus_times(3)])
+    assert replicas_of(twice, "none", gpu(0)) == {FULL: ["GPU-0::0", "GPU-0::1", "GPU-0::2"]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "strategy", "gpus", "reason"),
+    [
+        ({"MPS_ROOT": "/mps", "MIG_STRATEGY": "mixed"}, "mixed", [gpu(0)], "mixed is not supported with MPS"),
+        ({"MPS_ROOT": "/mps", "MIG_STRATEGY": "single"}, "single", [gpu(0, SEVEN)], "not supported for MIG devices"),
+        ({}, "none", [gpu(0)], "requires --mps-root"),
+    ],
+)
+def test_what_the_plugin_does_not_share_through_mps(
+    settings: t.Mapping[str, str], strategy: str, gpus: t.Sequence[Gpu], reason: str
+) -> None:
+    with pytest.raises(resources.Invalid, match=reason):
+        replicas_of(parsed("mps", resources=gpus_times())._replace(settings=settings), strategy, *gpus)
+
+
+def test_mps_shares_whole_gpus() -> None:
+    config = parsed("mps", resources=gpus_times(2))._replace(settings={"MPS_ROOT": "/mps"})
+    assert replicas_of(config, "single", gpu(0)) == {FULL: ["GPU-0::0", "GPU-0::1"]}
+
+
+@pytest.mark.parametrize(
+    ("files", "label", "default", "fallbacks", "expected"),
+    [
+        (["a", "b"], "a", "b", ["named"], "a"),
+        (["a", "b"], "", "b", ["named"], "b"),
+        (["a", "default"], "", "", ["single", "named"], "default"),
+        (["a"], "", "", ["named", "single"], "a"),
+        (["a", "b"], "", "", ["named", "empty"], ""),
+        (["a", "b"], "c", "b", ["named"], None),  # does not use the default
+        (["a", "b"], "", "c", ["empty"], None),
+        (["a", "b"], "", "", ["named", "single"], None),
+        (["a", "b"], "", "", ["other"], None),
+        ([], "", "", ["empty"], None),
+    ],
+)
+def test_selection_of_the_file(
+    files: t.Sequence[str], label: str, default: str, fallbacks: t.Sequence[str], expected: t.Optional[str]
+) -> None:
+    if expected is None:
+        with pytest.raises(resources.Invalid):
+            config_manager.selected(files, label, default, fallbacks)
+    else:
+        assert config_manager.selected(files, label, default, fallbacks) == expected
+
+
+def test_the_link_to_the_file(tmp_path: Path) -> None:
+    link, first, second = (tmp_path / name for name in ("link", "first", "second"))
+    first.touch()
+    assert config_manager.link(link, first)
+    assert not config_manager.link(link, first)
+    assert config_manager.link(link, second)  # replaces a link, also a dangling one
+    assert config_manager.link(link, config_manager.EMPTY)
+    assert link.read_text() == ""
 
 
 # --- Labels -----------------------------------------------------------------------------------------------------------
@@ -237,8 +403,11 @@ ADDED = {
 }
 
 
-def written(strategy: str, *gpus: Gpu) -> t.Dict[str, str]:
-    found = labels.labels(Inventory("515.86.01", (11, 7), gpus), strategy, "Virtual Machine", {"0x030200"})
+NOT_SHARED = Sharing()
+
+
+def written(strategy: str, *gpus: Gpu, sharing: Sharing = NOT_SHARED) -> t.Dict[str, str]:
+    found = labels.labels(Inventory("515.86.01", (11, 7), gpus), strategy, "Virtual Machine", {"0x030200"}, sharing)
     assert all(name.startswith("nvidia.com/") for name in found)
     return {name.partition("/")[2]: value for name, value in found.items()}
 
@@ -275,6 +444,40 @@ def test_single_marks_unequal_devices_as_invalid(gpus: t.Sequence[Gpu]) -> None:
 def test_label_values_keep_no_forbidden_characters() -> None:
     found = written("mixed", gpu(0, [mig("1g.10gb+me", 9)]))
     assert found["mig-1g.10gb.me.product"] == "NVIDIA-A100-80GB-PCIe-MIG-1g.10gbme"
+
+
+SHARING_LABELS = ("product", "count", "replicas", "sharing-strategy")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices", "resource", "product", "count"),
+    [
+        ("none", None, "gpu", "NVIDIA-A100-80GB-PCIe", "1"),
+        ("single", SEVEN, "gpu", "NVIDIA-A100-80GB-PCIe-MIG-1g.10gb", "7"),
+        ("mixed", SEVEN, "mig-1g.10gb", "NVIDIA-A100-80GB-PCIe-MIG-1g.10gb", "7"),
+    ],
+)
+def test_labels_of_shared_devices(
+    strategy: str, devices: t.Optional[t.Sequence[MigDevice]], resource: str, product: str, count: str
+) -> None:
+    for rename, expected in ((False, product + "-SHARED"), (True, product)):
+        given = [{"name": resource, "replicas": 4}]
+        found = written(strategy, gpu(0, devices), sharing=parsed(resources=given, renameByDefault=rename).sharing)
+        assert [found["%s.%s" % (resource, name)] for name in SHARING_LABELS] == [expected, count, "4", "time-slicing"]
+        assert found["mps.capable"] == "false"
+
+
+def test_gpus_in_mig_mode_are_not_labelled_as_shared() -> None:
+    found = written("mixed", gpu(0, SEVEN), sharing=parsed(resources=gpus_times()).sharing)
+    assert [found["gpu." + name] for name in SHARING_LABELS] == ["NVIDIA-A100-80GB-PCIe", "1", "0", "none"]
+
+
+def test_labels_with_mps() -> None:
+    sharing = parsed("mps", resources=gpus_times()).sharing
+    found = written("none", gpu(0), sharing=sharing)
+    assert (found["mps.capable"], found["gpu.sharing-strategy"]) == ("true", "mps")
+    with pytest.raises(resources.Invalid, match="not supported for mig devices"):
+        written("none", gpu(0), gpu(1, SEVEN), sharing=sharing)
 
 
 def test_a_node_without_gpus_has_no_labels() -> None:

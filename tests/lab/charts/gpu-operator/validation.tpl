@@ -18,7 +18,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
 {{- if and .create (or (not .name) (not .data)) }}
 {{- fail "devicePlugin.config.create requires devicePlugin.config.name and devicePlugin.config.data" }}
 {{- end }}
-{{- if or .create .name }}
-{{- fail "the lab's stand-in for the device plugin supports no configuration (devicePlugin.config)" }}
+{{- if .create }}
+{{- fail "the lab's stand-in for the GPU operator's chart creates no ConfigMap (devicePlugin.config.create)" }}
 {{- end }}
 {{- end }}

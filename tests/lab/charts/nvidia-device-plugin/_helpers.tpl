@@ -28,7 +28,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "withMig" -}}
-{{- if and .Values.migStrategy (ne .Values.migStrategy "none") -}}true{{- end -}}
+{{- if ne (default (empty .Values.config.name | ternary "none" "from the file") .Values.migStrategy) "none" -}}true{{- end -}}
 {{- end -}}
 
 {{- define "security" -}}
@@ -44,7 +44,7 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 {{- end -}}
 
-{{- /* The parts of a pod that the device plugin and GPU feature discovery have in common. */ -}}
+{{- /* The parts of a pod that all programs have in common. */ -}}
 {{- define "pod" -}}
 {{- with .Values.priorityClassName }}
 priorityClassName: {{ . }}
@@ -57,14 +57,57 @@ imagePullSecrets: {{ toJson . }}
 {{- end }}
 securityContext: {{ toJson .Values.podSecurityContext }}
 serviceAccountName: {{ include "fullname" . }}-service-account
-nodeSelector: {{ toJson .Values.nodeSelector }}
 affinity: {{ toJson .Values.affinity }}
 tolerations: {{ toJson .Values.tolerations }}
+{{- if .Values.config.name }}
+shareProcessNamespace: true
+{{- end }}
+{{- end -}}
+
+{{- define "image" -}}
+image: {{ .Values.image.repository }}:{{ .Values.image.tag | default (printf "v%s" .Chart.AppVersion) }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end -}}
+
+{{- /* A container that selects the node's configuration file: once, or after each change of the node's label. */ -}}
+{{- define "configManager" -}}
+- name: {{ .name }}
+  command: [config-manager]
+  {{- include "image" .root | nindent 2 }}
+  env:
+  - {name: ONESHOT, value: {{ not .process | quote }}}
+  - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+  - {name: NODE_LABEL, value: nvidia.com/device-plugin.config}
+  - {name: CONFIG_FILE_SRCDIR, value: /available-configs}
+  - {name: CONFIG_FILE_DST, value: /config/config.yaml}
+  - {name: DEFAULT_CONFIG, value: {{ .root.Values.config.default | quote }}}
+  - {name: FALLBACK_STRATEGIES, value: {{ join "," .root.Values.config.fallbackStrategies | quote }}}
+  - {name: SEND_SIGNAL, value: {{ not (not .process) | quote }}}
+  - {name: SIGNAL, value: "1"}
+  - {name: PROCESS_TO_SIGNAL, value: {{ .process | quote }}}
+  {{- with .security }}
+  securityContext: {{ fromYaml . | toJson }}
+  {{- end }}
+  volumeMounts:
+  {{- include "configMounts" .root | nindent 2 }}
+{{- end -}}
+
+{{- define "configMounts" -}}
+{{- if .Values.config.name }}
+- {name: available-configs, mountPath: /available-configs}
+- {name: config, mountPath: /config}
+{{- end }}
+{{- end -}}
+
+{{- define "configVolumes" -}}
+{{- if .Values.config.name }}
+- {name: available-configs, configMap: {name: {{ .Values.config.name }}}}
+- {name: config, emptyDir: {}}
+{{- end }}
 {{- end -}}
 
 {{- define "container" -}}
-image: {{ .Values.image.repository }}:{{ .Values.image.tag | default (printf "v%s" .Chart.AppVersion) }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- include "image" . }}
 {{- with .Values.resources }}
 resources: {{ toJson . }}
 {{- end }}
@@ -77,6 +120,9 @@ env:
 {{- end }}
 {{- if include "withMig" . }}
 - {name: NVIDIA_MIG_MONITOR_DEVICES, value: all}
+{{- end }}
+{{- if .Values.config.name }}
+- {name: CONFIG_FILE, value: /config/config.yaml}
 {{- end }}
 {{- if kindIs "bool" .Values.failOnInitError }}
 - {name: FAIL_ON_INIT_ERROR, value: {{ .Values.failOnInitError | quote }}}

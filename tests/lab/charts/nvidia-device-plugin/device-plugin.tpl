@@ -4,6 +4,7 @@ GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://w
 SPDX-License-Identifier: GPL-3.0-or-later
 */ -}}
 {{- if .Values.devicePlugin.enabled }}
+{{- $security := include "security" (dict "given" .Values.securityContext "plugin" true "root" .) }}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:
@@ -21,11 +22,20 @@ spec:
       annotations: {{ merge (dict "gpufleet.invalid/stand-in" "this is not NVIDIA's program") .Values.podAnnotations | toJson }}
     spec:
       {{- include "pod" . | nindent 6 }}
+      nodeSelector: {{ toJson .Values.nodeSelector }}
       hostNetwork: {{ .Values.devicePlugin.enableHostNetwork | default false }}
+      {{- if .Values.config.name }}
+      initContainers:
+      {{- include "configManager" (dict "root" . "name" "nvidia-device-plugin-init" "process" "") | nindent 6 }}
+      {{- end }}
       containers:
+      {{- if .Values.config.name }}
+      {{- include "configManager" (dict "root" . "name" "nvidia-device-plugin-sidecar" "process" "nvidia-device-plugin" "security" $security) | nindent 6 }}
+      {{- end }}
       - name: nvidia-device-plugin-ctr
         command: [nvidia-device-plugin]
         {{- include "container" . | nindent 8 }}
+        - {name: MPS_ROOT, value: {{ .Values.mps.root | quote }}}
         {{- if kindIs "bool" .Values.compatWithCPUManager }}
         - {name: PASS_DEVICE_SPECS, value: {{ .Values.compatWithCPUManager | quote }}}
         {{- end }}
@@ -35,11 +45,15 @@ spec:
         {{- with .Values.deviceIDStrategy }}
         - {name: DEVICE_ID_STRATEGY, value: {{ . | quote }}}
         {{- end }}
-        securityContext: {{ include "security" (dict "given" .Values.securityContext "plugin" true "root" .) | fromYaml | toJson }}
+        securityContext: {{ fromYaml $security | toJson }}
         volumeMounts:
         - {name: plugins, mountPath: /var/lib/kubelet/device-plugins}
         - {name: host, mountPath: /host, mountPropagation: HostToContainer}
+        - {name: mps, mountPath: /mps}
+        {{- include "configMounts" . | nindent 8 }}
       volumes:
       - {name: plugins, hostPath: {path: /var/lib/kubelet/device-plugins, type: Directory}}
       - {name: host, hostPath: {path: /}}
+      - {name: mps, hostPath: {path: {{ .Values.mps.root }}, type: DirectoryOrCreate}}
+      {{- include "configVolumes" . | nindent 6 }}
 {{- end }}

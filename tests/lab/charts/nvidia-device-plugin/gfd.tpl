@@ -4,6 +4,7 @@ GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://w
 SPDX-License-Identifier: GPL-3.0-or-later
 */ -}}
 {{- if .Values.gfd.enabled }}
+{{- $security := include "security" (dict "given" .Values.gfd.securityContext "plugin" false "root" .) }}
 {{- $labels := dict "app.kubernetes.io/name" "gpu-feature-discovery" "app.kubernetes.io/instance" .Release.Name }}
 apiVersion: apps/v1
 kind: DaemonSet
@@ -22,8 +23,16 @@ spec:
       annotations: {{ merge (dict "gpufleet.invalid/stand-in" "this is not NVIDIA's program") .Values.podAnnotations | toJson }}
     spec:
       {{- include "pod" . | nindent 6 }}
+      nodeSelector: {{ toJson .Values.nodeSelector }}
       hostNetwork: {{ .Values.gfd.enableHostNetwork | default false }}
+      {{- if .Values.config.name }}
+      initContainers:
+      {{- include "configManager" (dict "root" . "name" "gpu-feature-discovery-init" "process" "") | nindent 6 }}
+      {{- end }}
       containers:
+      {{- if .Values.config.name }}
+      {{- include "configManager" (dict "root" . "name" "gpu-feature-discovery-sidecar" "process" "gpu-feature-discovery" "security" $security) | nindent 6 }}
+      {{- end }}
       - name: gpu-feature-discovery-ctr
         command: [gpu-feature-discovery]
         {{- include "container" . | nindent 8 }}
@@ -33,9 +42,11 @@ spec:
         {{- with .Values.gfd.sleepInterval }}
         - {name: GFD_SLEEP_INTERVAL, value: {{ . | quote }}}
         {{- end }}
-        securityContext: {{ include "security" (dict "given" .Values.gfd.securityContext "plugin" false "root" .) | fromYaml | toJson }}
+        securityContext: {{ fromYaml $security | toJson }}
         volumeMounts:
         - {name: sys, mountPath: /host/sys, readOnly: true, mountPropagation: HostToContainer}
+        {{- include "configMounts" . | nindent 8 }}
       volumes:
       - {name: sys, hostPath: {path: /sys}}
+      {{- include "configVolumes" . | nindent 6 }}
 {{- end }}

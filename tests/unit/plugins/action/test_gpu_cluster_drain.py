@@ -6,20 +6,27 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, gpu_cluster_return
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _drain, _runs
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action, host
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, waiting
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import patched, plugin, user
 
 Data = t.Dict[str, t.Any]
 DEPLOY = "nvidia.com/gpu.deploy."
 BUDGET = "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget train needs 1"
+
+
+OWN = _runs.current()
+# This process, whose end cannot be mistaken.
+OTHER = OWN._replace(pid=os.getpid(), started=_runs._started(os.getpid()))
+ENDED = OWN._replace(pid=2**22 + 1)  # no such process
 
 
 class Cluster:
@@ -30,6 +37,8 @@ class Cluster:
         self.pods, self.protected = list(pods), protected
         self.patches: t.List[Data] = []
         self.fail: t.List[str] = []  # modules that fail once, in order
+        self.lost = 0  # responses
+        self.run = OWN
         self.now = 100.0
         self.shown: t.List[str] = []
 
@@ -54,16 +63,27 @@ class Cluster:
     def stuck(pod: Data) -> bool:
         return bool(pod["metadata"].get("finalizers"))
 
-    def k8s(self, definition: Data, **_options: str) -> Data:
+    def gpu_cluster_patch(self, node: str, patch: Data) -> Data:
+        assert self.node is not None and self.node["metadata"]["name"] == node
+        if patch["metadata"].pop("resourceVersion") != self.node["metadata"].get("resourceVersion"):
+            return {"failed": True, "msg": "someone else is changing node a"}
+        if self.lost:  # the response does not arrive
+            self.lost -= 1
+            self.write(patch)
+            return {"failed": True, "msg": "Connection reset by peer"}
+        return {"node": self.write(patch)}
+
+    def write(self, patch: Data) -> Data:
         assert self.node is not None
-        self.patches.append(definition)
-        self.node = patched(self.node, definition)
+        self.patches.append(patch)
+        self.node = patched(self.node, patch)
+        self.node["metadata"]["resourceVersion"] = str(len(self.patches))
         labels = self.node["metadata"]["labels"]
         if labels.get(DEPLOY + "device-plugin", "").startswith("paused"):
             self.pods = [pod for pod in self.pods if pod["metadata"]["labels"].get("app") is None]
-        elif definition["metadata"].get("labels"):
+        elif patch["metadata"].get("labels"):
             self.pods.append(plugin("new-plugin"))
-        return {}
+        return self.node
 
     def gpu_cluster_pods(self, state: str, pods: t.Sequence[Data], grace_period: int) -> Data:
         rejected = []
@@ -86,7 +106,8 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
         monkeypatch.setattr(_cluster_api.time, "sleep", lambda seconds: setattr(cluster, "now", cluster.now + seconds))
         monkeypatch.setattr(module, "Display", lambda: SimpleNamespace(display=cluster.shown.append))
         given = {"gpus": []} if module is gpu_cluster_drain else {}
-        found = action(module, "x", {"timeout": 20, **given, **arguments})
+        monkeypatch.setattr(_runs, "current", lambda: cluster.run)
+        found = action(module, "x", {"timeout": 20, "takeover": 3600, **given, **arguments})
         found._execute_module, found._task.check_mode = cluster, check
         result: Data = found.run(task_vars=host("a"))
         return result
@@ -112,13 +133,14 @@ def test_drain_and_return(run: t.Callable[..., Data]) -> None:
     assert cluster.node["metadata"]["labels"] == before["metadata"]["labels"]
     assert not cluster.node["spec"]["unschedulable"] and _drain.record(cluster.node) is None
     assert run(gpu_cluster_return, cluster)["changed"] is False
+    assert len(cluster.patches) == 6  # the repeated drain has written its two again
 
 
 def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(operator_node(), user("train"))
     result = run(gpu_cluster_drain, cluster, check=True)
     assert result["changed"] and result["evicted"] == ["gpu-operator/train"]
-    cluster.node = patched(operator_node(), _drain.cordon(operator_node(), "run"))
+    cluster.node = patched(operator_node(), _drain.cordon(operator_node(), OWN))
     assert run(gpu_cluster_return, cluster, check=True)["changed"]
     assert cluster.patches == [] and len(cluster.pods) == 1
 
@@ -155,20 +177,63 @@ def test_a_pod_that_must_not_be_evicted(run: t.Callable[..., Data]) -> None:
     assert cluster.patches == []
 
 
-def test_a_node_that_an_earlier_run_left_is_returned_if_it_cannot_be_drained(run: t.Callable[..., Data]) -> None:
-    cluster = Cluster(patched(node("a"), _drain.cordon(node("a"), "run")), user("bare", owner=""))
-    assert run(gpu_cluster_drain, cluster)["msg"].endswith("It is in service, and its GPUs were not changed")
-    assert cluster.node and not cluster.node["spec"]["unschedulable"]
-
-
-def test_an_api_server_that_is_away(run: t.Callable[..., Data]) -> None:
-    cluster = Cluster(node("a"), user("train"))
-    cluster.fail = ["gpu_cluster_pods", "gpu_cluster_objects"]
-    assert "failed" not in run(gpu_cluster_drain, cluster)
-    cluster = Cluster(node("a"), user("train"))
-    cluster.fail = ["k8s"]
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_node_that_an_earlier_run_left_and_that_cannot_be_drained(run: t.Callable[..., Data], drained: bool) -> None:
+    """Its GPUs may have been changed if it was drained."""
+    left = patched(node("a"), _drain.cordon(node("a"), ENDED))
+    cluster = Cluster(patched(left, _drain.pause(left, ENDED)) if drained else left, user("bare", owner=""))
     message = run(gpu_cluster_drain, cluster)["msg"]
-    assert message == "a: Connection refused. It is in service, and its GPUs were not changed"
+    assert cluster.node and cluster.node["spec"]["unschedulable"] is drained
+    assert ("An earlier run has left it out of service, where it remains" in message) is drained
+    assert message.endswith("It is in service, and its GPUs were not changed") is not drained
+
+
+@pytest.mark.parametrize("module", ["gpu_cluster_objects", "gpu_cluster_patch", "gpu_cluster_pods"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_api_server_that_is_away_for_a_moment(run: t.Callable[..., Data], module: str, times: int) -> None:
+    """At any request: each is repeated."""
+    before = operator_node()
+    cluster = Cluster(before, user("train"))
+    cluster.fail = [module] * times
+    assert "failed" not in run(gpu_cluster_drain, cluster)
+    cluster.fail = [module] * times
+    cluster.pods.append(plugin("v", app="nvidia-operator-validator"))
+    assert "failed" not in run(gpu_cluster_return, cluster)
+    assert cluster.fail == [] and "Connection refused" in "".join(cluster.shown)
+    assert cluster.node and not cluster.node["spec"]["unschedulable"]
+    assert cluster.node["metadata"]["labels"] == before["metadata"]["labels"]
+
+
+def test_an_api_server_that_stays_away(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"), user("train"))
+    cluster.fail = ["gpu_cluster_pods"] + ["gpu_cluster_objects"] * 99
+    message = run(gpu_cluster_drain, cluster)["msg"]
+    assert "Connection refused" in message and "Node a may still be cordoned" in message
+    assert cluster.node and cluster.node["spec"]["unschedulable"]
+    cluster = Cluster(operator_node())
+    run(gpu_cluster_drain, cluster)
+    cluster.fail = ["gpu_cluster_objects"] * 99
+    message = run(gpu_cluster_return, cluster)["msg"]
+    assert "If its node is out of service, it remains so: run this again to return it" in message
+
+
+def test_a_write_whose_response_is_lost(run: t.Callable[..., Data]) -> None:
+    before = operator_node()
+    cluster = Cluster(before, user("train"))
+    for module in (gpu_cluster_drain, gpu_cluster_return):
+        cluster.lost = 1
+        assert "failed" not in run(module, cluster)
+    assert cluster.node and cluster.node["metadata"]["labels"] == before["metadata"]["labels"]
+    assert not cluster.node["spec"]["unschedulable"]
+
+
+def test_the_client_may_be_missing(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = {"failed": True, "msg": "Failed to import the required Python library (kubernetes) on x"}
+    monkeypatch.setattr(Cluster, "__call__", lambda *_self, **_arguments: missing)
+    cluster = Cluster(node("a"))
+    for module in (gpu_cluster_drain, gpu_cluster_return):
+        assert "Failed to import" in run(module, cluster)["msg"]
+    assert cluster.now == 100.0  # without waiting
 
 
 def test_a_node_that_does_not_become_ready_remains_cordoned(run: t.Callable[..., Data]) -> None:
@@ -178,6 +243,7 @@ def test_a_node_that_does_not_become_ready_remains_cordoned(run: t.Callable[...,
     cluster.node["status"]["allocatable"] = {}
     result = run(gpu_cluster_return, cluster)
     assert result["failed"] and "remains cordoned: a: advertises no GPUs" in result["msg"]
+    assert "kubectl uncordon a && kubectl annotate node a gpufleet.node/out-of-service-" in result["msg"]
     assert cluster.node["spec"]["unschedulable"]
     assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "true"
     cluster.node["status"]["allocatable"] = {"nvidia.com/gpu": "7"}
@@ -199,9 +265,9 @@ def test_the_operands_remain_if_the_mig_manager_changes_the_gpus(run: t.Callable
     operand = plugin("plugin", app="nvidia-device-plugin-daemonset")
     operand["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "controller": True}]
     cluster = Cluster(managed, user("train"), operand)
-    assert "failed" not in run(gpu_cluster_drain, cluster, gpus=None)
+    assert "failed" not in run(gpu_cluster_drain, cluster, gpus=None, by_operator=True)
     assert [pod["metadata"]["name"] for pod in cluster.pods] == ["plugin"]
-    assert "failed" not in run(gpu_cluster_return, cluster)
+    assert "failed" not in run(gpu_cluster_return, cluster, by_operator=True)
     assert cluster.node and not cluster.node["spec"]["unschedulable"]
 
 
@@ -210,15 +276,57 @@ def test_any_gpu_may_change_without_a_plan(run: t.Callable[..., Data]) -> None:
     assert run(gpu_cluster_drain, cluster, gpus=None, pods="affected")["evicted"] == ["gpu-operator/train"]
 
 
-def test_a_later_run_takes_the_node_over(run: t.Callable[..., Data]) -> None:
-    cluster = Cluster(operator_node())
-    first = run(gpu_cluster_drain, cluster)["holder"]
-    second = run(gpu_cluster_drain, cluster)["holder"]
-    result = run(gpu_cluster_return, cluster, holder=first)
-    assert result["failed"] and "another run has taken node a over" in result["msg"]
+def test_two_runs_at_once(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(operator_node(), user("train"))
+    cluster.run = OWN._replace(place="elsewhere pid:[1]")
+    assert "failed" not in run(gpu_cluster_drain, cluster)
+    first, cluster.run = cluster.node, OWN
+    for module in (gpu_cluster_drain, gpu_cluster_return):
+        result = run(module, cluster)
+        assert "node a is out of service for another run, process %d on elsewhere" % OWN.pid in result["msg"]
+    assert cluster.node == first
+    # It may have ended.
+    assert "failed" not in run(gpu_cluster_return, cluster, takeover=0)
+    assert cluster.node and not cluster.node["spec"]["unschedulable"]
+
+
+def test_a_run_whose_node_was_taken_over_changes_nothing_more(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(operator_node(), user("train"))
+    run(gpu_cluster_drain, cluster)
+    reads = cluster.gpu_cluster_objects
+
+    def taken(objects: t.Sequence[Data]) -> Data:
+        """After the first request of return, which reads the node."""
+        found = reads(objects)
+        if len(objects) == 2:
+            assert cluster.node is not None
+            cluster.write(_drain.cordon(cluster.node, OTHER))
+        return found
+
+    cluster.gpu_cluster_objects = taken  # type: ignore[method-assign]
+    assert "is out of service for another run" in run(gpu_cluster_return, cluster)["msg"]
     assert cluster.node and cluster.node["spec"]["unschedulable"]
-    assert "failed" not in run(gpu_cluster_return, cluster, holder=second)
-    assert not cluster.node["spec"]["unschedulable"]
+    assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "paused-for-mig-change"
+
+
+def test_the_evicted_pods_must_become_ready_again(run: t.Callable[..., Data]) -> None:
+    evicted = user("train-a", uid="a", owner="")
+    evicted["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "train", "uid": "rs", "controller": True}]
+    cluster = Cluster(node("a"), evicted)
+    run(gpu_cluster_drain, cluster)
+    new = {**evicted, "metadata": {**evicted["metadata"], "name": "train-b", "uid": "b"}}
+    new["status"] = waiting("x", "ImagePullBackOff", "no such image")["status"]
+    new["metadata"].pop("deletionTimestamp", None)
+    cluster.pods.append(new)
+    result = run(gpu_cluster_return, cluster)
+    assert result["msg"] == (
+        "a: after 20 seconds, pods that were evicted from node a are not ready again: ReplicaSet train in namespace "
+        "gpu-operator has 0 ready pods, and had 1 before: container main of pod x: ImagePullBackOff: no such image. The "
+        "node is in service. Resolve this before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
+    ).replace("pod x", "pod train-b")
+    assert cluster.node and not cluster.node["spec"]["unschedulable"]
+    run(gpu_cluster_drain, cluster)
+    assert "failed" not in run(gpu_cluster_return, cluster, wait_for_pods=False)
 
 
 def test_a_host_without_a_node(run: t.Callable[..., Data]) -> None:

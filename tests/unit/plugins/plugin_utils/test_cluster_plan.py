@@ -33,6 +33,7 @@ OWN = {
     "method": "auto",
 }
 PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
+RECORD = _drain.Record(cordoned=True).text()
 OWNED_BY_HOST = {"validator": True, "replicas": {}, "config": ""}
 A = Host("a", gpus=[gpu(0)], layout=SEVEN)
 B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)
@@ -236,9 +237,9 @@ def test_the_operator_gets_config_map_and_label() -> None:
     ("labels", "record", "labelled", "retried"),
     [
         ({LABEL: "all-1g.10gb", STATE: "success"}, "", True, False),
-        ({LABEL: "all-1g.10gb", STATE: "success"}, '{"cordoned": true, "labels": {}}', True, False),
+        ({LABEL: "all-1g.10gb", STATE: "success"}, RECORD, True, False),
         ({LABEL: "this", STATE: "failed"}, "", False, True),
-        ({LABEL: "this", STATE: "success"}, '{"cordoned": true, "labels": {}}', False, False),
+        ({LABEL: "this", STATE: "success"}, RECORD, False, False),
     ],
 )
 def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: bool, retried: bool) -> None:
@@ -256,17 +257,31 @@ def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: b
     }
 
 
-def test_a_node_without_gpus_in_use_is_labelled_at_once() -> None:
+def test_the_mig_manager_of_a_new_node_starts_when_the_node_is_drained() -> None:
+    """The label must exist before the chart, whose operator would label the node itself."""
+    manager = "nvidia.com/gpu.deploy.mig-manager"
     found = configured(drain=True).plan
-    assert found["pending"] == {} and len(found["labels"]) == 1
     name = found["configs"]["a"]
+    (first,), (second,) = found["labels"], found["pending"]["a"]["labels"]
+    assert first["labels"] == {LABEL: name, STATE: None, manager: "gpufleet-drain-first"}
+    assert second["labels"] == {manager: "true"}
+    interrupted = {LABEL: name, manager: "gpufleet-drain-first"}
+    again = configured(drain=True, **interrupted).plan
+    assert again["labels"] == [] and again["pending"]["a"]["labels"] == [second]
+    assert configured(**interrupted).plan["labels"] == [second]
+    removed = configured("host", **interrupted).plan["labels"][0]["labels"]
+    assert removed == {LABEL: None, STATE: None, manager: None}
     assert configured(drain=True, gpus=7, **{LABEL: name, STATE: "success"}).plan["pending"] == {}
 
 
-def test_a_node_that_the_operator_starts_to_own_cannot_be_drained() -> None:
-    (problem,) = problems(configured(drain=True, gpus=1))
-    assert problem.startswith("node a cannot be drained before the GPU operator becomes the owner of MIG")
-    assert configured(drain=True, owner="host", gpus=1).problems["a"] == []
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_node_that_an_earlier_run_left_out_of_service(drain: bool) -> None:
+    left = node("a")
+    left["metadata"]["annotations"] = {_drain.RECORD: RECORD}
+    found = plan(A, drain=drain, cluster={"nodes": {"resources": [left]}}).problems["a"]
+    assert [problem.startswith("an earlier run with gpu_cluster_drain has left") for problem in found] == [True] * (
+        not drain
+    )
 
 
 def test_the_operator_needs_a_layout_for_each_host() -> None:

@@ -7,12 +7,15 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import os
 import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Change, Record, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._runs import Run
+from ansible_collections.gpufleet.node.plugins.plugin_utils._workloads import Workload
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
@@ -20,6 +23,8 @@ DEPLOY = "nvidia.com/gpu.deploy."
 OPERATOR = {DEPLOY + "device-plugin": "true", DEPLOY + "dcgm": "false", DEPLOY + "gpu-feature-discovery": "custom"}
 NOTHING = Change([], {})
 DEFAULT = Settings()
+RUN = _runs.current()
+MIG_MANAGER = {"app": "nvidia-mig-manager"}
 
 
 def patched(item: Data, patch: Data) -> Data:
@@ -45,7 +50,15 @@ def user(name: str, gpus: int = 0, uid: str = "", owner: str = "ReplicaSet", **m
 
 
 def cordon(item: Data) -> Data:
-    return _drain.cordon(item, "run")
+    return _drain.cordon(item, RUN)
+
+
+def pause(item: Data) -> Data:
+    return _drain.pause(item, RUN)
+
+
+def resume(item: Data) -> Data:
+    return _drain.resume(item, RUN)
 
 
 def names(pods: t.Iterable[Data], settings: Settings = DEFAULT, change: Change = NOTHING) -> t.List[str]:
@@ -58,11 +71,11 @@ def names(pods: t.Iterable[Data], settings: Settings = DEFAULT, change: Change =
 def test_a_node_is_afterwards_as_it_was() -> None:
     before = node("a", **OPERATOR)
     now = patched(before, cordon(before))
-    assert now["spec"]["unschedulable"] and _drain.record(now) == Record(True, holder="run")
-    now = patched(now, _drain.pause(now))
+    assert now["spec"]["unschedulable"] and _drain.record(now) == Record(True, workloads=[], run=RUN)
+    now = patched(now, pause(now))
     assert now["metadata"]["labels"][DEPLOY + "device-plugin"] == "paused-for-mig-change"
     assert now["metadata"]["labels"][DEPLOY + "dcgm"] == "false"
-    now = patched(now, _drain.resume(now))
+    now = patched(now, resume(now))
     assert now["spec"]["unschedulable"] and now["metadata"]["labels"] == before["metadata"]["labels"]
     now = patched(now, _drain.uncordon(now))
     assert not now["spec"]["unschedulable"]
@@ -71,24 +84,32 @@ def test_a_node_is_afterwards_as_it_was() -> None:
 
 def test_steps_can_be_repeated_after_an_interruption() -> None:
     now = node("a", **OPERATOR)
-    for step in (cordon, _drain.pause):
+    for step in (cordon, pause):
         now = patched(now, step(now))
         assert patched(now, step(now)) == now
     former = {DEPLOY + "device-plugin": "true", DEPLOY + "gpu-feature-discovery": "custom"}
-    assert _drain.record(now) == Record(True, former, "run")
-    now = patched(now, _drain.resume(now))
-    assert _drain.resume(now) == {}
+    assert _drain.record(now) == Record(True, True, former, [], RUN)
+    now = patched(now, resume(now))
+    assert resume(now) == {}
     # From any point to the end.
     paused = patched(node("a", **OPERATOR), cordon(node("a", **OPERATOR)))
-    paused = patched(paused, _drain.pause(paused))
+    paused = patched(paused, pause(paused))
     assert patched(paused, _drain.uncordon(paused)) == patched(now, _drain.uncordon(now))
+
+
+def test_the_workloads_of_an_interrupted_run_are_kept() -> None:
+    train, web = Workload("default", "ReplicaSet train", "1", 2), Workload("default", "ReplicaSet web", "2", 1)
+    now = patched(node("a"), _drain.cordon(node("a"), RUN, [train]))
+    now = patched(now, _drain.cordon(now, RUN, [train._replace(ready=1), web]))
+    known = _drain.record(now)
+    assert known and known.workloads == [train, web]
 
 
 def test_a_foreign_cordon_remains() -> None:
     before = node("a")
     before["spec"] = {"unschedulable": True}
     now = patched(before, cordon(before))
-    assert _drain.record(now) == Record(False, holder="run")
+    assert _drain.record(now) == Record(False, workloads=[], run=RUN)
     now = patched(now, _drain.uncordon(now))
     assert now["spec"]["unschedulable"] and _drain.record(now) is None
 
@@ -98,7 +119,7 @@ def test_a_node_that_someone_uncordoned_meanwhile_is_cordoned_again(unschedulabl
     before = node("a", **OPERATOR)
     before["spec"] = {"unschedulable": unschedulable}
     now = patched(before, cordon(before))
-    now = patched(now, _drain.pause(now))
+    now = patched(now, pause(now))
     now["spec"]["unschedulable"] = False
     now = patched(now, cordon(now))
     assert now["spec"]["unschedulable"]
@@ -108,7 +129,7 @@ def test_a_node_that_someone_uncordoned_meanwhile_is_cordoned_again(unschedulabl
 
 def test_labels_that_someone_else_changed_meanwhile_remain() -> None:
     now = node("a", **OPERATOR)
-    for step in (cordon, _drain.pause):
+    for step in (cordon, pause):
         now = patched(now, step(now))
     now["metadata"]["labels"][DEPLOY + "device-plugin"] = "false"
     now = patched(now, _drain.uncordon(now))
@@ -121,17 +142,41 @@ def test_labels_that_someone_else_changed_meanwhile_remain() -> None:
 def test_another_pause_is_not_changed() -> None:
     now = node("a", **{DEPLOY + "device-plugin": "paused-for-driver-upgrade"})
     now = patched(now, cordon(now))
-    assert _drain.pause(now) == {}
+    assert "labels" not in pause(now)["metadata"]
 
 
 def test_the_mig_manager_pauses_and_restarts_the_operands_itself() -> None:
     managed = node("a", **OPERATOR, **{"nvidia.com/mig.config": "x"})
     managed = patched(managed, cordon(managed))
-    assert _drain.pause(managed) == {}
-    assert _drain.outdated(managed, [plugin("v", app="nvidia-operator-validator")]) == []
+    assert "labels" not in _drain.pause(managed, RUN, by_operator=True)["metadata"]
+    assert DEPLOY + "device-plugin" in pause(managed)["metadata"]["labels"]
+    validator = plugin("v", app="nvidia-operator-validator")
+    assert (_drain.outdated([validator], by_operator=True), _drain.outdated([validator])) == ([], [validator])
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cordoned": true, "labels": 1}'])
+def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -> None:
+    """A reboot destroys instances, and the state of the configuration would remain success."""
+    manager = plugin("m", **MIG_MANAGER)
+    assert _drain.outdated([manager]) == [manager]
+    state = {"nvidia.com/mig.config.state": None}
+    assert _drain.unconfirmed([manager]) == {"metadata": {"labels": state}} and _drain.unconfirmed([]) == {}
+    labels = {"nvidia.com/mig.config": "x"}
+    new = [plugin("new", **MIG_MANAGER)]
+    assert _drain.unready(node("a", **labels), new, None, [manager]) == ["a: MIG configuration not applied yet"]
+    labels["nvidia.com/mig.config.state"] = "success"
+    assert _drain.unready(node("a", **labels), new, None, [manager]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"cordoned": true, "labels": 1}',
+        Record(True).text().replace('"workloads": []', '"workloads": [1]'),
+    ],
+)
 def test_a_damaged_record(text: str) -> None:
     damaged = node("a")
     damaged["metadata"]["annotations"] = {_drain.RECORD: text}
@@ -140,7 +185,35 @@ def test_a_damaged_record(text: str) -> None:
 
 
 def test_a_node_in_service_needs_no_return() -> None:
-    assert _drain.resume(node("a")) == _drain.uncordon(node("a")) == {}
+    assert resume(node("a")) == _drain.uncordon(node("a")) == {}
+
+
+@pytest.mark.parametrize(
+    ("other", "refused"),
+    [
+        (RUN, False),
+        (RUN._replace(written=0), False),
+        (RUN._replace(pid=1, started=""), False),  # process 1 started at another time
+        (RUN._replace(pid=2**22 + 1), False),  # no such process
+        (RUN._replace(pid=os.getpid(), started=_runs._started(os.getpid())), True),
+        (RUN._replace(place="elsewhere pid:[1]"), True),
+        (RUN._replace(place="elsewhere pid:[1]", written=RUN.written - 7200), False),
+        (Run(), False),
+    ],
+)
+def test_a_node_of_another_run(other: Run, refused: bool) -> None:
+    now = patched(node("a"), _drain.cordon(node("a"), other))
+    if not refused:
+        assert _drain.held(now, RUN, 3600)
+        return
+    with pytest.raises(_drain.Held, match="node a is out of service for another run, process [0-9]+ on"):
+        _drain.held(now, RUN, 3600)
+
+
+def test_a_run_on_another_controller_can_be_declared_to_have_ended() -> None:
+    now = patched(node("a"), _drain.cordon(node("a"), RUN._replace(place="elsewhere pid:[1]")))
+    assert _drain.held(now, RUN, 0)
+    assert _drain.held(node("a"), RUN, 3600) is None
 
 
 # --- Pods -------------------------------------------------------------------------------------------------------------
@@ -166,6 +239,15 @@ def test_static_and_finished_pods() -> None:
     finished[0]["status"]["phase"], finished[1]["status"]["phase"] = "Succeeded", "Failed"
     assert names([static, *finished]) == ["done", "failed"]
     assert names(finished, Settings("gpu")) == []
+
+
+def test_the_operands_that_are_paused() -> None:
+    """Any DaemonSet can select nodes by the labels of the operator, such as that of clients."""
+    now = patched(node("a", **OPERATOR), cordon(node("a", **OPERATOR)))
+    now = patched(now, pause(now))
+    client = user("client", owner="DaemonSet", nodeSelector={DEPLOY + "device-plugin": "true"})
+    other = user("other", owner="DaemonSet", nodeSelector={DEPLOY + "dcgm": "false"})
+    assert _drain.operands(now, [client, other, user("web")]) == [_drain.pod_of(client)]
 
 
 def test_only_pods_that_use_gpus() -> None:
@@ -218,6 +300,8 @@ def test_the_devices_that_a_plan_changes() -> None:
     assert _drain.devices_changed([planned("MIG-1", "MIG-2", reset_required=True)], present) == everything
     # Of a plan that processes block, only the kept instances are known.
     assert _drain.devices_changed([{"uuid": "GPU-1", "kept": planned("MIG-1")["kept"]}], present) == {"GPU-1", "MIG-2"}
+    whole = [{"uuid": "GPU-1", "mig": {"devices": []}}]  # its processes block a change of the mode
+    assert _drain.devices_changed([{"uuid": "GPU-1", "kept": []}], whole) == {"GPU-1"}
 
 
 def test_devices_of_unknown_gpus() -> None:
@@ -244,15 +328,16 @@ def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin() -> None:
     standalone = {"app.kubernetes.io/name": "nvidia-device-plugin"}
     old, new = plugin("old", **standalone), plugin("new", **standalone)
     plain = node("a", {"nvidia.com/gpu": "7"})
-    assert _drain.outdated(node("a"), [old, user("web")]) == [old]
-    assert _drain.unready(plain, [old], wanted, [old]) == ["a: the device plugin is not ready"]
+    assert _drain.outdated([old, user("web")]) == [old]
+    gfd = plugin("nvidia-device-plugin-gpu-feature-discovery-x", **standalone)
+    assert _drain.unready(plain, [old, gfd], wanted, [old]) == ["a: the device plugin is not ready"]
     assert _drain.unready(plain, [old, new], wanted, [old]) == []
 
 
 def test_the_validator_of_the_operator_must_be_ready_again() -> None:
     labelled = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "operator-validator": "true"})
     validator = plugin("v", app="nvidia-operator-validator")
-    assert _drain.outdated(node("a"), [validator]) == [validator]
+    assert _drain.outdated([validator]) == [validator]
     assert _drain.unready(labelled, [validator], None, []) == []
     assert _drain.unready(labelled, [validator], None, [validator]) == ["a: nvidia-operator-validator is not ready"]
 

@@ -128,3 +128,10 @@ def test_labels() -> None:
     ]
     expected = ["a: the label nvidia.com/gpu.product is missing"]
     assert _gpu_pods.wrong_labels([node("a")], {"a": {GPU: 1}}, {}, "none") == expected
+
+
+def test_init_containers_use_gpus_too() -> None:
+    item = user("a", MIG, "1")
+    resources = {"resources": {"limits": {MIG: "1"}}}
+    item["spec"]["initContainers"] = [{**resources, "restartPolicy": "Always"}, {"resources": {"limits": {GPU: "2"}}}]
+    assert _gpu_pods.gpus_of(item) == {MIG: 2, GPU: 2}

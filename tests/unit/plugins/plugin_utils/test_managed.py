@@ -94,6 +94,7 @@ def test_the_node_pool_of_aks(devices: t.Dict[str, int], option: str) -> None:
         layout(**{"1g.5gb": 6}),
         layout(**{"1g.10gb": 4}),
         [*SMALL, {"devices": [0], "mig_enabled": False}],
+        [{**SMALL[0], "devices": [0]}],
     ],
 )
 def test_layouts_that_aks_does_not_offer(wanted: t.List[Data]) -> None:
@@ -120,9 +121,10 @@ def test_platforms_that_are_only_verified(labels: Data, image: str, words: str) 
         return find(item, layout=wanted)
 
     assert words in on({}, SMALL).problems[0]
-    assert words in on({"nvidia.com/gpu": "8"}, SMALL).problems[0]
+    assert words in on({"nvidia.com/gpu": "8"}, SMALL).problems[0]  # without MIG
     count = "7" if labels == GKE else "56"
-    assert on({"nvidia.com/mig-1g.5gb": count}, SMALL) == Found([], ["a"], [])
+    resource = "mig-1g.5gb" if "Auto" in image else "gpu"  # the others use the strategy single
+    assert on({"nvidia.com/" + resource: count}, SMALL) == Found([], ["a"], [])
     assert on({"nvidia.com/gpu": "8"}, None) == Found([], ["a"], [])
 
 

@@ -98,7 +98,7 @@ def test_a_gpu_operator_in_the_cluster(role: str, release: t.Sequence[str], refu
 def test_components_that_an_interrupted_run_of_this_collection_paused() -> None:
     paused = node("a", **{"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"})
     paused["metadata"]["annotations"] = {
-        _drain.RECORD: _drain.Record(True, {"nvidia.com/gpu.deploy.dcgm": "true"}).text()
+        _drain.RECORD: _drain.Record(True, labels={"nvidia.com/gpu.deploy.dcgm": "true"}).text()
     }
     assert _mig_owner.of_node(paused, "host") == []
     paused["metadata"]["annotations"] = {_drain.RECORD: "damaged"}

@@ -16,7 +16,12 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes impor
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_plan import Planned
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_cluster_plan import SEVEN, plan, problems
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_cluster_plan import (
+    RECORD,
+    SEVEN,
+    plan,
+    problems,
+)
 
 Data = t.Dict[str, t.Any]
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
@@ -49,7 +54,7 @@ def test_gpus_are_not_shared_by_default(nothing: object) -> None:
         ({"time_slicing": {}}, "gpu_cluster_sharing has the unknown key time_slicing (did you mean timeSlicing?)"),
         ({**slices(), **mps()}, "has timeSlicing and mps, which the device plugin cannot combine"),
         ({"timeSlicing": {}}, "gpu_cluster_sharing.timeSlicing.resources is null: list resources"),
-        ({"timeSlicing": None}, "give one"),
+        ({"timeSlicing": None}, "gpu_cluster_sharing.timeSlicing is null: give a mapping"),
         (slices(rename=True), "gpu_cluster_sharing.timeSlicing has the unknown key rename"),
         (slices(renameByDefault="yes"), 'renameByDefault is "yes": give true or false'),
         (slices(count=1), "gpu_cluster_sharing.timeSlicing.resources[0].replicas is 1: give a number from 2 to 1000"),
@@ -181,7 +186,7 @@ def test_mps_needs_gpu_feature_discovery() -> None:
         (0, "", slices(), False),  # no pods use GPUs
         (7, "", slices(), True),
         (7, "", {}, False),
-        (7, '{"cordoned": true, "labels": {}}', {}, True),  # an interrupted run has drained it
+        (7, RECORD, {}, True),  # an interrupted run has drained it
     ],
 )
 def test_a_node_in_use_is_drained_before_its_sharing_changes(

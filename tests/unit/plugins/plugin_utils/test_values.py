@@ -72,6 +72,8 @@ def test_valid_values() -> None:
         ("gpu_node_batches", "0%", "give numbers of hosts or percentages"),
         ("gpu_node_batches", "101%", "give numbers of hosts or percentages"),
         ("gpu_node_batches", -1, "gpu_node_batches is -1: give numbers"),
+        ("gpu_node_max_fail_percentage", "10%", "gpu_node_max_fail_percentage is '10%': give a number from 0 to 100"),
+        ("gpu_node_max_fail_percentage", 101, "give a number from 0 to 100"),
         ("gpu_node_boards", ["A30-24GB", None], "gpu_node_boards, entry 2: unknown board null"),
         ("gpu_node_boards", ["A100-80G"], "gpu_node_boards, entry 1: unknown board 'A100-80G': use one of A"),
         ("nvidia_driver_boards", [{"A30": 1}], "nvidia_driver_boards, entry 1: unknown board {'A30': 1}"),

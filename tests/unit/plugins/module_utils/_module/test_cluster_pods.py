@@ -66,9 +66,10 @@ def test_only_the_known_pod_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert deletion["preconditions"] == {"uid": "uid-a-201"}
 
 
-def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(exceptions.ApiException):
-        remove(monkeypatch, "a-403")
+def test_a_pod_that_is_rejected_for_another_reason_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example by a webhook."""
+    accepted, rejected, _requests = remove(monkeypatch, "a-403", "b-201")
+    assert (accepted, [each["name"] for each in rejected]) == (1, ["a-403"])
 
 
 @pytest.mark.parametrize("body", [None, b"", "no json", "[]"])

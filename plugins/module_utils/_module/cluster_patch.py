@@ -1,0 +1,47 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Change a node of a cluster.
+
+``kubernetes.core.k8s`` reads an object before it patches it, and does not notice that someone else changes it then.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import cluster_client
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "node": {"type": "str", "required": True},
+        "patch": {"type": "dict", "required": True},
+    }
+}
+_CONFLICT = 409
+
+
+def run(module: AnsibleModule) -> None:
+    node = None if module.check_mode else cluster_client.use(module, patch)
+    module.exit_json(changed=True, node=node)
+
+
+def patch(module: t.Any) -> t.Any:
+    """The node after the patch. Raises the client's exceptions, and RuntimeError for a conflict."""
+    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
+    from kubernetes.client.exceptions import ApiException
+
+    nodes = get_api_client(module).resource("Node", "v1")
+    name, body = module.params["node"], module.params["patch"]
+    try:
+        return nodes.patch(name=name, body=body, content_type="application/merge-patch+json").to_dict()
+    except ApiException as error:
+        if error.status == _CONFLICT:
+            raise RuntimeError("someone else is changing node %s" % name) from None
+        raise

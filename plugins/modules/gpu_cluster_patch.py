@@ -1,0 +1,61 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_cluster_patch
+short_description: Internal to the collection's roles, change a node of a cluster
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles. Sends one merge patch, with the version of the node that it is based on, and
+    returns the node as it is then. Fails if someone else has changed the node since then.
+  - Takes the kubeconfig and the context from the environment variables C(K8S_AUTH_KUBECONFIG) and C(K8S_AUTH_CONTEXT).
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+  - gpufleet.node._attributes.no_diff
+requirements:
+  - kubernetes >= 24.2.0 (Python library)
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  node:
+    description:
+      - The name of the node.
+    type: str
+    required: true
+  patch:
+    description:
+      - The merge patch, with C(metadata.resourceVersion).
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Cordon a node
+  gpufleet.node.gpu_cluster_patch:
+    node: gpu-1
+    patch: {metadata: {resourceVersion: "4711"}, spec: {unschedulable: true}}
+"""
+
+RETURN = r"""
+node:
+  description: The node after the change. In check mode, null.
+  returned: success
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster_patch import ARGUMENTS, run
+
+
+def main() -> None:
+    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+
+
+if __name__ == "__main__":
+    main()
