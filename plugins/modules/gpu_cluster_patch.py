@@ -12,7 +12,7 @@ short_description: Internal to the collection's roles, change a node of a cluste
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Sends one merge patch, with the version of the node that it is based on, and
-    returns the node as it is then. Fails if someone else has changed the node since then.
+    returns the node as it is then. Changes nothing if someone else has changed the node since then.
   - Takes the kubeconfig and the context from the environment variables C(K8S_AUTH_KUBECONFIG) and C(K8S_AUTH_CONTEXT).
 extends_documentation_fragment:
   - gpufleet.node._attributes
@@ -43,7 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 node:
-  description: The node after the change. In check mode, null.
+  description: The node after the change. Null in check mode, and if someone else has changed the node.
   returned: success
   type: dict
 """

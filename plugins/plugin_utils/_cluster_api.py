@@ -15,6 +15,7 @@ from . import _cluster_nodes
 from ._cluster_nodes import Data, Host
 
 T = t.TypeVar("T")
+_ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
 _NO_CLIENT = "Failed to import the required Python library"
 
 
@@ -90,15 +91,17 @@ class Api:
         name, current = _cluster_nodes.name_of(node), [node]
 
         def step() -> Data:
-            if not current:
-                current.append(self.node_and_pods(name)[0])
-            found = current.pop()
-            patch = make(found)
-            if not patch:
-                return found
-            version = {"resourceVersion": found["metadata"].get("resourceVersion")}
-            body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
-            return t.cast("Data", self.call("gpufleet.node.gpu_cluster_patch", node=name, patch=body)["node"])
+            for _attempt in range(_ATTEMPTS):
+                found = current.pop() if current else self.node_and_pods(name)[0]
+                patch = make(found)
+                if not patch:
+                    return found
+                version = {"resourceVersion": found["metadata"].get("resourceVersion")}
+                body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
+                changed = self.call("gpufleet.node.gpu_cluster_patch", node=name, patch=body)["node"]
+                if changed is not None:
+                    return t.cast("Data", changed)
+            raise Unreadable("someone else is changing node %s all the time" % name)
 
         return progress.result("changing node %s" % name, step)
 

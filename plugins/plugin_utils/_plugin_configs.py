@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import yaml
@@ -68,7 +69,8 @@ def problems(host: Host, node: Data) -> list[str]:
 
 
 def _text(sharing: object) -> str:
-    document = {"version": "v1", **({"sharing": sharing} if sharing else {})}
+    # Ansible's own types of variables cannot be written as YAML.
+    document = {"version": "v1", **({"sharing": json.loads(json.dumps(sharing))} if sharing else {})}
     return yaml.safe_dump(document, sort_keys=True, default_flow_style=False)
 
 

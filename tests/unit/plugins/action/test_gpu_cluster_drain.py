@@ -66,7 +66,7 @@ class Cluster:
     def gpu_cluster_patch(self, node: str, patch: Data) -> Data:
         assert self.node is not None and self.node["metadata"]["name"] == node
         if patch["metadata"].pop("resourceVersion") != self.node["metadata"].get("resourceVersion"):
-            return {"failed": True, "msg": "someone else is changing node a"}
+            return {"node": None}
         if self.lost:  # the response does not arrive
             self.lost -= 1
             self.write(patch)

@@ -133,6 +133,14 @@ def test_config_map_label_and_chart() -> None:
     assert plugin["values"]["config"] == values and plugin["config_maps"] == found["config_maps"]
 
 
+def test_a_value_of_ansibles_own_type() -> None:
+    class Tagged(dict):  # type: ignore[type-arg]
+        """As ansible-core 2.19 marks variables."""
+
+    value = Tagged(timeSlicing=Tagged(slices()["timeSlicing"]))
+    assert plan(host(value)).plan["config_maps"] == plan(host(slices())).plan["config_maps"]
+
+
 def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label() -> None:
     labelled = node("a", **{LABEL: _plugin_configs.name(slices())})
     assert shared(host(slices()), a=labelled).plan["plugin_labels"] == []
