@@ -73,8 +73,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             )
             if self._task.check_mode:
                 return
-            others = self._progress.result("reading pods", lambda: self._api.pods_in(_workloads.namespaces(pods)))
-            workloads = _workloads.of(pods, others)
+            workloads = self._progress.result("reading the controllers of pods", lambda: self._workloads(pods))
             node = self._write(node, lambda found: _drain.cordon(found, self._run, workloads))
             self._until_empty(name, "is not drained", lambda: self._evict(name))
             node = self._write(node, lambda found: _drain.pause(found, self._run, self._arguments["by_operator"]))
@@ -103,6 +102,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
+
+    def _workloads(self, pods: t.Iterable[Data]) -> list[_workloads.Workload]:
+        """The controllers of pods, with their number of ready pods."""
+        found = _workloads.of(pods)
+        return _workloads.counted(found, self._api.read(*_workloads.requests(found))) if found else []
 
     def _until_empty(self, name: str, why: str, step: t.Callable[[], list[str]]) -> None:
         waiting = self._progress.until_empty("draining %s" % name, step)

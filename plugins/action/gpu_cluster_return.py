@@ -88,8 +88,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if arguments["wait"]:
             self._wait(host, name, former)
         node = self._write(node, _drain.uncordon)
-        if arguments["wait"] and arguments["wait_for_pods"] and known is not None:
-            self._wait_for(name, known.workloads)
+        if arguments["wait"] and arguments["wait_for_pods"] and known is not None and known.workloads:
+            self._wait_for_pods(name, known.workloads)
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
         """Change the node, unless another run has taken it over in the meantime."""
@@ -117,17 +117,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 % (self._arguments["timeout"], name, "; ".join(waiting), name, name, _drain.RECORD)
             )
 
-    def _wait_for(self, name: str, workloads: t.Sequence[_workloads.Workload]) -> None:
-        namespaces = {each.namespace for each in workloads}
-        waiting = self._progress.until_empty(
-            "waiting for pods that were evicted from node %s" % name,
-            lambda: _workloads.unready(workloads, self._api.pods_in(sorted(namespaces))),
-        )
+    def _wait_for_pods(self, name: str, workloads: t.Sequence[_workloads.Workload]) -> None:
+        wanted = {each.uid: each.ready for each in workloads}
+        left: list[_workloads.Workload] = []
+
+        def unready() -> list[str]:
+            left[:] = _workloads.unready(workloads, self._api.read(*_workloads.requests(workloads)))
+            return ["%s has %d ready pods, and had %d before" % (each, each.ready, wanted[each.uid]) for each in left]
+
+        waiting = self._progress.until_empty("waiting for the pods that were evicted from node %s" % name, unready)
         if waiting:
+            pods = self._api.pods_in(sorted({each.namespace for each in left}))
+            reasons = [reason for each in left for reason in _workloads.reasons(each, pods)[:3]]
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. The node is in service. "
                 "Resolve this before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-                % (self._arguments["timeout"], name, "; ".join(waiting))
+                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]))
             )
 
     def _resources(self, host: Host, node: Data) -> dict[str, int] | None:

@@ -4,7 +4,10 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The controllers of evicted pods, and whether as many of their pods are ready as before."""
+"""The controllers of evicted pods, and whether as many of their pods are ready as before.
+
+Their own status is read, because one of them may have pods on all nodes of a large cluster.
+"""
 
 from __future__ import annotations
 
@@ -13,53 +16,81 @@ import typing as t
 from . import _readiness
 from ._cluster_nodes import Data
 
+# Others, such as those of operators for training jobs, have no common field for ready pods.
+_KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
+
 
 class Workload(t.NamedTuple):
     namespace: str
-    name: str  # with its kind, such as ReplicaSet train-5d59d67564
+    api_version: str
+    kind: str
+    name: str
     uid: str
-    ready: int  # pods before the eviction
+    ready: int = 0  # pods before the eviction
+
+    def __str__(self) -> str:
+        return "%s %s in namespace %s" % (self.kind, self.name, self.namespace)
 
 
-def of(evicted: t.Iterable[Data], pods: t.Sequence[Data]) -> list[Workload]:
-    """The controllers of the evicted pods. ``pods`` are all pods of their namespaces."""
-    found: dict[str, Workload] = {}
+def of(evicted: t.Iterable[Data]) -> list[Workload]:
+    """The controllers of the evicted pods."""
+    out = set()
     for pod in evicted:
         owner = _owner(pod)
-        if owner and owner["uid"] not in found:
-            name = "%s %s" % (owner["kind"], owner["name"])
-            ready = sum(map(_readiness.is_ready, _pods_of(owner["uid"], pods)))
-            found[owner["uid"]] = Workload(str(pod["metadata"].get("namespace")), name, owner["uid"], ready)
-    return sorted(each for each in found.values() if each.ready)
+        if owner.get("kind") in _KINDS:
+            namespace = str(pod["metadata"].get("namespace"))
+            out.add(Workload(namespace, owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]))
+    return sorted(out)
 
 
-def namespaces(evicted: t.Iterable[Data]) -> list[str]:
-    """The namespaces of pods that have a controller."""
-    return sorted({str(pod["metadata"].get("namespace")) for pod in evicted if _owner(pod)})
+def requests(workloads: t.Iterable[Workload]) -> list[Data]:
+    """What to read for the next two functions."""
+    return [
+        {"api_version": each.api_version, "kind": each.kind, "name": each.name, "namespace": each.namespace}
+        for each in workloads
+    ]
 
 
-def unready(workloads: t.Iterable[Workload], pods: t.Sequence[Data]) -> list[str]:
-    """The workloads with fewer ready pods than before, and why. Not those that need fewer pods now."""
-    out = []
-    for each in workloads:
-        own = [pod for pod in _pods_of(each.uid, pods) if _active(pod)]
-        ready = sum(map(_readiness.is_ready, own))
-        if ready < min(each.ready, len(own)):
-            reasons = _readiness.explained(own) or ["they are starting"]
-            text = "%s in namespace %s has %d ready pods, and had %d before: %s"
-            out.append(text % (each.name, each.namespace, ready, each.ready, "; ".join(reasons[:3])))
-    return out
+def counted(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]) -> list[Workload]:
+    """The workloads with ready pods, and how many they have now."""
+    out = [each._replace(ready=_ready(item)) for each, item in _existing(workloads, found)]
+    return [each for each in out if each.ready]
 
 
-def _owner(pod: Data) -> Data | None:
+def unready(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]) -> list[Workload]:
+    """The workloads with fewer ready pods than before, unless they need fewer now. With the current number."""
+    return [
+        each._replace(ready=_ready(item))
+        for each, item in _existing(workloads, found)
+        if _ready(item) < min(each.ready, _needed(item))
+    ]
+
+
+def reasons(workload: Workload, pods: t.Iterable[Data]) -> list[str]:
+    """Why pods of a workload do not run."""
+    return _readiness.explained([pod for pod in pods if _owner(pod).get("uid") == workload.uid])
+
+
+def _existing(
+    workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]
+) -> t.Iterator[tuple[Workload, Data]]:
+    for each, items in zip(workloads, found):
+        if items and items[0]["metadata"].get("uid") == each.uid:
+            yield each, items[0]
+
+
+def _ready(item: Data) -> int:
+    status = item.get("status") or {}
+    return int(status.get("readyReplicas") or status.get("ready") or 0)
+
+
+def _needed(item: Data) -> int:
+    """The pods of a finished job are not needed any more."""
+    if item.get("kind") == "Job":
+        return int((item.get("status") or {}).get("active") or 0)
+    return int((item.get("spec") or {}).get("replicas") or 0)
+
+
+def _owner(pod: Data) -> Data:
     owners = pod["metadata"].get("ownerReferences") or ()
-    return next((each for each in owners if each.get("controller") and each.get("uid")), None)
-
-
-def _pods_of(uid: str, pods: t.Iterable[Data]) -> list[Data]:
-    return [pod for pod in pods if (_owner(pod) or {}).get("uid") == uid]
-
-
-def _active(pod: Data) -> bool:
-    finished = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    return not finished and not pod["metadata"].get("deletionTimestamp")
+    return next((each for each in owners if each.get("controller")), {})

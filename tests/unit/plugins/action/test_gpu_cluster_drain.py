@@ -38,6 +38,7 @@ class Cluster:
         self.patches: t.List[Data] = []
         self.fail: t.List[str] = []  # modules that fail once, in order
         self.lost = 0  # responses
+        self.controller: Data = {"metadata": {}}
         self.run = OWN
         self.now = 100.0
         self.shown: t.List[str] = []
@@ -52,7 +53,7 @@ class Cluster:
     def gpu_cluster_objects(self, objects: t.Sequence[Data]) -> Data:
         results = []
         for each in objects:
-            found = [self.node] if each["kind"] == "Node" else list(self.pods)
+            found = {"Node": [self.node], "Pod": list(self.pods)}.get(each["kind"], [self.controller])
             if each["kind"] == "Node" and (self.node is None or self.node["metadata"]["name"] != each["name"]):
                 found = []
             results.append({"resources": found})
@@ -310,20 +311,23 @@ def test_a_run_whose_node_was_taken_over_changes_nothing_more(run: t.Callable[..
 
 
 def test_the_evicted_pods_must_become_ready_again(run: t.Callable[..., Data]) -> None:
-    evicted = user("train-a", uid="a", owner="")
-    evicted["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "train", "uid": "rs", "controller": True}]
-    cluster = Cluster(node("a"), evicted)
-    run(gpu_cluster_drain, cluster)
-    new = {**evicted, "metadata": {**evicted["metadata"], "name": "train-b", "uid": "b"}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train", "uid": "rs", "controller": True}
+    evicted, new = user("train-a", uid="a"), user("train-b", uid="b")
     new["status"] = waiting("x", "ImagePullBackOff", "no such image")["status"]
-    new["metadata"].pop("deletionTimestamp", None)
+    for pod in (evicted, new):
+        pod["metadata"]["ownerReferences"] = [owner]
+    cluster = Cluster(node("a"), evicted)
+    cluster.controller = {"metadata": {"uid": "rs"}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
+    run(gpu_cluster_drain, cluster)
+    cluster.controller["status"] = {}
     cluster.pods.append(new)
     result = run(gpu_cluster_return, cluster)
     assert result["msg"] == (
         "a: after 20 seconds, pods that were evicted from node a are not ready again: ReplicaSet train in namespace "
-        "gpu-operator has 0 ready pods, and had 1 before: container main of pod x: ImagePullBackOff: no such image. The "
-        "node is in service. Resolve this before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-    ).replace("pod x", "pod train-b")
+        "gpu-operator has 0 ready pods, and had 1 before; container main of pod train-b: ImagePullBackOff: no such image. "
+        "The node is in service. Resolve this before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to "
+        "false"
+    )
     assert cluster.node and not cluster.node["spec"]["unschedulable"]
     run(gpu_cluster_drain, cluster)
     assert "failed" not in run(gpu_cluster_return, cluster, wait_for_pods=False)

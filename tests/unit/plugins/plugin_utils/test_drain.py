@@ -42,7 +42,8 @@ def patched(item: Data, patch: Data) -> Data:
 
 def user(name: str, gpus: int = 0, uid: str = "", owner: str = "ReplicaSet", **more: t.Any) -> Data:
     out = pod(name, "a")
-    out["metadata"].update(uid=uid or name, ownerReferences=[{"kind": owner, "controller": True}] if owner else [])
+    reference = {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "owner", "controller": True}
+    out["metadata"].update(uid=uid or name, ownerReferences=[reference] if owner else [])
     if gpus:
         out["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-1g.10gb": str(gpus)}}
     out["spec"].update(more)
@@ -98,7 +99,8 @@ def test_steps_can_be_repeated_after_an_interruption() -> None:
 
 
 def test_the_workloads_of_an_interrupted_run_are_kept() -> None:
-    train, web = Workload("default", "ReplicaSet train", "1", 2), Workload("default", "ReplicaSet web", "2", 1)
+    train = Workload("default", "apps/v1", "ReplicaSet", "train", "1", 2)
+    web = train._replace(name="web", uid="2", ready=1)
     now = patched(node("a"), _drain.cordon(node("a"), RUN, [train]))
     now = patched(now, _drain.cordon(now, RUN, [train._replace(ready=1), web]))
     known = _drain.record(now)

@@ -13,48 +13,64 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._workloads import Wo
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import pod, waiting
 
 Data = t.Dict[str, t.Any]
-TRAIN = Workload("gpu-operator", "ReplicaSet train", "train-uid", 2)
+TRAIN = Workload("gpu-operator", "apps/v1", "ReplicaSet", "train", "train-uid")
+READY = TRAIN._replace(ready=2)
 
 
-def owned(item: Data, owner: str = "train") -> Data:
-    item["metadata"]["ownerReferences"] = [
-        {"kind": "Other", "name": "x", "uid": "x"},
-        {"kind": "ReplicaSet", "name": owner, "uid": owner + "-uid", "controller": True},
+def owned(item: Data, kind: str = "ReplicaSet", name: str = "train") -> Data:
+    other = {"apiVersion": "v1", "kind": "ReplicaSet", "name": "x", "uid": "x"}
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name + "-uid", "controller": True}
+    item["metadata"]["ownerReferences"] = [other, owner]
+    return item
+
+
+def controller(ready: int, replicas: int = 2, uid: str = "train-uid") -> t.List[Data]:
+    return [
+        {
+            "kind": "ReplicaSet",
+            "metadata": {"uid": uid},
+            "spec": {"replicas": replicas},
+            "status": {"readyReplicas": ready},
+        }
     ]
-    return item
 
 
-def ended(item: Data, phase: str = "Succeeded") -> Data:
-    item["status"] = {"phase": phase}
-    return item
+def job(ready: int, active: int) -> t.List[Data]:
+    return [{"kind": "Job", "metadata": {"uid": "train-uid"}, "spec": {}, "status": {"ready": ready, "active": active}}]
 
 
-def unready(*pods: Data) -> t.List[str]:
-    return _workloads.unready([TRAIN], pods)
+def test_the_controllers_of_pods() -> None:
+    custom = owned(pod("d"), "PyTorchJob", "custom")
+    assert _workloads.of([owned(pod("a")), owned(pod("b")), pod("bare"), custom]) == [TRAIN]
+    assert _workloads.requests([TRAIN]) == [
+        {"api_version": "apps/v1", "kind": "ReplicaSet", "name": "train", "namespace": "gpu-operator"}
+    ]
 
 
-def test_how_many_pods_were_ready() -> None:
-    here, there = owned(pod("a", "1")), owned(pod("b", "2"))
-    bare, other = pod("c", "1"), owned(pod("d", "1", ready=False), "broken")
-    evicted = [here, bare, other]
-    assert _workloads.namespaces([bare]) == [] and _workloads.namespaces(evicted) == ["gpu-operator"]
-    assert _workloads.of(evicted, [*evicted, there]) == [TRAIN]
+def test_only_what_was_ready_must_be_ready_again() -> None:
+    broken, gone, new = (TRAIN._replace(name=name) for name in ("broken", "gone", "new"))
+    found = [controller(2), controller(0), [], controller(2, uid="other")]
+    assert _workloads.counted([TRAIN, broken, gone, new], found) == [READY]
 
 
 def test_as_many_pods_must_be_ready_again() -> None:
-    first, second = owned(pod("a")), owned(pod("b"))
-    assert unready(first, second, owned(pod("c"), "web")) == []
-    (reason,) = unready(first, owned(waiting("b", "CrashLoopBackOff", last=1)))
-    assert reason == (
-        "ReplicaSet train in namespace gpu-operator has 1 ready pods, and had 2 before: container main of pod b ended with "
-        "status 1"
-    )
-    assert unready(first, owned(pod("b", ready=False)))[0].endswith("they are starting")
+    assert _workloads.unready([READY], [controller(2)]) == []
+    assert _workloads.unready([READY], [controller(1)]) == [TRAIN._replace(ready=1)]
+    assert _workloads.unready([READY], [job(0, 1)]) == [TRAIN]
 
 
 def test_fewer_pods_are_enough_if_no_more_are_needed() -> None:
-    assert unready() == unready(owned(pod("a"))) == []
-    assert unready(owned(pod("a")), ended(owned(pod("b")))) == []  # a job
-    terminating = owned(pod("b", ready=False))
-    terminating["metadata"]["deletionTimestamp"] = "now"
-    assert unready(owned(pod("a")), terminating) == []
+    for found in (
+        controller(1, replicas=1),
+        controller(0, replicas=0),
+        [],
+        controller(0, uid="new"),
+        job(0, 0),
+        job(1, 1),
+    ):
+        assert _workloads.unready([READY], [found]) == []
+
+
+def test_why_pods_do_not_run() -> None:
+    crashed, other = owned(waiting("b", "CrashLoopBackOff", last=1)), owned(waiting("c", "X"), name="other")
+    assert _workloads.reasons(TRAIN, [pod("a"), crashed, other]) == ["container main of pod b ended with status 1"]
