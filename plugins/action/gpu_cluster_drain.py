@@ -66,7 +66,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _drain(self, node: Data, result: Data) -> None:
         name, known = name_of(node), self._held(node)
         try:
-            pods = self._progress.result("reading pods", lambda: self._to_evict(name))
+            found = self._progress.result("reading pods", lambda: self._api.pods_on(name))
+            pods = self._to_evict(node, found)
             result.update(
                 changed=bool(known is None or not _drain.cordoned(node) or pods),
                 evicted=[str(_drain.pod_of(pod)) for pod in pods],
@@ -75,13 +76,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 return
             workloads = self._progress.result("reading the controllers of pods", lambda: self._workloads(pods))
             node = self._write(node, lambda found: _drain.cordon(found, self._run, workloads))
-            self._until_empty(name, "is not drained", lambda: self._evict(name))
+            node = self._until_empty(name, "is not drained", self._evict)
             node = self._write(node, lambda found: _drain.pause(found, self._run, self._arguments["by_operator"]))
-            self._until_empty(
-                name,
-                "still runs components of the GPU operator",
-                lambda: ["pod " + str(pod) for pod in _drain.operands(node, self._api.pods_on(name))],
-            )
+            self._until_empty(name, "still runs components of the GPU operator", _operands)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
         # A run that is killed, or loses its connection to this host, can show nothing.
@@ -97,10 +94,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         return self._api.change(node, checked, self._progress)
 
-    def _to_evict(self, name: str) -> list[Data]:
-        pods, problems = _drain.to_evict(self._api.pods_on(name), self._settings, self._change)
+    def _to_evict(self, node: Data, found: list[Data]) -> list[Data]:
+        pods, problems = _drain.to_evict(found, self._settings, self._change)
         if problems:
-            raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
+            raise _Failed("node %s cannot be drained: %s" % (name_of(node), "; ".join(problems)))
         return pods
 
     def _workloads(self, pods: t.Iterable[Data]) -> list[_workloads.Workload]:
@@ -108,15 +105,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         found = _workloads.of(pods)
         return _workloads.counted(found, self._api.read(*_workloads.requests(found))) if found else []
 
-    def _until_empty(self, name: str, why: str, step: t.Callable[[], list[str]]) -> None:
-        waiting = self._progress.until_empty("draining %s" % name, step)
+    def _until_empty(self, name: str, why: str, step: t.Callable[[Data, list[Data]], list[str]]) -> Data:
+        """Repeat a step with the node and its pods until it returns nothing. The node as it was read last."""
+        read: list[Data] = []
+
+        def reasons() -> list[str]:
+            node, pods = self._api.node_and_pods(name)
+            read[:] = [node]
+            return step(node, pods)
+
+        waiting = self._progress.until_empty("draining %s" % name, reasons)
         if waiting:
             seconds = self._arguments["timeout"]
             raise _Failed("after %d seconds, node %s %s: %s" % (seconds, name, why, "; ".join(waiting)))
+        return read[0]
 
-    def _evict(self, name: str) -> list[str]:
+    def _evict(self, node: Data, found: list[Data]) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""
-        pods = self._to_evict(name)
+        pods = self._to_evict(node, found)
         staying = [_drain.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
         rejected = self._api.remove("evicted", staying, self._arguments["grace_period"])
         reasons = {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
@@ -142,6 +148,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 error,
             )
         return "It is in service, and its GPUs were not changed"
+
+
+def _operands(node: Data, found: list[Data]) -> list[str]:
+    return ["pod " + str(pod) for pod in _drain.operands(node, found)]
 
 
 def _waiting(pod: Data, rejected: t.Mapping[str, str]) -> str:

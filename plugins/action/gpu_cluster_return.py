@@ -86,8 +86,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if not arguments["uncordon"]:
             return
         if arguments["wait"]:
-            self._wait(host, name, former)
-        node = self._write(node, _drain.uncordon)
+            node = self._wait(host, name, former)
+        self._write(node, _drain.uncordon)
         if arguments["wait"] and arguments["wait_for_pods"] and known is not None and known.workloads:
             self._wait_for_pods(name, known.workloads)
 
@@ -104,9 +104,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         for rejected in self._api.remove("deleted", [_drain.pod_of(pod) for pod in pods]):
             raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
 
-    def _wait(self, host: Host, name: str, former: t.Sequence[Data]) -> None:
+    def _wait(self, host: Host, name: str, former: t.Sequence[Data]) -> Data:
+        """The node when it is ready."""
+        read: list[Data] = []
+
         def unready() -> list[str]:
             node, pods = self._api.node_and_pods(name)
+            read[:] = [node]
             return _drain.unready(node, pods, self._resources(host, node), former)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
@@ -116,6 +120,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 "return the node with kubectl uncordon %s && kubectl annotate node %s %s-"
                 % (self._arguments["timeout"], name, "; ".join(waiting), name, name, _drain.RECORD)
             )
+        return read[0]
 
     def _wait_for_pods(self, name: str, workloads: t.Sequence[_workloads.Workload]) -> None:
         wanted = {each.uid: each.ready for each in workloads}
