@@ -98,6 +98,7 @@ PARTS: t.Sequence[Part] = (
     scenario("failure", "lost nodes, busy GPUs, refused resets, locks, two runs at once"),
     scenario("nvidia_driver", "the driver on three distributions: hold, change of version, undo"),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
+    Part("cluster", "Drains on a real API server: every kill, faults", pytest("tests/cluster"), PYTEST_CLOSING),
     scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
     scenario("driver_rpm", "the driver on Enterprise Linux"),
     Part(

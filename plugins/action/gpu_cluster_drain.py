@@ -13,7 +13,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _runs, _workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, host_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
 
 _ARGUMENTS = {
@@ -29,6 +29,7 @@ _ARGUMENTS = {
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
 }
+Reading = t.Tuple[Data, t.List[Data]]  # a node and its pods
 
 
 class _Failed(Exception):
@@ -42,9 +43,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
-        host = host_of(variables["inventory_hostname"], variables)
         self._api, self._run = Api(self, task_vars), _runs.current()
+        host = self._api.host()
         self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
         self._settings = _drain.Settings(**{name: self._arguments[name] for name in _drain.Settings._fields})
         planned = self._arguments["gpus"]
@@ -54,8 +54,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         )
         result.update(changed=False, evicted=[])
         try:
-            node = self._progress.result("reading the node of %s" % host.name, lambda: self._api.node(host))
-            self._drain(node, result)
+            reading = "reading the node of %s" % host.name
+            node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
+            self._drain(node, pods, result)
         except (_Failed, Unreadable, ValueError) as error:
             result.update(failed=True, msg="%s: %s" % (host.name, error))
         return result
@@ -63,10 +64,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _held(self, node: Data) -> Record | None:
         return _drain.held(node, self._run, self._arguments["takeover"])
 
-    def _drain(self, node: Data, result: Data) -> None:
+    def _drain(self, node: Data, found: list[Data], result: Data) -> None:
         name, known = name_of(node), self._held(node)
         try:
-            found = self._progress.result("reading pods", lambda: self._api.pods_on(name))
             pods = self._to_evict(node, found)
             result.update(
                 changed=bool(known is None or not _drain.cordoned(node) or pods),
@@ -75,10 +75,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if self._task.check_mode:
                 return
             workloads = self._progress.result("reading the controllers of pods", lambda: self._workloads(pods))
-            node = self._write(node, lambda found: _drain.cordon(found, self._run, workloads))
-            node = self._until_empty(name, "is not drained", self._evict)
-            node = self._write(node, lambda found: _drain.pause(found, self._run, self._arguments["by_operator"]))
-            self._until_empty(name, "still runs components of the GPU operator", _operands)
+            node = self._write(node, lambda item: _drain.cordon(item, self._run, workloads))
+            # If there were no pods, some may have started before the node was cordoned.
+            node, found = self._until_empty(name, "is not drained", self._evict, (node, found) if pods else None)
+            by_operator = self._arguments["by_operator"]
+            node = self._write(node, lambda item: _drain.pause(item, self._run, by_operator))
+            current = (node, found) if by_operator else None  # nothing was paused
+            self._until_empty(name, "still runs components of the GPU operator", _operands, current)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
         # A run that is killed, or loses its connection to this host, can show nothing.
@@ -105,14 +108,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         found = _workloads.of(pods)
         return _workloads.counted(found, self._api.read(*_workloads.requests(found))) if found else []
 
-    def _until_empty(self, name: str, why: str, step: t.Callable[[Data, list[Data]], list[str]]) -> Data:
-        """Repeat a step with the node and its pods until it returns nothing. The node as it was read last."""
-        read: list[Data] = []
+    def _until_empty(
+        self, name: str, why: str, step: t.Callable[[Data, list[Data]], list[str]], known: Reading | None
+    ) -> Reading:
+        """Repeat a step with the node and its pods until it returns nothing, and return them as they were read last.
+
+        ``known`` is the first reading, if it is still current.
+        """
+        first, read = [known] if known else [], list[Reading]()
 
         def reasons() -> list[str]:
-            node, pods = self._api.node_and_pods(name)
-            read[:] = [node]
-            return step(node, pods)
+            read[:] = [first.pop() if first else self._api.node_and_pods(name)]
+            return step(*read[0])
 
         waiting = self._progress.until_empty("draining %s" % name, reasons)
         if waiting:

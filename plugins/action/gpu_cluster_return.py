@@ -21,13 +21,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _workloads,
 )
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import (
-    Data,
-    Host,
-    host_of,
-    labels_of,
-    name_of,
-)
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, labels_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
 _ARGUMENTS = {
@@ -53,20 +47,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
         self._api, self._run = Api(self, task_vars), _runs.current()
         self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
-        host = host_of(variables["inventory_hostname"], variables)
+        host = self._api.host()
         result.update(changed=False)
         try:
-            node = self._progress.result("reading the node of %s" % host.name, lambda: self._api.node(host))
+            reading = "reading the node of %s" % host.name
+            node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
             if _drain.held(node, self._run, self._arguments["takeover"]) is None:
                 return result
             result["changed"] = True
             if not self._arguments["uncordon"]:
                 result["warnings"] = ["%s: its node is out of service until this is run again and succeeds" % host.name]
             if not self._task.check_mode:
-                self._return(host, name_of(node))
+                self._return(host, node, pods)
         except (_NotReady, ValueError) as error:
             result.update(failed=True, msg="%s: %s" % (host.name, error))
         except Unreadable as error:
@@ -74,9 +68,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             result.update(failed=True, msg=text % (host.name, error))
         return result
 
-    def _return(self, host: Host, name: str) -> None:
-        node, pods = self._progress.result("reading node %s" % name, lambda: self._api.node_and_pods(name))
-        arguments = self._arguments
+    def _return(self, host: Host, read: Data, pods: list[Data]) -> None:
+        node, name, arguments = read, name_of(read), self._arguments
         known = _drain.record(node)
         former = _drain.outdated(pods, arguments["by_operator"])
         if arguments["uncordon"] and former:
@@ -86,7 +79,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if not arguments["uncordon"]:
             return
         if arguments["wait"]:
-            node = self._wait(host, name, former)
+            unchanged = node is read
+            node = self._wait(host, name, former, (node, pods) if unchanged else None)
         self._write(node, _drain.uncordon)
         if arguments["wait"] and arguments["wait_for_pods"] and known is not None and known.workloads:
             self._wait_for_pods(name, known.workloads)
@@ -104,12 +98,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         for rejected in self._api.remove("deleted", [_drain.pod_of(pod) for pod in pods]):
             raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
 
-    def _wait(self, host: Host, name: str, former: t.Sequence[Data]) -> Data:
-        """The node when it is ready."""
-        read: list[Data] = []
+    def _wait(self, host: Host, name: str, former: t.Sequence[Data], known: tuple[Data, list[Data]] | None) -> Data:
+        """The node when it is ready. ``known`` is the first reading, if it is still current."""
+        first, read = [known] if known else [], list[Data]()
 
         def unready() -> list[str]:
-            node, pods = self._api.node_and_pods(name)
+            node, pods = first.pop() if first else self._api.node_and_pods(name)
             read[:] = [node]
             return _drain.unready(node, pods, self._resources(host, node), former)
 

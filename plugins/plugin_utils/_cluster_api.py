@@ -36,6 +36,12 @@ class Api:
     def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
         self._action, self._task_vars = action, task_vars
 
+    def host(self) -> Host:
+        """The host of the task. Its variables may be templates."""
+        variables = self._task_vars or {}
+        found = {name: variables[name] for name in _cluster_nodes.VARIABLES if name in variables}
+        return _cluster_nodes.host_of(variables["inventory_hostname"], self._action._templar.template(found))
+
     def read(self, *wanted: Data) -> list[list[Data]]:
         """The objects of each kind, in the same order. Raises Unreadable."""
         found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
@@ -62,9 +68,17 @@ class Api:
         for found in self.read(*({"kind": "Node", "name": name} for name in names)):
             if found:
                 return found[0]
-        raise Final(
-            "the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names)
-        )
+        raise _no_node(names)
+
+    def host_node_and_pods(self, host: Host) -> tuple[Data, list[Data]]:
+        """The node of a host and all pods on it. Raises Unreadable, also if there is none."""
+        names = _cluster_nodes.candidates(host)
+        if len(names) > 1:
+            names = [_cluster_nodes.name_of(self.node(host))]
+        node, pods = self.read({"kind": "Node", "name": names[0]}, _pods_on(names[0]))
+        if not node:
+            raise _no_node(names)
+        return node[0], pods
 
     def node_and_pods(self, name: str) -> tuple[Data, list[Data]]:
         """A node and all pods on it. Raises Unreadable, also if the node is gone."""
@@ -72,10 +86,6 @@ class Api:
         if not node:
             raise Final("the cluster no longer has the node %s" % name)
         return node[0], pods
-
-    def pods_on(self, name: str) -> list[Data]:
-        """All pods on a node. Raises Unreadable."""
-        return self.read(_pods_on(name))[0]
 
     def pods_in(self, namespaces: t.Iterable[str]) -> list[Data]:
         """All pods in some namespaces. Raises Unreadable."""
@@ -112,6 +122,10 @@ class Api:
         named = [pod._asdict() for pod in pods]
         result = self.call("gpufleet.node.gpu_cluster_pods", state=state, pods=named, grace_period=grace_period)
         return t.cast("list[Data]", result["rejected"])
+
+
+def _no_node(names: t.Iterable[str]) -> Final:
+    return Final("the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names))
 
 
 def _pods_on(node: str) -> Data:

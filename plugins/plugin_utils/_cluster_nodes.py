@@ -30,6 +30,18 @@ class Host(t.NamedTuple):
     mig_changed: float = 0.0  # seconds since the epoch
 
 
+# Variables that host_of reads.
+VARIABLES = (
+    "ansible_facts",
+    "gpu_cluster_node_name",
+    "gpu_cluster_sharing",
+    "gpu_node_boards",
+    "nvidia_mig_layout",
+    "rke2_node_name",
+    "__gpu_cluster_mig_changed",
+)
+
+
 def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
     """A host with its facts, and what the role gpu_cluster read on it."""
     facts = variables.get("ansible_facts") or {}

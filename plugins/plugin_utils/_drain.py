@@ -116,26 +116,31 @@ def cordoned(node: Data) -> bool:
 
 
 def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
-    """The patch that cordons a node for a run."""
+    """The patch that cordons a node for a run; empty if the run has done that."""
     known = record(node) or Record(cordoned=False)
     uids = {each.uid for each in known.workloads}
-    known = known._replace(run=run, workloads=[*known.workloads, *(each for each in workloads if each.uid not in uids)])
+    new = [each for each in workloads if each.uid not in uids]
+    if _runs.is_same(known.run, run) and cordoned(node) and not new:
+        return {}
+    known = known._replace(run=run, workloads=[*known.workloads, *new])
     if not cordoned(node):
         return _patch(known._replace(cordoned=True), unschedulable=True)
     return _patch(known)
 
 
 def pause(node: Data, run: Run, by_operator: bool = False) -> Data:
-    """The patch that records that a node is drained, and pauses the operands of the GPU operator.
+    """The patch that records that a node is drained, and pauses the operands of the GPU operator; empty if that is done.
 
     ``by_operator``: its MIG manager makes the change, and pauses and restarts the operands itself.
     """
-    known = (record(node) or Record(cordoned=False))._replace(run=run, drained=True)
+    known = record(node) or Record(cordoned=False)
     labels = labels_of(node)
     found = {} if by_operator else {_DEPLOY + name: labels.get(_DEPLOY + name, "false") for name in _OPERANDS}
     names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
+    if _runs.is_same(known.run, run) and known.drained and not names:
+        return {}
     former = {**known.labels, **{name: labels[name] for name in names}}
-    return _patch(known._replace(labels=former), dict.fromkeys(names, PAUSED))
+    return _patch(known._replace(run=run, drained=True, labels=former), dict.fromkeys(names, PAUSED))
 
 
 def resume(node: Data, run: Run) -> Data:

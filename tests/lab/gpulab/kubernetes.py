@@ -88,6 +88,8 @@ SOURCES = {
     ),
 }
 CLUSTER = ("kubernetes", "kube-proxy", "etcd", "helm", "cni")  # sources of `lab cluster`; rke2 needs all
+# Simulates nodes and pods for benchmarks.
+KWOK = Source("sigs.k8s.io/kwok", "0.8.0", {"kwok": "/cmd/kwok"}, ["kwok", "--version"])
 
 
 @functools.lru_cache(maxsize=None)
@@ -155,6 +157,12 @@ def pause() -> Path:
             call(os.environ.get("CC", "cc"), "-Os", "-static", version, "-o", new, source)
             os.replace(new, target)
     return target
+
+
+def kwok_stages(*names: str) -> str:
+    """The stages of kwok in these files of its module: they simulate the lifecycle of nodes and pods."""
+    folder = Path(download(KWOK.module, KWOK.version)["Dir"], "kustomize", "stage")
+    return "\n---\n".join((folder / (name + ".yaml")).read_text() for name in names)
 
 
 def prepare(names: t.Iterable[str] = CLUSTER) -> None:

@@ -87,7 +87,7 @@ def test_steps_can_be_repeated_after_an_interruption() -> None:
     now = node("a", **OPERATOR)
     for step in (cordon, pause):
         now = patched(now, step(now))
-        assert patched(now, step(now)) == now
+        assert step(now) == {}
     former = {DEPLOY + "device-plugin": "true", DEPLOY + "gpu-feature-discovery": "custom"}
     assert _drain.record(now) == Record(True, True, former, [], RUN)
     now = patched(now, resume(now))
