@@ -18,7 +18,7 @@ description:
     instance.
   - Fails for a GPU of the facts that could not be read, and reports its identity and C(problem). Also fails for a GPU
     that the driver does not list.
-positional: _input, strategy, gpus, board
+positional: _input, strategy, gpus, board, sharing
 options:
   _input:
     description:
@@ -51,8 +51,10 @@ options:
     description:
       - The board of GPUs of the facts whose PCI device id is not that of a known board.
     type: str
-notes:
-  - Time-slicing, which multiplies these numbers, is not taken into account.
+  sharing:
+    description:
+      - How the GPUs are shared, as C(gpu_cluster_sharing) of the role C(gpu_cluster), which multiplies the numbers.
+    type: dict
 seealso:
   - module: gpufleet.node.nvidia_mig
   - module: gpufleet.node.nvidia_driver_facts
@@ -87,10 +89,14 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refus
 
 
 @refusing
-def mig_resources(value: object, strategy: str, gpus: object = None, board: str | None = None) -> dict[str, int]:
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _content, _resources  # see _errors
+def mig_resources(
+    value: object, strategy: str, gpus: object = None, board: str | None = None, sharing: object = None
+) -> dict[str, int]:
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _content, _resources, _sharing  # see _errors
 
-    return _resources.resources(_content.contents(value, gpus, board), strategy)
+    contents = _content.contents(value, gpus, board)
+    mig = any(content.held is not None for content in contents.values())
+    return _sharing.advertised(_resources.resources(contents, strategy), _sharing.parse(sharing), strategy, mig)
 
 
 class FilterModule:

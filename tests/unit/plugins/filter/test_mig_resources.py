@@ -172,3 +172,12 @@ def test_both_kinds_of_a_1g_with_double_memory_are_one_resource(strategy: str, r
     """The device plugin builds the name from slices and memory, which are equal."""
     gpus = [gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)]
     assert mig_resources(gpus, strategy) == {resource: 2}
+
+
+def test_shared_gpus() -> None:
+    sharing = {"timeSlicing": {"resources": [{"name": "nvidia.com/mig-1g.10gb", "replicas": 4}]}}
+    gpus = ["A100-80GB"]
+    wanted = {"nvidia.com/mig-1g.10gb": 16, "nvidia.com/mig-3g.40gb": 1}
+    assert mig_resources(layout(**{"1g.10gb": 4, "3g.40gb": 1}), "mixed", gpus=gpus, sharing=sharing) == wanted
+    with pytest.raises(AnsibleFilterError, match="gpu_cluster_sharing shares nvidia.com/mig-1g.10gb, but the node"):
+        mig_resources(layout(**{"3g.40gb": 1}), "mixed", gpus=gpus, sharing=sharing)
