@@ -16,6 +16,7 @@ from pathlib import Path
 import module_cost
 import parallel
 import planner_speed
+import rollout
 import site_runs
 import transitions
 import write_faults
@@ -28,6 +29,7 @@ PARTS = {
     "faults": write_faults.measure,
     "module": module_cost.measure,
     "site": site_runs.measure,
+    "rollout": rollout.measure,
 }
 
 

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The time, CPU time and memory that a program and its children use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Mapping, NamedTuple, Sequence
+
+from gpulab import control_plane
+
+SAMPLE = 0.25  # seconds between two readings of the memory
+
+
+class Usage(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+    peak_mib: float  # of all processes together; pages that they share count once
+
+
+def measured(log: Path, environment: Mapping[str, str], command: Sequence[str]) -> Usage:
+    """Run a program to its end. CPU time and memory include its children."""
+    started, peak = time.monotonic(), 0
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            preexec_fn=control_plane.end_with_parent,
+        )
+    try:
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            peak = max(peak, sum(map(_memory, _tree(process.pid))))
+            time.sleep(SAMPLE)
+    except BaseException:
+        process.kill()
+        raise
+    took = time.monotonic() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError("%s ended with %d:\n%s" % (command[0], process.returncode, log.read_text()[-8000:]))
+    return Usage(took, usage.ru_utime + usage.ru_stime, peak / 1024)
+
+
+def _tree(root: int) -> list[int]:
+    """The process and its descendants."""
+    children: dict[int, list[int]] = {}
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            # The second field, the name of the program, may contain spaces.
+            fields = Path("/proc", number, "stat").read_bytes().rpartition(b")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(number))
+    found = [root]
+    for pid in found:  # grows while it is read
+        found.extend(children.get(pid, ()))
+    return found
+
+
+def _memory(pid: int) -> int:
+    """The memory of a process in KiB, with its share of common pages."""
+    with suppress(OSError):
+        for line in Path("/proc", str(pid), "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return 0
