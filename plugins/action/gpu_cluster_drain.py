@@ -25,6 +25,7 @@ _ARGUMENTS = {
     "force": {"type": "bool", "default": False},
     "grace_period": {"type": "int", "default": -1},
     "by_operator": {"type": "bool", "default": False},
+    "wait_for_pods": {"type": "bool", "default": True},
     "takeover": {"type": "int", "required": True},
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
@@ -73,8 +74,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 evicted=[str(_drain.pod_of(pod)) for pod in pods],
             )
             if self._task.check_mode:
+                Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
                 return
-            workloads = self._progress.result("reading the controllers of pods", lambda: self._workloads(pods))
+            workloads = self._workloads(name, pods)
             node = self._write(node, lambda item: _drain.cordon(item, self._run, workloads))
             # If there were no pods, some may have started before the node was cordoned.
             node, found = self._until_empty(name, "is not drained", self._evict, (node, found) if pods else None)
@@ -103,10 +105,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             raise _Failed("node %s cannot be drained: %s" % (name_of(node), "; ".join(problems)))
         return pods
 
-    def _workloads(self, pods: t.Iterable[Data]) -> list[_workloads.Workload]:
-        """The controllers of pods, with their number of ready pods."""
-        found = _workloads.of(pods)
-        return _workloads.counted(found, self._api.read(*_workloads.requests(found))) if found else []
+    def _workloads(self, name: str, pods: t.Iterable[Data]) -> list[_workloads.Workload]:
+        """The controllers of pods, with their number of ready pods. Waits until all of their pods are ready.
+
+        Otherwise, each run would take another pod of a workload that cannot be scheduled after the change.
+        """
+        found, read = _workloads.of(pods), list[list[Data]]()
+
+        def degraded() -> list[str]:
+            read[:] = self._api.read(*_workloads.requests(found)) if found else []
+            return _workloads.degraded(found, read) if self._arguments["wait_for_pods"] else []
+
+        waiting = self._progress.until_empty("draining %s" % name, degraded)
+        if waiting:
+            raise _Failed(
+                "after %d seconds, pods are not ready whose controllers would lose more pods: %s. Resolve this, or set "
+                "gpu_cluster_drain_wait_for_pods to false" % (self._arguments["timeout"], "; ".join(waiting))
+            )
+        return _workloads.counted(found, read)
 
     def _until_empty(
         self, name: str, why: str, step: t.Callable[[Data, list[Data]], list[str]], known: Reading | None

@@ -45,5 +45,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         found = _managed.find(nodes, settings)
         result.update(found._asdict())
         if found.problems:
-            result.update(failed=True, msg="%s. Nothing was changed" % "; ".join(found.problems))
+            hint = "" if arguments["selector"] else ". To select other nodes, set gpu_cluster_selector"
+            result.update(failed=True, msg="%s%s. Nothing was changed" % ("; ".join(found.problems), hint))
         return result

@@ -127,7 +127,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         waiting = self._progress.until_empty("waiting for the pods that were evicted from node %s" % name, unready)
         if waiting:
             pods = self._api.pods_in(sorted({each.namespace for each in left}))
-            reasons = [reason for each in left for reason in _workloads.reasons(each, pods)[:3]]
+            reasons = [reason.rstrip(".") for each in left for reason in _workloads.reasons(each, pods)[:3]]
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. The node is in service. "
                 "Resolve this before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"

@@ -68,6 +68,11 @@ options:
       - Whether the GPU operator's MIG manager makes the change. It pauses and restarts other components itself.
     type: bool
     default: false
+  wait_for_pods:
+    description:
+      - Whether to wait first until the controllers of these pods have all their pods ready.
+    type: bool
+    default: true
   takeover:
     description:
       - Seconds after which the node is taken over from a run on another controller, since its last change of the node.

@@ -78,8 +78,8 @@ def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
         boards = list(settings.boards) or boards
         if not boards:
             out.problems.append(
-                "node %s has the unknown instance type %s: set gpu_node_boards to the boards of its GPUs"
-                % (name_of(node), labels_of(node).get(_TYPE))
+                "node %s has the unknown instance type %s: set gpu_node_boards to the boards of its GPUs, or exclude the node "
+                "with gpu_cluster_selector if it has none" % (name_of(node), labels_of(node).get(_TYPE))
             )
             continue
         problems = _problems(node, boards, settings)

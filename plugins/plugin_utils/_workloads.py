@@ -57,6 +57,15 @@ def counted(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]
     return [each for each in out if each.ready]
 
 
+def degraded(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]) -> list[str]:
+    """The workloads that need more ready pods than they have. Not jobs, whose pods may wait for devices."""
+    out = []
+    for each, item in _existing(workloads, found):
+        if each.kind != "Job" and _ready(item) < _needed(item):
+            out.append("%s has %d of %d pods ready" % (each, _ready(item), _needed(item)))
+    return out
+
+
 def unready(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]) -> list[Workload]:
     """The workloads with fewer ready pods than before, unless they need fewer now. With the current number."""
     return [

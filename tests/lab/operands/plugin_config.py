@@ -110,7 +110,7 @@ def replicated(strategy: str, given: t.Any, warnings: t.List[str]) -> Sharing:
     if not section.get("resources"):
         raise Invalid("%s: no resources specified" % strategy)
     for key in ("renameByDefault", "failRequestsGreaterThanOne"):
-        if type(section.get(key, False)) is not bool:
+        if not isinstance(section.get(key, False), bool):
             raise Invalid("%s.%s must be a bool: %r" % (strategy, key, section[key]))
     made = []
     for each in section["resources"]:
@@ -118,7 +118,7 @@ def replicated(strategy: str, given: t.Any, warnings: t.List[str]) -> Sharing:
         name, replicas, devices = resource_name(entry.get("name")), entry.get("replicas"), entry.get("devices", "all")
         if replicas is None:
             raise Invalid("no replicas specified")
-        if type(replicas) is not int:
+        if not isinstance(replicas, int) or isinstance(replicas, bool):
             raise Invalid("the number of replicas must be an integer: %r" % replicas)
         if replicas < 2:
             raise Invalid("number of replicas must be >= 2")

@@ -341,7 +341,11 @@ def test_the_evicted_pods_must_become_ready_again(run: t.Callable[..., Data]) ->
         "false"
     )
     assert cluster.node and not cluster.node["spec"]["unschedulable"]
-    run(gpu_cluster_drain, cluster)
+    # The next run does not drain another node of this workload.
+    result = run(gpu_cluster_drain, cluster)
+    assert "ReplicaSet train in namespace gpu-operator has 0 of 1 pods ready. Resolve this, or set" in result["msg"]
+    assert result["msg"].endswith("It is in service, and its GPUs were not changed") and len(cluster.pods) == 1
+    assert "failed" not in run(gpu_cluster_drain, cluster, wait_for_pods=False)
     assert "failed" not in run(gpu_cluster_return, cluster, wait_for_pods=False)
 
 

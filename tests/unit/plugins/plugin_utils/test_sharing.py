@@ -37,8 +37,8 @@ def mps(count: int = 4) -> Data:
     return {"mps": {"resources": [{"name": GPU, "replicas": count}]}}
 
 
-def host(sharing: object, layout: object = SEVEN, name: str = "a") -> Host:
-    return Host(name, gpus=[gpu(0)], layout=layout, sharing=sharing)
+def host(sharing: object, layout: object = None, name: str = "a") -> Host:
+    return Host(name, gpus=[gpu(0)], layout=layout or SEVEN, sharing=sharing)
 
 
 @pytest.mark.parametrize("nothing", [None, {}])

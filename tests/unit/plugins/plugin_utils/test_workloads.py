@@ -71,6 +71,14 @@ def test_fewer_pods_are_enough_if_no_more_are_needed() -> None:
         assert _workloads.unready([READY], [found]) == []
 
 
+def test_workloads_that_lack_pods_already() -> None:
+    """Each run would take another of their pods."""
+    found = "ReplicaSet train in namespace gpu-operator has 1 of 2 pods ready"
+    assert _workloads.degraded([TRAIN], [controller(1)]) == [found]
+    assert _workloads.degraded([TRAIN], [controller(2)]) == _workloads.degraded([TRAIN], [[]]) == []
+    assert _workloads.degraded([TRAIN._replace(kind="Job")], [job(0, 1)]) == []
+
+
 def test_why_pods_do_not_run() -> None:
     crashed, other = owned(waiting("b", "CrashLoopBackOff", last=1)), owned(waiting("c", "X"), name="other")
     assert _workloads.reasons(TRAIN, [pod("a"), crashed, other]) == ["container main of pod b ended with status 1"]
