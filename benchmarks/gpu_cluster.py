@@ -4,14 +4,15 @@
 
 """Simulated GPU nodes with the GPU operator's components, and users' pods, for gpulab.control_plane.
 
-kwok's own stages start and end pods. The stages here do the MIG manager's work, which is a change of labels and of
+kwok's own stages start nodes and pods. The stages here do the MIG manager's work, which is a change of labels and of
 allocatable resources: it pauses the operands, so that the DaemonSet controller removes their pods, advertises the
-resources of the configuration after DURATION seconds, and resumes them.
+resources of the configuration after a while, and resumes them.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Mapping, NamedTuple
 
 from gpulab import kubernetes
@@ -19,7 +20,9 @@ from gpulab import kubernetes
 Data = dict[str, Any]
 
 NAMESPACE = "gpu-operator"
-DURATION = 2  # seconds that the MIG manager takes; on real nodes, a minute or more
+# Seconds that the MIG manager and the end of a pod take. On real nodes, a minute and up to 30 seconds are usual.
+MIG_SECONDS = int(os.environ.get("BENCH_MIG_SECONDS", "2"))
+POD_SECONDS = int(os.environ.get("BENCH_POD_SECONDS", "0"))
 PODS = 4  # users' pods on each node
 BOARD, INSTANCE_TYPE, GPUS = "A100-80GB", "p4de.24xlarge", 8
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
@@ -69,9 +72,14 @@ def named(layout: Layout) -> Layout:
 
 def stages(*layouts: Layout) -> str:
     """kwok's configuration: the lifecycle of nodes and pods, and the MIG manager."""
-    own = kubernetes.kwok_stages("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-delete")
-    listed = [_pending(), *(_success(layout, layouts) for layout in layouts)]
+    own = kubernetes.kwok_stages("node/fast/node-initialize", "pod/fast/pod-ready")
+    listed = [_end_of_pods(), _pending(), *(_success(layout, layouts) for layout in layouts)]
     return "\n---\n".join([own, *map(json.dumps, listed)])
+
+
+def _end_of_pods() -> Data:
+    selector = {"matchExpressions": [{"key": ".metadata.deletionTimestamp", "operator": "Exists"}]}
+    return _stage("pod-end", "Pod", selector, POD_SECONDS, [{"delete": True}])
 
 
 def _pending() -> Data:
@@ -82,7 +90,8 @@ def _pending() -> Data:
         {"key": different, "operator": "In", "values": ["true"]},
         {"key": '.metadata.labels["%s"]' % STATE, "operator": "NotIn", "values": ["pending"]},
     ]
-    return _stage("mig-pending", {"matchExpressions": expressions}, {}, [_patch({"metadata": {"labels": labels}})])
+    steps = [_patch({"metadata": {"labels": labels}})]
+    return _stage("mig-pending", "Node", {"matchExpressions": expressions}, 0, steps)
 
 
 def _success(layout: Layout, layouts: tuple[Layout, ...]) -> Data:
@@ -95,11 +104,12 @@ def _success(layout: Layout, layouts: tuple[Layout, ...]) -> Data:
         _patch({"metadata": {"labels": labels, "annotations": {APPLIED: layout.config}}}),
     ]
     selected = {"matchLabels": {CONFIG: layout.config, STATE: "pending"}}
-    return _stage("mig-" + layout.config, selected, {"durationMilliseconds": DURATION * 1000}, steps)
+    return _stage("mig-" + layout.config, "Node", selected, MIG_SECONDS, steps)
 
 
-def _stage(name: str, selector: Data, delay: Data, steps: list[Data]) -> Data:
-    spec = {"resourceRef": {"apiGroup": "v1", "kind": "Node"}, "selector": selector, "delay": delay, "steps": steps}
+def _stage(name: str, kind: str, selector: Data, seconds: int, steps: list[Data]) -> Data:
+    delay = {"durationMilliseconds": seconds * 1000}
+    spec = {"resourceRef": {"apiGroup": "v1", "kind": kind}, "selector": selector, "delay": delay, "steps": steps}
     return {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}, "spec": spec}
 
 

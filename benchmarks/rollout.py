@@ -5,7 +5,7 @@
 """A new MIG layout on all nodes of a cluster: managed_cluster.yml, compared with kubectl drain in a shell loop.
 
 BENCH_NODES="100 1000" benchmarks/run rollout runs it with other numbers of nodes. BENCH_BATCH is the number of nodes
-that the playbook drains at a time.
+that the playbook drains at a time, BENCH_MIG_SECONDS and BENCH_POD_SECONDS the duration of what is simulated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import tables
 from gpu_cluster import Layout
 from gpulab import charts, control_plane
 
-COUNTS = (10, 30)
+COUNTS = (10, 20)  # a quarter of an hour on two cores
 COLLECTIONS = nodes.TOP / ".cache" / "collections"
 PLAYBOOK, LOOP = "gpufleet.node", "kubectl in a loop"
 USERS = {PLAYBOOK: "rollout", LOOP: "loop"}
@@ -168,9 +168,9 @@ def summary(done: list[Rollout], batch: str) -> str:
         rows,
         "The nodes and pods are simulated by kwok; the API server is real. The playbook is managed_cluster.yml with "
         "gpu_cluster_drain and gpu_node_batches=%s, and includes its preflight, helm and the verification of all nodes. "
-        "The MIG manager takes %d s on a node, and pods end at once. All programs share %d cores. Memory: proportional "
-        "set size of ansible-playbook or the loop with all their children."
-        % (batch, gpu_cluster.DURATION, os.cpu_count() or 0),
+        "The MIG manager takes %d s on a node, and pods take %d s to end. All programs share %d cores. Memory: "
+        "proportional set size of ansible-playbook or the loop with all their children."
+        % (batch, gpu_cluster.MIG_SECONDS, gpu_cluster.POD_SECONDS, os.cpu_count() or 0),
     )
 
 
