@@ -91,13 +91,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         Display().display(notice % name)
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
-        """Change the node, unless another run has taken it over in the meantime."""
-
-        def checked(found: Data) -> Data:
-            self._held(found)
-            return make(found)
-
-        return self._api.change(node, checked, self._progress)
+        return self._api.change(node, _drain.guarded(make, self._run, self._arguments["takeover"]), self._progress)
 
     def _to_evict(self, node: Data, found: list[Data]) -> list[Data]:
         pods, problems = _drain.to_evict(found, self._settings, self._change)

@@ -86,13 +86,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             self._wait_for_pods(name, known.workloads)
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
-        """Change the node, unless another run has taken it over in the meantime."""
-
-        def checked(found: Data) -> Data:
-            _drain.held(found, self._run, self._arguments["takeover"])
-            return make(found)
-
-        return self._api.change(node, checked, self._progress)
+        return self._api.change(node, _drain.guarded(make, self._run, self._arguments["takeover"]), self._progress)
 
     def _delete(self, pods: t.Iterable[Data]) -> None:
         for rejected in self._api.remove("deleted", [_drain.pod_of(pod) for pod in pods]):

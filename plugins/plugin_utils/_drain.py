@@ -111,6 +111,16 @@ def held(node: Data, run: Run, takeover: int) -> Record | None:
     )
 
 
+def guarded(make: t.Callable[[Data], Data], run: Run, takeover: int) -> t.Callable[[Data], Data]:
+    """The same patch, which raises Held if another run has taken the node over in the meantime."""
+
+    def checked(node: Data) -> Data:
+        held(node, run, takeover)
+        return make(node)
+
+    return checked
+
+
 def cordoned(node: Data) -> bool:
     return bool((node.get("spec") or {}).get("unschedulable"))
 
