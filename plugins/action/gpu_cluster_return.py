@@ -75,7 +75,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if arguments["uncordon"] and former:
             node = self._write(node, lambda _found: _drain.unconfirmed(former))
         node = self._write(node, lambda found: _drain.resume(found, self._run))
-        self._progress.result("restarting pods on node %s" % name, lambda: self._delete(former))
+        old = [_drain.pod_of(pod) for pod in former]
+        self._progress.result("restarting pods on node %s" % name, lambda: self._api.delete(old))
         if not arguments["uncordon"]:
             return
         if arguments["wait"]:
@@ -87,10 +88,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
         return self._api.change(node, _drain.guarded(make, self._run, self._arguments["takeover"]), self._progress)
-
-    def _delete(self, pods: t.Iterable[Data]) -> None:
-        for rejected in self._api.remove("deleted", [_drain.pod_of(pod) for pod in pods]):
-            raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
 
     def _wait(self, host: Host, name: str, former: t.Sequence[Data], known: tuple[Data, list[Data]] | None) -> Data:
         """The node when it is ready. ``known`` is the first reading, if it is still current."""

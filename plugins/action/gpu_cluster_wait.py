@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
 
@@ -42,6 +42,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         api = Api(self, task_vars)
         end = time.monotonic() + arguments["timeout"]
         shown, shown_at, ready_at = "", 0.0, 0.0
+        intervals = pauses(arguments["interval"])
         while True:
             state = self._state(api, wanted, arguments)
             now = time.monotonic()
@@ -52,7 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if text != shown or now - shown_at > _REPEATED:
                 Display().display("waiting, %d s left: %s" % (end - now, text))
                 shown, shown_at = text, now
-            time.sleep(arguments["interval"])
+            time.sleep(next(intervals))
         result.update(changed=False, waiting=list(state.waiting), problems=list(state.failed))
         if not state.ready:
             result.update(failed=True, msg=self._message(api, state, arguments["timeout"]))

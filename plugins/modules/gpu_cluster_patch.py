@@ -8,11 +8,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_cluster_patch
-short_description: Internal to the collection's roles, change a node of a cluster
+short_description: Internal to the collection's roles, change nodes of a cluster
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles. Sends one merge patch, with the version of the node that it is based on, and
-    returns the node as it is then. Changes nothing if someone else has changed the node since then.
+  - Internal to the collection's roles. Sends a merge patch for each node, and returns the nodes as they are then. A
+    patch with the version of the node that it is based on changes nothing if someone else has changed the node.
   - Takes the kubeconfig and the context from the environment variables C(K8S_AUTH_KUBECONFIG) and C(K8S_AUTH_CONTEXT).
 extends_documentation_fragment:
   - gpufleet.node._attributes
@@ -22,30 +22,41 @@ requirements:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  node:
+  patches:
     description:
-      - The name of the node.
-    type: str
+      - The changes, in this order.
+    type: list
+    elements: dict
     required: true
-  patch:
-    description:
-      - The merge patch, with C(metadata.resourceVersion).
-    type: dict
-    required: true
+    suboptions:
+      node:
+        description:
+          - The name of the node.
+        type: str
+        required: true
+      patch:
+        description:
+          - The merge patch.
+        type: dict
+        required: true
 """
 
 EXAMPLES = r"""
 - name: Cordon a node
   gpufleet.node.gpu_cluster_patch:
-    node: gpu-1
-    patch: {metadata: {resourceVersion: "4711"}, spec: {unschedulable: true}}
+    patches:
+      - node: gpu-1
+        patch: {metadata: {resourceVersion: "4711"}, spec: {unschedulable: true}}
 """
 
 RETURN = r"""
-node:
-  description: The node after the change. Null in check mode, and if someone else has changed the node.
+nodes:
+  description:
+    - The nodes after the change, in the order of O(patches). Null for a node that someone else has changed. Empty in
+      check mode.
   returned: success
-  type: dict
+  type: list
+  elements: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -16,6 +16,7 @@ from ._cluster_nodes import Data, Host
 
 T = t.TypeVar("T")
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
+_FEW = 5  # pods that are read and named one by one
 _NO_CLIENT = "Failed to import the required Python library"
 
 
@@ -108,12 +109,17 @@ class Api:
                     return found
                 version = {"resourceVersion": found["metadata"].get("resourceVersion")}
                 body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
-                changed = self.call("gpufleet.node.gpu_cluster_patch", node=name, patch=body)["node"]
+                changed = self.patch({"node": name, "patch": body})[0]
                 if changed is not None:
-                    return t.cast("Data", changed)
+                    return changed
             raise Unreadable("someone else is changing node %s all the time" % name)
 
         return progress.result("changing node %s" % name, step)
+
+    def patch(self, *patches: Data) -> list[Data | None]:
+        """The nodes after the patches; None for one that someone else has changed. Raises Unreadable."""
+        changed = self.call("gpufleet.node.gpu_cluster_patch", patches=list(patches))["nodes"]
+        return t.cast("list[Data | None]", changed)
 
     def remove(self, state: str, pods: t.Sequence[t.Any], grace_period: int = -1) -> list[Data]:
         """Have pods evicted or deleted; the pods that the API rejected. Raises Unreadable."""
@@ -123,6 +129,30 @@ class Api:
         result = self.call("gpufleet.node.gpu_cluster_pods", state=state, pods=named, grace_period=grace_period)
         return t.cast("list[Data]", result["rejected"])
 
+    def delete(self, pods: t.Sequence[t.Any]) -> None:
+        """Delete pods that a controller replaces. Raises Unreadable."""
+        for rejected in self.remove("deleted", pods):
+            raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
+
+    def restart(self, pods: t.Sequence[t.Any], progress: Progress) -> None:
+        """Delete pods, and wait until they are gone. Raises Unreadable."""
+        if not pods:
+            return
+        uids = {pod.uid for pod in pods}
+        wanted = [{"kind": "Pod", "namespace": pod.namespace, "name": pod.name} for pod in pods]
+        if len(wanted) > _FEW:
+            wanted = [{"kind": "Pod", "namespace": name} for name in sorted({pod.namespace for pod in pods})]
+
+        def left() -> list[str]:
+            found = [pod for each in self.read(*wanted) for pod in each if pod["metadata"]["uid"] in uids]
+            return ["pod %s is terminating" % _cluster_nodes.name_of(pod) for pod in found]
+
+        title = "restarting %d pods" % len(uids)
+        progress.result(title, lambda: self.delete(pods))
+        waiting = progress.until_empty(title, left)
+        if waiting:
+            raise Unreadable("; ".join(waiting[:_FEW]))
+
 
 def _no_node(names: t.Iterable[str]) -> Final:
     return Final("the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names))
@@ -130,6 +160,14 @@ def _no_node(names: t.Iterable[str]) -> Final:
 
 def _pods_on(node: str) -> Data:
     return {"kind": "Pod", "field_selectors": ["spec.nodeName=" + node]}
+
+
+def pauses(most: int) -> t.Iterator[int]:
+    """Seconds between checks: short at first, because many changes take only a moment."""
+    seconds = min(1, most)
+    while True:
+        yield seconds
+        seconds = min(2 * seconds, most)
 
 
 class Progress:
@@ -156,6 +194,7 @@ class Progress:
     def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
         """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
         end, shown, shown_at = time.monotonic() + self._timeout, "", 0.0
+        intervals = pauses(self._interval)
         while True:
             try:
                 waiting = step()
@@ -170,4 +209,4 @@ class Progress:
             if text != shown or now - shown_at > self._REPEATED:
                 self._show("%s, %d s left: %s" % (title, end - now, text))
                 shown, shown_at = text, now
-            time.sleep(self._interval)
+            time.sleep(next(intervals))

@@ -198,8 +198,8 @@ def _cut(text: object) -> str:
     return found if len(found) <= _LONGEST else found[: _LONGEST - 3] + "..."
 
 
-def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[tuple[str, str]]:
-    """Namespace and name of device plugin pods that started before the last change of their node's MIG instances.
+def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:
+    """The device plugin's pods that started before the last change of their node's MIG instances.
 
     The device plugin reads the instances once, when it starts. ``changed`` is the time of the change, by node.
     """
@@ -210,8 +210,8 @@ def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[tuple[
         started = [_seconds((each.get("state") or {}).get("running", {}).get("startedAt")) for each in statuses]
         known = [each for each in started if each is not None]
         if known and min(known) < changed.get(node, 0.0):
-            out.append((str(pod["metadata"].get("namespace")), name_of(pod)))
-    return sorted(out)
+            out.append({name: str(pod["metadata"].get(name)) for name in ("namespace", "name", "uid")})
+    return out
 
 
 def _seconds(text: object) -> float | None:

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Change a node of a cluster.
+"""Change nodes of a cluster.
 
 ``kubernetes.core.k8s`` reads an object before it patches it, and does not notice that someone else changes it then.
 """
@@ -20,28 +20,40 @@ if t.TYPE_CHECKING:
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "node": {"type": "str", "required": True},
-        "patch": {"type": "dict", "required": True},
+        "patches": {
+            "type": "list",
+            "elements": "dict",
+            "required": True,
+            "options": {
+                "node": {"type": "str", "required": True},
+                "patch": {"type": "dict", "required": True},
+            },
+        }
     }
 }
 _CONFLICT = 409
 
+Data = t.Dict[str, t.Any]
+
 
 def run(module: AnsibleModule) -> None:
-    node = None if module.check_mode else cluster_client.use(module, patch)
-    module.exit_json(changed=module.check_mode or node is not None, node=node)
+    nodes = [] if module.check_mode else cluster_client.use(module, patch)
+    module.exit_json(changed=bool(module.params["patches"]) if module.check_mode else any(nodes), nodes=nodes)
 
 
-def patch(module: t.Any) -> t.Any:
-    """The node after the patch; None if someone else has changed it. Raises the client's exceptions."""
+def patch(module: t.Any) -> t.List[t.Optional[Data]]:
+    """The nodes after the patches; None for one that someone else has changed. Raises the client's exceptions."""
     from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
     from kubernetes.client.exceptions import ApiException
 
     nodes = get_api_client(module).resource("Node", "v1")
-    name, body = module.params["node"], module.params["patch"]
-    try:
-        return nodes.patch(name=name, body=body, content_type="application/merge-patch+json").to_dict()
-    except ApiException as error:
-        if error.status != _CONFLICT:
-            raise
-        return None
+    out: t.List[t.Optional[Data]] = []
+    for each in module.params["patches"]:
+        try:
+            changed = nodes.patch(name=each["node"], body=each["patch"], content_type="application/merge-patch+json")
+            out.append(changed.to_dict())
+        except ApiException as error:
+            if error.status != _CONFLICT:
+                raise
+            out.append(None)
+    return out

@@ -152,7 +152,7 @@ NOT_YET = (node("a"), [])
 
 def test_waits_and_shows_progress_once(clock: Clock) -> None:
     result = wait(NOT_YET, NOT_YET, READY)
-    assert "failed" not in result and clock.now == 110.0
+    assert "failed" not in result and clock.now == 103.0
     assert clock.shown == ["waiting, 60 s left: a: advertises no GPUs, should advertise nvidia.com/gpu: 7"]
 
 
@@ -165,7 +165,7 @@ def test_an_api_server_that_is_gone_for_a_while(clock: Clock) -> None:
 def test_the_time_limit_ends_with_reason_and_log(clock: Clock) -> None:
     crashed = waiting("plugin-1", "CrashLoopBackOff", node_name="a", last=1)
     result = wait((node("a"), [crashed]), log=["one", "two"], timeout=20)
-    assert result["failed"] and clock.now == 120.0
+    assert result["failed"] and clock.now == 122.0
     assert result["msg"].split("\n") == [
         "After 20 seconds:",
         "a: advertises no GPUs, should advertise nvidia.com/gpu: 7",
@@ -202,7 +202,7 @@ def test_reads_one_node_and_its_pods(clock: Clock) -> None:
 
 def test_must_remain_ready(clock: Clock) -> None:
     assert "failed" not in wait(READY, NOT_YET, READY, settle=10)
-    assert clock.now == 120.0
+    assert clock.now == 117.0
 
 
 def test_zero_seconds_read_once(clock: Clock) -> None:

@@ -66,15 +66,21 @@ class Cluster:
     def stuck(pod: Data) -> bool:
         return bool(pod["metadata"].get("finalizers"))
 
-    def gpu_cluster_patch(self, node: str, patch: Data) -> Data:
-        assert self.node is not None and self.node["metadata"]["name"] == node
-        if patch["metadata"].pop("resourceVersion") != self.node["metadata"].get("resourceVersion"):
-            return {"node": None}
-        if self.lost:  # the response does not arrive
-            self.lost -= 1
-            self.write(patch)
-            return {"failed": True, "msg": "Connection reset by peer"}
-        return {"node": self.write(patch)}
+    def gpu_cluster_patch(self, patches: t.Sequence[Data]) -> Data:
+        nodes: t.List[t.Optional[Data]] = []
+        for each in patches:
+            patch = each["patch"]
+            assert self.node is not None and self.node["metadata"]["name"] == each["node"]
+            current = self.node["metadata"].get("resourceVersion")
+            if patch["metadata"].pop("resourceVersion", current) != current:
+                nodes.append(None)
+            elif self.lost:  # the response does not arrive
+                self.lost -= 1
+                self.write(patch)
+                return {"failed": True, "msg": "Connection reset by peer"}
+            else:
+                nodes.append(self.write(patch))
+        return {"nodes": nodes}
 
     def write(self, patch: Data) -> Data:
         assert self.node is not None
@@ -110,7 +116,9 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
         monkeypatch.setattr(module, "Display", lambda: SimpleNamespace(display=cluster.shown.append))
         given = {"gpus": []} if module is gpu_cluster_drain else {}
         monkeypatch.setattr(_runs, "current", lambda: cluster.run)
-        found = action(module, "x", {"timeout": 20, "takeover": 3600, **given, **arguments})
+        arguments = {"timeout": 20, "takeover": 3600, **given, **arguments}
+        known = {name: value for name, value in arguments.items() if name in module._ARGUMENTS}
+        found = action(module, "x", known)
         found._execute_module, found._task.check_mode = cluster, check
         result: Data = found.run(task_vars=host("a"))
         return result

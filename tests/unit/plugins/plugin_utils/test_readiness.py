@@ -175,6 +175,7 @@ def test_device_plugins_that_read_mig_before_its_last_change() -> None:
         pod("new", "b", started="2026-11-23T07:00:00Z"),
         pod("x", "c"),
     ]
+    plugins[0]["metadata"]["uid"] = "uid-old"
     changed = {"a": 1795413700.0, "b": 1795413700.0}  # 2026-11-23T06:01:40Z
-    assert _readiness.stale(plugins, changed) == [("gpu-operator", "old")]
+    assert _readiness.stale(plugins, changed) == [{"namespace": "gpu-operator", "name": "old", "uid": "uid-old"}]
     assert _readiness.stale([waiting("crashed", "CrashLoopBackOff", node_name="a")], changed) == []

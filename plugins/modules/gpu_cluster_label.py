@@ -1,0 +1,61 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation of the action plugin of the same name, which runs on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_cluster_label
+short_description: Internal to the collection's roles, label nodes of a cluster
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles. Changes labels of nodes. Optionally restarts the GPU operator's MIG managers on
+    these nodes first, so that they read their ConfigMap again. Repeats requests while the API server does not respond.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+  - gpufleet.node._attributes.diff
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  nodes:
+    description:
+      - The changes, with the keys C(node) and C(labels). The value null removes a label.
+    type: list
+    elements: dict
+    required: true
+  retry:
+    description:
+      - Nodes whose MIG manager applies its configuration again after a failure.
+    type: list
+    elements: str
+    default: []
+  managers:
+    description:
+      - The namespace of the MIG managers to restart. Empty restarts none.
+    type: str
+    default: ""
+  timeout:
+    description:
+      - Seconds for each step.
+    type: int
+    default: 300
+  interval:
+    description:
+      - Seconds between checks.
+    type: int
+    default: 5
+"""
+
+EXAMPLES = r"""
+- name: Have the MIG manager apply another configuration
+  gpufleet.node.gpu_cluster_label:
+    nodes:
+      - {node: gpu-1, labels: {nvidia.com/mig.config: all-balanced}}
+    managers: gpu-operator
+"""
+
+RETURN = r"""#"""

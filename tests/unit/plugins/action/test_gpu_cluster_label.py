@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action plugins gpu_cluster_label and gpu_cluster_restart, on a cluster of dictionaries."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_label, gpu_cluster_restart
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster_drain import Cluster, fixture_run
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+
+__all__ = ["fixture_run"]
+
+Data = t.Dict[str, t.Any]
+CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+CHANGE = [{"node": "a", "labels": {CONFIG: "new", STATE: None}}]
+
+
+def manager(name: str, node_name: str = "a") -> Data:
+    out = pod(name, node_name, app="nvidia-mig-manager")
+    out["metadata"]["uid"] = "uid-" + name
+    return out
+
+
+def cluster(*pods: Data, **labels: str) -> Cluster:
+    return Cluster(node("a", **{CONFIG: "old", STATE: "success", **labels}), *pods)
+
+
+def label(run: t.Callable[..., Data], found: Cluster, **arguments: t.Any) -> Data:
+    given = {"nodes": [], "managers": "gpu-operator", **arguments}
+    return run(gpu_cluster_label, found, **given)
+
+
+def test_the_mig_manager_is_restarted_before_its_label_changes(run: t.Callable[..., Data]) -> None:
+    found = cluster(manager("one"))
+    result = label(run, found, nodes=CHANGE)
+    assert result["changed"] and found.calls == ["objects", "pods", "objects", "objects", "patch"]
+    assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
+    assert STATE not in found.node["metadata"]["labels"]
+    assert result["diff"][0]["before"] == {CONFIG: "old", STATE: "success"}
+    assert result["diff"][0]["after"] == {CONFIG: "new"}
+
+
+def test_a_failed_configuration_is_applied_again(run: t.Callable[..., Data]) -> None:
+    """Its state is removed before the MIG manager, which sets it again, is restarted."""
+    found = cluster(manager("one"), **{STATE: "failed"})
+    assert label(run, found, retry=["a"])["changed"]
+    assert found.calls == ["objects", "patch", "pods", "objects", "objects"]
+    assert found.patches == [{"metadata": {"labels": {STATE: None}}}]
+
+
+def test_mig_managers_on_other_nodes_keep_running(run: t.Callable[..., Data]) -> None:
+    found = cluster(manager("one", "b"))
+    label(run, found, nodes=CHANGE)
+    assert found.calls == ["objects", "patch"]
+
+
+def test_labels_that_no_mig_manager_reads(run: t.Callable[..., Data]) -> None:
+    found = cluster(manager("one"))
+    label(run, found, nodes=CHANGE, managers="")
+    assert found.calls == ["objects", "patch"]
+
+
+def test_nothing_to_label(run: t.Callable[..., Data]) -> None:
+    found = cluster()
+    assert label(run, found) == {"changed": False} and found.calls == []
+
+
+def test_check_mode_shows_the_difference(run: t.Callable[..., Data]) -> None:
+    found = cluster(manager("one"))
+    result = label(run, found, nodes=CHANGE, check=True)
+    assert result["changed"] and result["diff"][0]["after"] == {CONFIG: "new"} and found.calls == ["objects"]
+
+
+@pytest.mark.parametrize("module", ["gpu_cluster_objects", "gpu_cluster_patch", "gpu_cluster_pods"])
+def test_each_request_is_repeated(run: t.Callable[..., Data], module: str) -> None:
+    found = cluster(manager("one"))
+    found.fail = [module]
+    assert "failed" not in label(run, found, nodes=CHANGE)
+    assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
+
+
+def test_an_api_server_that_stays_away(run: t.Callable[..., Data]) -> None:
+    found = cluster()
+    found.fail = ["gpu_cluster_objects"] * 99
+    result = label(run, found, nodes=CHANGE)
+    assert result["failed"] and result["msg"] == "a request to the cluster failed: Connection refused"
+
+
+def test_a_mig_manager_that_does_not_terminate(run: t.Callable[..., Data]) -> None:
+    stuck = manager("one")
+    stuck["metadata"]["finalizers"] = ["example.com/hold"]
+    found = cluster(stuck)
+    assert label(run, found, nodes=CHANGE)["msg"] == "pod one is terminating" and found.patches == []
+
+
+def test_a_restart(run: t.Callable[..., Data]) -> None:
+    found = cluster(manager("one"), manager("two"))
+    pods = [{"namespace": "gpu-operator", "name": "one", "uid": "uid-one"}]
+    assert run(gpu_cluster_restart, found, pods=pods, check=True)["changed"] and found.calls == []
+    assert run(gpu_cluster_restart, found, pods=pods)["changed"]
+    assert [each["metadata"]["name"] for each in found.pods] == ["two"]
+    assert run(gpu_cluster_restart, found, pods=[]) == {"changed": False}
