@@ -11,7 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _runs, _workloads
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _drain, _runs, _workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
 _ARGUMENTS = {
     "gpus": {"type": "list", "elements": "dict"},
     "checkpoint": {"type": "str"},
+    "allocator": {"type": "str", "default": "device_plugin"},
     "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
     "ignore_daemonsets": {"type": "bool", "default": True},
     "delete_emptydir_data": {"type": "bool", "default": False},
@@ -47,6 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self._api, self._run = Api(self, task_vars), _runs.current()
         host = self._api.host()
         self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
+        self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
         self._settings = _drain.Settings(**{name: self._arguments[name] for name in _drain.Settings._fields})
         planned = self._arguments["gpus"]
         self._change = _drain.Change(
@@ -68,7 +70,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _drain(self, node: Data, found: list[Data], result: Data) -> None:
         name, known = name_of(node), self._held(node)
         try:
-            pods = self._to_evict(node, found)
+            pods = self._progress.result("planning to drain %s" % name, lambda: self._to_evict(node, found))
             result.update(
                 changed=bool(known is None or not _drain.cordoned(node) or pods),
                 evicted=[str(_drain.pod_of(pod)) for pod in pods],
@@ -80,23 +82,33 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             node = self._write(node, lambda item: _drain.cordon(item, self._run, workloads))
             # If there were no pods, some may have started before the node was cordoned.
             node, found = self._until_empty(name, "is not drained", self._evict, (node, found) if pods else None)
+            # The operator's MIG manager pauses and restarts the components itself.
             by_operator = self._arguments["by_operator"]
-            node = self._write(node, lambda item: _drain.pause(item, self._run, by_operator))
-            current = (node, found) if by_operator else None  # nothing was paused
-            self._until_empty(name, "still runs components of the GPU operator", _operands, current)
+            node = self._pause(node, () if by_operator else _drain.OPERANDS, (node, found) if by_operator else None)
+            if self._uses_dra:
+                self._pause(node, _drain.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
         # A run that is killed, or loses its connection to this host, can show nothing.
         notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
         Display().display(notice % name)
 
+    def _pause(self, node: Data, operands: t.Sequence[str], known: Reading | None = None) -> Data:
+        node = self._write(node, lambda item: _drain.pause(item, self._run, operands))
+        known = (node, known[1]) if known else None
+        return self._until_empty(name_of(node), "still runs components of the GPU operator", _operands, known)[0]
+
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
         return self._api.change(node, _drain.guarded(make, self._run, self._arguments["takeover"]), self._progress)
 
     def _to_evict(self, node: Data, found: list[Data]) -> list[Data]:
-        pods, problems = _drain.to_evict(found, self._settings, self._change)
+        name, change = name_of(node), self._change
+        if self._uses_dra and self._settings.pods != "all":
+            claims, slices = self._api.read(_dra.CLAIMS, _dra.slices(name))
+            change = change._replace(held=_dra.held(claims, _dra.published(slices, name) or {}, name))
+        pods, problems = _drain.to_evict(found, self._settings, change)
         if problems:
-            raise _Failed("node %s cannot be drained: %s" % (name_of(node), "; ".join(problems)))
+            raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
 
     def _workloads(self, name: str, pods: t.Iterable[Data]) -> list[_workloads.Workload]:

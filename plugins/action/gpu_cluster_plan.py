@@ -49,8 +49,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             role=role,
             own={name[len(prefix) :]: value for name, value in own.items() if name.startswith(prefix)},
             owner=str(values.get("nvidia_mig_owner", "host")),
-            reboot=_is_true(values.get("nvidia_mig_reboot")),
-            drain=_is_true(values.get("gpu_cluster_drain")),
+            reboot=_cluster_plan.is_true(values.get("nvidia_mig_reboot")),
+            drain=_cluster_plan.is_true(values.get("gpu_cluster_drain")),
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
@@ -87,10 +87,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 def _refused(problems: t.Mapping[str, list[str]]) -> dict[str, t.Any]:
     refusal = "; ".join("%s: %s" % (host, "; ".join(found)) for host, found in problems.items())
     return {"problems": problems, "refusal": refusal}
-
-
-def _is_true(value: object) -> bool:
-    return str(value).lower() in ("true", "yes", "1", "on")
 
 
 def _different(values: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any], first: str) -> list[str]:

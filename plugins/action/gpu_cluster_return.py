@@ -14,6 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _cluster_nodes,
+    _dra,
     _drain,
     _mig_configs,
     _plugin_configs,
@@ -30,6 +31,7 @@ _ARGUMENTS = {
     "wait_for_pods": {"type": "bool", "default": True},
     "layout_applied": {"type": "bool", "default": True},
     "by_operator": {"type": "bool", "default": False},
+    "allocator": {"type": "str", "default": "device_plugin"},
     "takeover": {"type": "int", "required": True},
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
@@ -49,12 +51,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         self._api, self._run = Api(self, task_vars), _runs.current()
         self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
+        self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
         host = self._api.host()
         result.update(changed=False)
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
-            if _drain.held(node, self._run, self._arguments["takeover"]) is None:
+            known = _drain.held(node, self._run, self._arguments["takeover"])
+            if known is None and not self._is_outdated(host, node, pods):
                 return result
             result["changed"] = True
             if not self._arguments["uncordon"]:
@@ -68,10 +72,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             result.update(failed=True, msg=text % (host.name, error))
         return result
 
+    def _is_outdated(self, host: Host, node: Data, pods: list[Data]) -> bool:
+        """Whether the DRA driver publishes other devices than the node has, although the node was not drained."""
+        arguments, name = self._arguments, name_of(node)
+        if not (self._uses_dra and arguments["uncordon"] and arguments["wait"] and _dra.plugins(pods)):
+            return False
+        slices = self._progress.result("reading the devices of node %s" % name, lambda: self._slices(name))
+        return bool(_dra.differences(host, name, slices))
+
+    def _slices(self, name: str) -> list[Data]:
+        return self._api.read(_dra.slices(name))[0]
+
     def _return(self, host: Host, read: Data, pods: list[Data]) -> None:
         node, name, arguments = read, name_of(read), self._arguments
         known = _drain.record(node)
-        former = _drain.outdated(pods, arguments["by_operator"])
+        former = _drain.outdated(pods, arguments["by_operator"]) if known else []
+        former += _dra.plugins(pods) if self._uses_dra else []
         if arguments["uncordon"] and former:
             node = self._write(node, lambda _found: _drain.unconfirmed(former))
         node = self._write(node, lambda found: _drain.resume(found, self._run))
@@ -96,13 +112,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         def unready() -> list[str]:
             node, pods = first.pop() if first else self._api.node_and_pods(name)
             read[:] = [node]
+            if self._uses_dra:
+                return _dra.unready(host, node, pods, self._slices(name), former)
             return _drain.unready(node, pods, self._resources(host, node), former)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
         if waiting:
             raise _NotReady(
-                "after %d seconds, node %s is not ready, and remains cordoned: %s. Resolve this and run it again, or "
-                "return the node with kubectl uncordon %s && kubectl annotate node %s %s-"
+                "after %d seconds, node %s is not ready: %s. If it was taken out of service, it remains so. Resolve "
+                "this and run it again, or return the node with kubectl uncordon %s && kubectl annotate node %s %s-"
                 % (self._arguments["timeout"], name, "; ".join(waiting), name, name, _drain.RECORD)
             )
         return read[0]

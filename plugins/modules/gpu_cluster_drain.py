@@ -63,6 +63,12 @@ options:
       - Seconds that the pods have to terminate. If negative, their own.
     type: int
     default: -1
+  allocator:
+    description:
+      - What hands out devices to pods, V(device_plugin) or V(dra).
+      - With V(dra), the claims of pods show which devices they use.
+    type: str
+    default: device_plugin
   by_operator:
     description:
       - Whether the GPU operator's MIG manager makes the change. It pauses and restarts other components itself.

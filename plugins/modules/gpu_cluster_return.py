@@ -43,6 +43,12 @@ options:
       - Whether to wait until the evicted pods are ready again.
     type: bool
     default: true
+  allocator:
+    description:
+      - What hands out devices to pods, V(device_plugin) or V(dra).
+      - With V(dra), the kubelet plugin of the DRA driver is restarted if it publishes other devices than the host has.
+    type: str
+    default: device_plugin
   by_operator:
     description:
       - Whether the GPU operator's MIG manager has made the change, and has restarted other components.

@@ -17,7 +17,7 @@ import binascii
 import json
 import typing as t
 
-from . import _mig_configs, _readiness, _runs
+from . import _dra, _mig_configs, _readiness, _runs
 from ._cluster_nodes import Data, labels_of, name_of
 from ._gpu_pods import gpus_of
 from ._runs import Run
@@ -26,7 +26,11 @@ from ._workloads import Workload
 RECORD = "gpufleet.node/out-of-service"
 PAUSED = "paused-for-mig-change"  # a value that the GPU operator respects, as its MIG manager writes it
 _DEPLOY = "nvidia.com/gpu.deploy."
-_OPERANDS = ("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client")
+OPERANDS = (
+    *("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client"),
+    *("dra-validator", "dcgm-dra", "dcgm-exporter-dra"),
+)
+DRA_DRIVER = ("dra-driver",)  # after the others, whose pods have claims, and do not end without it
 # Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
 _OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
@@ -138,14 +142,11 @@ def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
     return _patch(known)
 
 
-def pause(node: Data, run: Run, by_operator: bool = False) -> Data:
-    """The patch that records that a node is drained, and pauses the operands of the GPU operator; empty if that is done.
-
-    ``by_operator``: its MIG manager makes the change, and pauses and restarts the operands itself.
-    """
+def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
+    """The patch that records that a node is drained, and pauses operands of the GPU operator; empty if that is done."""
     known = record(node) or Record(cordoned=False)
     labels = labels_of(node)
-    found = {} if by_operator else {_DEPLOY + name: labels.get(_DEPLOY + name, "false") for name in _OPERANDS}
+    found = {_DEPLOY + name: labels.get(_DEPLOY + name, "false") for name in operands}
     names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
     if _runs.is_same(known.run, run) and known.drained and not names:
         return {}
@@ -208,13 +209,13 @@ def pod_of(pod: Data) -> Pod:
 def _selected(pod: Data, settings: Settings, change: Change) -> bool:
     if settings.pods == "all":
         return True
-    if not gpus_of(pod) or _finished(pod):
+    held = (change.held or {}).get(str(pod["metadata"].get("uid")))
+    if not (gpus_of(pod) or held) or _finished(pod):
         return False
-    uid = str(pod["metadata"].get("uid"))
     # The kubelet may not have recorded the devices of a pod that is starting.
-    if settings.pods == "gpu" or change.devices is None or change.held is None or uid not in change.held:
+    if settings.pods == "gpu" or change.devices is None or held is None:
         return True
-    return not set(change.held[uid]).isdisjoint(change.devices)
+    return _dra.UNKNOWN in held or not set(held).isdisjoint(change.devices)
 
 
 def _reason(pod: Data, settings: Settings) -> str | None:

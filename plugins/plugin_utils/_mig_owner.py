@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import _drain
+from . import _dra, _drain
 from ._cluster_nodes import Data, labels_of, name_of
 
 _DEPLOY = "nvidia.com/gpu.deploy."
@@ -73,15 +73,11 @@ def of_cluster(
     role: str, namespace: str, release: str, daemonsets: t.Iterable[Data], policies: t.Iterable[Data]
 ) -> list[str]:
     """Components in the cluster that conflict with a role of the collection."""
-    out = []
+    daemonsets = list(daemonsets)
+    out = _dra.dynamic_mig(daemonsets)
     for item in daemonsets:
         where = "%s/%s" % (item["metadata"].get("namespace"), name_of(item))
-        if _dynamic_mig(item):
-            out.append(
-                "the DRA driver %s has the feature gate DynamicMIG, and destroys MIG instances that it did not create: "
-                "disable the gate" % where
-            )
-        elif role == "gpu_operator" and _is_standalone(item):
+        if role == "gpu_operator" and _is_standalone(item):
             out.append(
                 "the cluster has another device plugin, %s, and two device plugins on a node advertise each GPU twice: "
                 "uninstall it, or use the role device_plugin instead of gpu_operator" % where
@@ -121,12 +117,3 @@ def _is_standalone(item: t.Mapping[str, t.Any]) -> bool:
     names = {labels.get("app.kubernetes.io/name"), selected.get("name"), selected.get("app.kubernetes.io/name")}
     mps = "mps-control-daemon" in name_of(item) or "gpu-feature-discovery" in name_of(item)
     return not mps and bool(names & {"nvidia-device-plugin", "nvidia-device-plugin-ds"})
-
-
-def _dynamic_mig(item: t.Mapping[str, t.Any]) -> bool:
-    pod = item["spec"]["template"]["spec"]
-    return any(
-        variable.get("name") == "FEATURE_GATES" and "DynamicMIG=true" in str(variable.get("value"))
-        for container in pod.get("containers") or ()
-        for variable in container.get("env") or ()
-    )

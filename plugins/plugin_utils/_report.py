@@ -17,19 +17,28 @@ _PREFIX = re.compile(
 )
 # Without root privileges, the driver does not show its GPUs, which causes other problems.
 _NO_PERMISSION = "NO_PERMISSION"
+_UNCHECKED = "it could not be checked, see above"
+_SHOWN = 8  # hosts with the same problem that are named
 
 
 def preflight(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
     """The message for the problems by host; empty if there are none. None: the host was not checked."""
-    lines = []
+    hosts: dict[str, list[str]] = {}
     for host, found in problems.items():
-        if found is None:
-            lines.append("- %s: it could not be checked, see above" % host)
-        else:
-            lines.extend("- %s: %s" % (host, each) for each in sentences(found, host))
-    if not lines:
+        texts = [_UNCHECKED] if found is None else sentences(found, host)
+        for text in dict.fromkeys(texts):
+            hosts.setdefault(text, []).append(host)
+    if not hosts:
         return ""
+    lines = ["- %s: %s" % (_named(names), text) for text, names in hosts.items()]
     return "No node was touched. Problems: %d\n%s" % (len(lines), "\n".join(lines))
+
+
+def _named(hosts: t.Sequence[str]) -> str:
+    """Hosts with the same problem."""
+    if len(hosts) <= _SHOWN:
+        return ", ".join(hosts)
+    return "%s and %d others" % (", ".join(hosts[:_SHOWN]), len(hosts) - _SHOWN)
 
 
 def verify(host: str, problems: t.Sequence[object]) -> str:

@@ -253,7 +253,7 @@ def test_a_node_that_does_not_become_ready_remains_cordoned(run: t.Callable[...,
     assert cluster.node
     cluster.node["status"]["allocatable"] = {}
     result = run(gpu_cluster_return, cluster)
-    assert result["failed"] and "remains cordoned: a: advertises no GPUs" in result["msg"]
+    assert result["failed"] and "node a is not ready: a: advertises no GPUs" in result["msg"]
     assert "kubectl uncordon a && kubectl annotate node a gpufleet.node/out-of-service-" in result["msg"]
     assert cluster.node["spec"]["unschedulable"]
     assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "true"

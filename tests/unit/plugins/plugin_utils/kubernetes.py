@@ -55,6 +55,9 @@ def daemonset(called: str, env: t.Sequence[Data] = (), release: t.Sequence[str] 
         "metadata": {"name": called, "namespace": "somewhere", "labels": labels, "annotations": annotations},
         "spec": {
             "selector": {"matchLabels": labels},
-            "template": {"spec": {"containers": [{"name": "main", "env": list(env)}]}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "env": list(env)}]},
+            },
         },
     }

@@ -150,7 +150,7 @@ def test_another_pause_is_not_changed() -> None:
 def test_the_mig_manager_pauses_and_restarts_the_operands_itself() -> None:
     managed = node("a", **OPERATOR, **{"nvidia.com/mig.config": "x"})
     managed = patched(managed, cordon(managed))
-    assert "labels" not in _drain.pause(managed, RUN, by_operator=True)["metadata"]
+    assert "labels" not in _drain.pause(managed, RUN, ())["metadata"]
     assert DEPLOY + "device-plugin" in pause(managed)["metadata"]["labels"]
     validator = plugin("v", app="nvidia-operator-validator")
     assert (_drain.outdated([validator], by_operator=True), _drain.outdated([validator])) == ([], [validator])

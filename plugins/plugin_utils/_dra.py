@@ -1,0 +1,180 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""NVIDIA's DRA driver: the devices that it publishes for a node, and the pods that use them.
+
+The driver reads the MIG devices once, when its kubelet plugin starts, so that a change needs a restart. The kubelet
+keeps what a stopped plugin has published for half a minute. A node is therefore ready when exactly its own devices are
+published. Sources: kubernetes-sigs/dra-driver-nvidia-gpu 0.4.1, NVIDIA/gpu-operator 26.7.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from . import _cluster_nodes, _readiness
+from ._cluster_nodes import Data, Host, labels_of, name_of
+
+ALLOCATOR = "dra"  # value of gpu_cluster_allocator
+DRIVER = "gpu.nvidia.com"
+_API = "resource.k8s.io/v1"
+UNKNOWN = ""  # instead of the UUID of a device that is not published
+# Labels of the kubelet plugin's pods: of the driver's chart, its former chart, and the GPU operator.
+_PLUGINS = (
+    ("dra-driver-nvidia-gpu-component", "kubelet-plugin"),
+    ("nvidia-dra-driver-gpu-component", "kubelet-plugin"),
+    ("app", "nvidia-dra-driver-kubelet-plugin"),
+)
+
+CLAIMS: Data = {"kind": "ResourceClaim", "api_version": _API}
+
+
+def slices(node: str = "") -> Data:
+    """The request for the ResourceSlices of a node, or of all nodes."""
+    return {
+        "kind": "ResourceSlice",
+        "api_version": _API,
+        "field_selectors": ["spec.driver=" + DRIVER, *(["spec.nodeName=" + node] if node else [])],
+    }
+
+
+def published(found: t.Iterable[Data], node: str) -> dict[str, str] | None:
+    """The UUIDs of the node's GPUs and MIG devices by name; None if the driver has not published all of them yet."""
+    own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
+    newest = max((spec["pool"]["generation"] for spec in own), default=0)
+    current = [spec for spec in own if spec["pool"]["generation"] == newest]
+    if not current or len(current) != current[0]["pool"]["resourceSliceCount"]:
+        return None
+    return {device["name"]: _uuid(device) for spec in current for device in spec.get("devices") or ()}
+
+
+def _uuid(device: Data) -> str:
+    return str(((device.get("attributes") or {}).get("uuid") or {}).get("string", UNKNOWN))
+
+
+def held(claims: t.Iterable[Data], devices: t.Mapping[str, str], node: str) -> dict[str, set[str]]:
+    """The UUIDs of the GPUs and MIG devices of a node that are reserved for pods, by UID of the pod."""
+    out: dict[str, set[str]] = {}
+    for claim in claims:
+        status = claim.get("status") or {}
+        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+        names = [each["device"] for each in results if (each["driver"], each["pool"]) == (DRIVER, node)]
+        for user in (status.get("reservedFor") or ()) if names else ():
+            if user.get("resource") == "pods":
+                out.setdefault(user["uid"], set()).update(devices.get(name, UNKNOWN) for name in names)
+    return out
+
+
+def present(host: Host) -> set[str] | None:
+    """The UUIDs that the driver should publish, from the facts; None if they are unknown.
+
+    A GPU in MIG mode is not published itself, only its MIG devices.
+    """
+    out: set[str] = set()
+    if host.gpus is None:
+        return None
+    for gpu in host.gpus:
+        if gpu.get("index") is None:
+            continue
+        mig = gpu["mig"]
+        if mig["capable"] is None or (mig["capable"] and mig["current"] is None):
+            return None
+        if not mig["current"]:
+            out.add(gpu["uuid"])
+        elif mig["devices"] is None:
+            return None
+        else:
+            out.update(device["uuid"] for device in mig["devices"])
+    return out
+
+
+def differences(host: Host, node: str, found: t.Iterable[Data]) -> list[str]:
+    """Where the published devices of a node differ from those in its facts."""
+    wanted, devices = present(host), published(found, node)
+    if wanted is None:
+        return ["%s: its GPUs or MIG devices cannot be read, and not be compared with the published ones" % node]
+    if devices is None:
+        return ["%s: the DRA driver has not published its devices" % node]
+    missing, gone = len(wanted - set(devices.values())), len(set(devices.values()) - wanted)
+    texts = ["%d of %d devices are not published" % (missing, len(wanted))] if missing else []
+    texts += ["%d published devices do not exist" % gone] if gone else []
+    return ["%s: %s" % (node, ", ".join(texts))] if texts else []
+
+
+def unready(
+    host: Host, node: Data, pods: t.Iterable[Data], found: t.Iterable[Data], former: t.Sequence[Data]
+) -> list[str]:
+    """Why a node cannot return to service yet. ``former`` are pods that were deleted."""
+    old = {pod["metadata"].get("uid") for pod in former}
+    running = [pod for pod in plugins(pods) if pod["metadata"].get("uid") not in old]
+    out = list(_readiness.state({name_of(node): _readiness.Wanted()}, [node], []).waiting)
+    if not any(map(_readiness.is_ready, running)):
+        out.append("%s: the kubelet plugin of the DRA driver is not ready" % name_of(node))
+    return [*out, *differences(host, name_of(node), found)]
+
+
+def plugins(pods: t.Iterable[Data]) -> list[Data]:
+    """The pods of the driver's kubelet plugin."""
+    return [pod for pod in pods if any(labels_of(pod).get(name) == value for name, value in _PLUGINS)]
+
+
+def dynamic_mig(daemonsets: t.Iterable[Data]) -> list[str]:
+    """DRA drivers that create and destroy MIG instances themselves."""
+    return [
+        "the DRA driver %s/%s has the feature gate DynamicMIG, and destroys MIG instances that it did not create: disable "
+        "the gate" % (item["metadata"].get("namespace"), name_of(item))
+        for item in daemonsets
+        if _has_dynamic_mig(item)
+    ]
+
+
+def _has_dynamic_mig(daemonset: Data) -> bool:
+    gates = [
+        gate.strip().lower().partition("=")
+        for container in daemonset["spec"]["template"]["spec"].get("containers") or ()
+        for variable in container.get("env") or ()
+        if variable.get("name") == "FEATURE_GATES"
+        for gate in str(variable.get("value")).split(",")
+    ]
+    values = {name: value == "true" for name, _equals, value in gates}
+    return values.get("dynamicmig", values.get("allalpha", False))
+
+
+def of_cluster(daemonsets: t.Sequence[Data]) -> list[str]:
+    """Why the cluster's DRA driver cannot be used."""
+    if not any(plugins([item["spec"]["template"]]) for item in daemonsets):
+        return [
+            "gpu_cluster_allocator is dra, but the cluster has no DRA driver of NVIDIA: install it, or set the variable "
+            "to device_plugin"
+        ]
+    return dynamic_mig(daemonsets)
+
+
+def of_host(host: Host, owner: str, drain: bool, charts: t.Sequence[str]) -> list[str]:
+    """Variables of a host that contradict gpu_cluster_allocator. ``charts`` are variables of roles that are set."""
+    out = [
+        "gpu_cluster_allocator is dra, but %s installs a device plugin, which would hand out the same GPUs: remove it"
+        % name
+        for name in charts
+    ]
+    if owner != "host":
+        out.append("gpu_cluster_allocator is dra, so nvidia_mig_owner must be host: the DRA driver has no MIG manager")
+    if host.sharing:
+        out.append("gpu_cluster_sharing configures the device plugin, but gpu_cluster_allocator is dra: remove it")
+    if not drain:
+        out.append(
+            "gpu_cluster_allocator is dra, so gpu_cluster_drain must be true: pods keep claims of MIG devices that a "
+            "change removes"
+        )
+    known = _cluster_nodes.contents(host) if host.layout is not None and _cluster_nodes.gpus(host) else {}
+    out.extend(
+        "%s: gpu_cluster_allocator is dra, whose driver does not start if a compute instance does not use its whole GPU "
+        "instance: use %s" % (content.label, instance.profile)
+        for content in known.values()
+        for instance in content.held or ()
+        if any(size != instance.slices for size in instance.compute_instances)
+    )
+    return out

@@ -1,0 +1,220 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drains for the DRA driver: real ResourceSlices, and claims that the real scheduler allocates.
+
+A stand-in publishes the slices as NVIDIA's driver does: it reads the GPUs once for each pod of its kubelet plugin, and
+what a former pod published remains until then.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+from conftest import DEPLOY, RECORD, SETTLED, Cluster, is_ready, node, with_pods
+from gpulab import control_plane
+
+API = "resource.k8s.io/v1"
+DRIVER = "gpu.nvidia.com"
+PLUGIN = "nvidia-dra-driver-kubelet-plugin"
+GPU = "GPU-1"
+
+Data = t.Dict[str, t.Any]
+
+
+class Driver:
+    """The MIG devices of the node, by UUID with their profile, and the stand-in that publishes them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._end = cluster, threading.Event()
+        self._thread = threading.Thread(target=self._publish)
+        self.gpus = cluster.work / "gpus.json"
+        self.generation = 0
+
+    def __enter__(self) -> Driver:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _publish(self) -> None:
+        served = ""
+        while not self._end.wait(0.3):
+            uids = [each["metadata"]["uid"] for each in pods(self._cluster, PLUGIN) if is_ready(each)]
+            if uids and uids[0] != served:
+                served, self.generation = uids[0], self.generation + 1
+                given = json.dumps(resource_slice(self._cluster.node, self.devices(), self.generation))
+                self._cluster.plane.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", given=given)
+
+    def devices(self) -> Data:
+        (gpu,) = json.loads(self.gpus.read_text())
+        return {each["uuid"]: each["profile"] for each in gpu["mig"]["devices"]}
+
+
+def gpus(**devices: str) -> str:
+    """The facts of a GPU in MIG mode. Underscores in the UUIDs are hyphens."""
+    listed = [{"uuid": uuid.replace("_", "-"), "profile": profile} for uuid, profile in devices.items()]
+    mig = {"capable": True, "current": True, "pending": True, "devices": listed}
+    return json.dumps([{"index": 0, "uuid": GPU, "mig": mig}])
+
+
+def resource_slice(name: str, devices: Data, generation: int) -> Data:
+    listed = [
+        {
+            "name": "gpu-0-mig-%d" % number,
+            "attributes": {
+                "type": {"string": "mig"},
+                "uuid": {"string": uuid},
+                "parentUUID": {"string": GPU},
+                "profile": {"string": profile},
+            },
+        }
+        for number, (uuid, profile) in enumerate(sorted(devices.items()))
+    ]
+    pool = {"name": name, "generation": generation, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": listed}
+    return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": name + "-gpu"}, "spec": spec}
+
+
+def claim_template(name: str, *profiles: str) -> Data:
+    wanted = " || ".join('device.attributes["%s"].profile == "%s"' % (DRIVER, profile) for profile in profiles)
+    exactly = {"deviceClassName": "mig.nvidia.com", "selectors": [{"cel": {"expression": wanted}}]}
+    request = {"name": "gpu", "exactly": exactly}
+    spec = {"spec": {"devices": {"requests": [request]}}}
+    return {"apiVersion": API, "kind": "ResourceClaimTemplate", "metadata": {"name": name}, "spec": spec}
+
+
+def device_class() -> Data:
+    chosen = 'device.driver == "%s" && device.attributes["%s"].type == "mig"' % (DRIVER, DRIVER)
+    spec = {"selectors": [{"cel": {"expression": chosen}}]}
+    return {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "mig.nvidia.com"}, "spec": spec}
+
+
+def user(group: str, name: str) -> Data:
+    out = with_pods("Deployment", name, {"group": group}, {"replicas": 1}, {})
+    spec = out["spec"]["template"]["spec"]
+    spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": name}]
+    spec["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    return out
+
+
+def pods(cluster: Cluster, app: str) -> t.List[Data]:
+    found = cluster.plane.kubectl("get", "pods", "--namespace", cluster.name, "-l", "app=" + app, "--output=json")
+    return t.cast("t.List[Data]", json.loads(found)["items"])
+
+
+def uid(cluster: Cluster, app: str) -> str:
+    """The UID of the only pod of a workload, when it is ready."""
+    deadline = time.monotonic() + SETTLED
+    while True:
+        found = [each["metadata"]["uid"] for each in pods(cluster, app) if is_ready(each)]
+        if len(found) == 1:
+            return str(found[0])
+        assert time.monotonic() < deadline, pods(cluster, app)
+        time.sleep(0.5)
+
+
+def device(cluster: Cluster, app: str) -> str:
+    """The device that the scheduler has given to a workload."""
+    owner = uid(cluster, app)
+    found = cluster.plane.kubectl("get", "resourceclaims", "--namespace", cluster.name, "--output=json")
+    (name,) = [
+        result["device"]
+        for each in json.loads(found)["items"]
+        if owner in [user["uid"] for user in each["status"].get("reservedFor", ())]
+        for result in each["status"]["allocation"]["devices"]["results"]
+    ]
+    return str(name)
+
+
+@pytest.fixture(name="labelled", params=[False, True], ids=["own-chart", "operator"])
+def fixture_labelled(request: pytest.FixtureRequest) -> bool:
+    """Whether the GPU operator deploys the kubelet plugin, by label."""
+    return bool(request.param)
+
+
+@pytest.fixture(name="driver")
+def fixture_driver(cluster: Cluster, plane: control_plane.ControlPlane, labelled: bool) -> t.Iterator[Driver]:
+    """A node with two MIG devices, which two deployments use: kept has the 1g.10gb, and lost the other."""
+    driver = Driver(cluster)
+    driver.gpus.write_text(gpus(MIG_1="1g.10gb", MIG_2="2g.20gb"))
+    item = node(cluster.node, cluster.name)
+    if labelled:
+        item["metadata"]["labels"][DEPLOY + "dra-driver"] = "true"
+    selector = {"group": cluster.name, **({DEPLOY + "dra-driver": "true"} if labelled else {})}
+    objects = [
+        with_pods("DaemonSet", PLUGIN, selector, {}, {}),
+        claim_template("kept", "1g.10gb"),
+        claim_template("lost", "2g.20gb", "3g.40gb"),
+        user(cluster.name, "kept"),
+        user(cluster.name, "lost"),
+    ]
+    plane.kubectl("apply", "--filename=-", given=json.dumps(device_class()))
+    plane.kubectl("create", "--filename=-", given=json.dumps(item))
+    plane.kubectl("create", "namespace", cluster.name)
+    with driver:
+        for each in objects:
+            plane.kubectl("create", "--namespace", cluster.name, "--filename=-", given=json.dumps(each))
+        yield driver
+    plane.kubectl("delete", "resourceslices", cluster.node + "-gpu", "--ignore-not-found")
+
+
+def variables(driver: Driver, work: Path, after: str, **drained_for: t.Any) -> Data:
+    """Those of a run after which the node has other GPUs."""
+    target = work / "after.json"
+    target.write_text(after)
+    change = "cp %s %s" % (target, driver.gpus)
+    return {"allocator": "dra", "gpus_file": str(driver.gpus), "change": change, "drained_for": drained_for}
+
+
+def plan(*kept: str) -> t.List[Data]:
+    """The planned change of nvidia_mig."""
+    instances = [{"compute_instances": [{"uuid": uuid}]} for uuid in kept]
+    return [{"uuid": GPU, "mode": {"before": True, "wanted": True}, "reset_required": False, "kept": instances}]
+
+
+def test_only_pods_whose_claimed_devices_change_are_evicted(
+    cluster: Cluster, driver: Driver, tmp_path: Path, labelled: bool
+) -> None:
+    before = {app: uid(cluster, app) for app in ("kept", "lost", PLUGIN)}
+    assert (device(cluster, "kept"), device(cluster, "lost")) == ("gpu-0-mig-0", "gpu-0-mig-1")
+    after = gpus(MIG_1="1g.10gb", MIG_3="3g.40gb")
+    output = cluster.run(**variables(driver, tmp_path, after, pods="affected", gpus=plan("MIG-1")))
+    assert uid(cluster, "kept") == before["kept"]
+    # The scheduler allocates the new device as soon as the node is in service.
+    assert uid(cluster, "lost") != before["lost"] and device(cluster, "lost") == "gpu-0-mig-1"
+    assert uid(cluster, PLUGIN) != before[PLUGIN] and driver.generation == 2
+    found = cluster.read()
+    assert not found["spec"].get("unschedulable") and RECORD not in found["metadata"].get("annotations", {})
+    assert found["metadata"]["labels"].get(DEPLOY + "dra-driver") == ("true" if labelled else None)
+    assert ("still runs components" in output) is False
+    cluster.proxy.writes.clear()
+    cluster.run(**variables(driver, tmp_path, after, nothing=True))
+    assert cluster.proxy.writes == []  # all devices are published
+
+
+@pytest.mark.parametrize("labelled", [False], indirect=True)
+def test_added_devices_are_published_without_a_drain(cluster: Cluster, driver: Driver, tmp_path: Path) -> None:
+    before = {app: uid(cluster, app) for app in ("kept", "lost", PLUGIN)}
+    after = gpus(MIG_1="1g.10gb", MIG_2="2g.20gb", MIG_3="3g.40gb")
+    cluster.run(**variables(driver, tmp_path, after, nothing=True))
+    assert {app: uid(cluster, app) for app in ("kept", "lost")} == {app: before[app] for app in ("kept", "lost")}
+    assert uid(cluster, PLUGIN) != before[PLUGIN] and driver.generation == 2
+    assert [each.split()[0] for each in cluster.proxy.writes] == ["DELETE"]  # of the plugin's pod
+
+
+@pytest.mark.parametrize("labelled", [False], indirect=True)
+def test_a_driver_that_does_not_publish_the_new_devices(cluster: Cluster, driver: Driver, tmp_path: Path) -> None:
+    uid(cluster, "lost")
+    given = variables(driver, tmp_path, gpus(MIG_1="1g.10gb", MIG_3="3g.40gb"))
+    driver.devices = lambda: {"MIG-1": "1g.10gb", "MIG-2": "2g.20gb"}  # type: ignore[method-assign]
+    message = cluster.fails(**{**given, "seconds": 15})
+    assert "1 of 2 devices are not published, 1 published devices do not exist" in message
+    assert cluster.read()["spec"]["unschedulable"]

@@ -1,0 +1,172 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Change, Settings
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, unknown
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import user
+
+Data = t.Dict[str, t.Any]
+PLUGIN = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
+
+
+def resource_slice(*uuids: str, generation: int = 1, count: int = 1, name: str = "a") -> Data:
+    """Devices called after the last part of their UUID. An empty UUID: one without the attribute."""
+    devices = [
+        {"name": "gpu-0-mig-" + uuid.lower(), "attributes": {"uuid": {"string": uuid}} if uuid else {}}
+        for uuid in uuids
+    ]
+    pool = {"name": name, "generation": generation, "resourceSliceCount": count}
+    return {"spec": {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": devices}}
+
+
+def host(*gpus: Data, **changes: t.Any) -> Host:
+    return Host("a", gpus=gpus, **changes)
+
+
+def mig(index: int, *uuids: str) -> Data:
+    out: Data = gpu(index)
+    out["mig"]["devices"] = [{"uuid": uuid} for uuid in uuids]
+    return out
+
+
+def test_the_published_devices_are_those_of_the_newest_generation() -> None:
+    found = [resource_slice("MIG-1"), resource_slice("MIG-2", generation=2), resource_slice("MIG-9", name="b")]
+    assert _dra.published(found, "a") == {"gpu-0-mig-mig-2": "MIG-2"}
+
+
+@pytest.mark.parametrize("found", [[], [resource_slice("MIG-1", name="b")], [resource_slice("MIG-1", count=2)]])
+def test_what_is_not_published_completely_is_unknown(found: t.List[Data]) -> None:
+    assert _dra.published(found, "a") is None
+    assert _dra.differences(host(mig(0, "MIG-1")), "a", found) == ["a: the DRA driver has not published its devices"]
+
+
+def test_a_gpu_in_mig_mode_is_published_only_through_its_mig_devices() -> None:
+    """A GPU that is only on the PCI bus is not published either."""
+    assert _dra.present(host(mig(0, "MIG-1"), mig(1), gpu(2, current=False), gpu(3, current=None))) == {
+        "MIG-1",
+        gpu(2)["uuid"],
+        gpu(3)["uuid"],
+    }
+    assert _dra.present(host(unknown(None, None))) == set()
+
+
+@pytest.mark.parametrize(
+    "known",
+    [None, [unknown(0, "lost")], [unknown(0, "no mode", capable=True)], [unknown(0, "x", capable=True, current=True)]],
+)
+def test_unknown_gpus_are_not_compared(known: t.Optional[t.List[Data]]) -> None:
+    (reason,) = _dra.differences(Host("a", gpus=known), "a", [resource_slice()])
+    assert "cannot be read" in reason
+
+
+def test_differences_between_the_host_and_what_is_published() -> None:
+    found = [resource_slice("MIG-1", "MIG-2")]
+    assert _dra.differences(host(mig(0, "MIG-1", "MIG-2")), "a", found) == []
+    assert _dra.differences(host(mig(0, "MIG-1", "MIG-3")), "a", found) == [
+        "a: 1 of 2 devices are not published, 1 published devices do not exist"
+    ]
+    # The layout has the same profiles, but the instances were made again.
+    assert _dra.differences(host(mig(0, "MIG-8", "MIG-9")), "a", found) != []
+
+
+def claim(*devices: str, uids: t.Sequence[str] = ("train",), driver: str = "gpu.nvidia.com", pool: str = "a") -> Data:
+    results = [{"driver": driver, "pool": pool, "device": "gpu-0-mig-" + name} for name in devices]
+    users = [{"resource": "pods", "name": uid, "uid": uid} for uid in uids]
+    return {"status": {"allocation": {"devices": {"results": results}}, "reservedFor": users}}
+
+
+def test_pods_use_the_devices_of_their_claims() -> None:
+    devices = _dra.published([resource_slice("MIG-1", "MIG-2")], "a") or {}
+    claims = [
+        claim("mig-1", uids=("one", "two")),
+        claim("mig-2", uids=("two",)),
+        claim("mig-1", uids=("elsewhere",), pool="b"),
+        claim("mig-1", uids=("network",), driver="net.example.com"),
+        {"spec": {}},
+    ]
+    held = _dra.held(claims, devices, "a")
+    assert held == {"one": {"MIG-1"}, "two": {"MIG-1", "MIG-2"}}
+    pods = [user("one"), user("two"), user("web"), user("elsewhere")]
+
+    def evicted(which: str, *changed: str) -> t.List[str]:
+        found = _drain.to_evict(pods, Settings(which), Change(changed, held))[0]
+        return [each["metadata"]["name"] for each in found]
+
+    assert evicted("gpu") == ["one", "two"]
+    assert evicted("affected", "MIG-2") == ["two"]
+    assert evicted("affected") == []
+
+
+def test_a_claimed_device_that_is_not_published_counts_as_affected() -> None:
+    held = _dra.held([claim("mig-1")], {}, "a")
+    assert _drain.to_evict([user("train")], Settings("affected"), Change([], held))[0]
+
+
+def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:
+    old, new = pod("old", "a", **PLUGIN), pod("new", "a", **PLUGIN)
+    old["metadata"]["uid"], new["metadata"]["uid"] = "old", "new"
+    own, found = host(mig(0, "MIG-1")), [resource_slice("MIG-1")]
+    assert _dra.unready(own, node("a"), [old, new], found, [old]) == []
+    assert _dra.unready(own, node("a"), [old], found, [old]) == ["a: the kubelet plugin of the DRA driver is not ready"]
+    assert _dra.unready(own, node("a", ready=False), [new], found, []) == ["a: the node is not ready"]
+    assert _dra.unready(own, node("a"), [new], [resource_slice("MIG-0")], []) != []
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [PLUGIN, {"nvidia-dra-driver-gpu-component": "kubelet-plugin"}, {"app": "nvidia-dra-driver-kubelet-plugin"}],
+)
+def test_the_kubelet_plugin_of_each_chart(labels: t.Dict[str, str]) -> None:
+    found = [pod("plugin", "a", **labels), pod("controller", "a", **{"dra-driver-nvidia-gpu-component": "controller"})]
+    assert _dra.plugins(found) == found[:1]
+
+
+def driver(gates: t.Optional[str]) -> Data:
+    env = [{"name": "FEATURE_GATES", "value": gates}] if gates is not None else []
+    return daemonset("driver", env=env, **PLUGIN)
+
+
+@pytest.mark.parametrize(
+    ("gates", "rejected"),
+    [
+        (None, False),
+        ("", False),
+        ("MPSSupport=true,DynamicMIG=false,", False),
+        ("MPSSupport=true,DynamicMIG=true,", True),
+        ("AllAlpha=true", True),
+        ("AllAlpha=true,DynamicMIG=false", False),
+    ],
+)
+def test_dynamic_mig_is_rejected(gates: t.Optional[str], rejected: bool) -> None:
+    assert any("DynamicMIG" in problem for problem in _dra.of_cluster([driver(gates)])) is rejected
+
+
+def test_a_cluster_without_the_driver() -> None:
+    (problem,) = _dra.of_cluster([daemonset("other")])
+    assert "the cluster has no DRA driver of NVIDIA: install it" in problem
+
+
+def test_variables_that_contradict_it() -> None:
+    layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1c.3g.40gb": 3}}]
+    own = host(boards=["A100-80GB"], layout=layout, sharing={"timeSlicing": {}})
+    found = _dra.of_host(own, "operator", drain=False, charts=["device_plugin_version"])
+    assert [each.split(" ", 1)[0] for each in found[:4]] == [
+        "gpu_cluster_allocator",
+        "gpu_cluster_allocator",
+        "gpu_cluster_sharing",
+        "gpu_cluster_allocator",
+    ]
+    assert found[4].endswith("use 3g.40gb") and len(found) == 5
+    whole = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}]
+    assert _dra.of_host(own._replace(layout=whole, sharing=None), "host", drain=True, charts=[]) == []
+    assert _dra.of_host(host(), "host", drain=True, charts=[]) == []
