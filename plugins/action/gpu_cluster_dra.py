@@ -11,7 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _cluster_plan, _dra
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, message
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, host_of, name_of
 
 _ARGUMENTS = {
@@ -19,8 +19,14 @@ _ARGUMENTS = {
     "may_be_missing": {"type": "bool", "default": False},
     "on_controller": {"type": "bool", "default": True},
 }
-_OBJECTS: tuple[Data, ...] = ({"kind": "Node"}, {"kind": "DaemonSet", "api_version": "apps/v1"}, _dra.slices())
-_CHARTS = ("gpu_operator_version", "device_plugin_version")
+# Draining reads the claims.
+_OBJECTS: tuple[Data, ...] = (
+    {"kind": "Node"},
+    {"kind": "DaemonSet", "api_version": "apps/v1"},
+    _dra.slices(),
+    _dra.CLAIMS,
+)
+_MISSING = "the cluster has no DRA driver of NVIDIA: install it, or set gpu_cluster_allocator to device_plugin"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -31,29 +37,57 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
-        problems: dict[str, list[str]] = {}
-        hosts: list[Host] = []
-        for name in variables["ansible_play_hosts_all"]:
-            own = variables["hostvars"][name]
-            hosts.append(host_of(name, own))
-            charts = [each for each in _CHARTS if each in own]
-            drain = _cluster_plan.is_true(own.get("gpu_cluster_drain"))
-            problems[name] = _dra.of_host(hosts[-1], str(own.get("nvidia_mig_owner", "host")), drain, charts)
+        hostvars = variables["hostvars"]
+        hosts = [host_of(name, hostvars[name]) for name in variables["ansible_play_hosts_all"]]
+        verifies = arguments["check"] == "verify"
+        shared: list[str] = []
+        warnings: list[str] = []
         try:
-            nodes, daemonsets, slices = Api(self, variables).read(*_OBJECTS)
+            found = Api(self, variables).call("gpufleet.node.gpu_cluster_objects", objects=list(_OBJECTS))["results"]
         except Unreadable as error:
+            found = [{"msg": str(error)}]
+        if "resources" not in found[0]:
+            may_be_missing = arguments["may_be_missing"] and not verifies
             settings = _cluster_plan.Settings(
-                "", {}, may_be_missing=arguments["may_be_missing"], on_controller=arguments["on_controller"]
+                "", {}, may_be_missing=may_be_missing, on_controller=arguments["on_controller"]
             )
-            why = _cluster_plan.unreachable({"msg": str(error)}, settings)
-            problems[hosts[0].name].extend([why] if why else [])
+            why = _cluster_plan.unreachable(found[0], settings)
+            unread = "the cluster cannot be read%s, so its DRA driver was not checked" % ("" if verifies else " yet")
+            (shared if why or verifies else warnings).append(why or unread)
         else:
-            problems[hosts[0].name].extend(_dra.of_cluster(daemonsets))
-            if arguments["check"] == "verify":
-                for host in hosts:
+            shared.extend(map(_unreadable, _without(found)))
+        problems = {host.name: list(shared) for host in hosts}
+        if not shared and not warnings:
+            nodes, daemonsets, slices, _claims = (each["resources"] for each in found)
+            installed = _dra.is_installed(daemonsets)
+            own = _dra.dynamic_mig(daemonsets)
+            if not installed:
+                (own if verifies else warnings).append(_MISSING)
+            for host in hosts:
+                problems[host.name].extend(own)
+                if verifies and installed:
                     problems[host.name].extend(_differences(host, nodes, slices))
         result.update(changed=False, problems=problems)
+        if warnings:
+            result["warnings"] = warnings
         return result
+
+
+def _without(found: t.Iterable[Data]) -> list[tuple[str, Data]]:
+    """The kinds that could not be read, with their results."""
+    kinds = [each["kind"] for each in _OBJECTS]
+    return [
+        (kind, each)
+        for kind, each in zip(kinds, found, strict=True)
+        if "resources" not in each or not each.get("api_found", True)
+    ]
+
+
+def _unreadable(each: tuple[str, Data]) -> str:
+    kind, result = each
+    if not result.get("api_found", True):
+        return "the cluster does not have %ss in its API: the DRA driver needs Kubernetes 1.34 or later" % kind
+    return "the cluster's %ss cannot be read: %s" % (kind, message(result)[:300])
 
 
 def _differences(host: Host, nodes: t.Iterable[Data], slices: t.Sequence[Data]) -> list[str]:

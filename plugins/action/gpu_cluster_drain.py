@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
 _ARGUMENTS = {
     "gpus": {"type": "list", "elements": "dict"},
     "checkpoint": {"type": "str"},
-    "allocator": {"type": "str", "default": "device_plugin"},
+    "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
     "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
     "ignore_daemonsets": {"type": "bool", "default": True},
     "delete_emptydir_data": {"type": "bool", "default": False},
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         self._api, self._run = Api(self, task_vars), _runs.current()
-        host = self._api.host()
+        host = self._host = self._api.host()
         self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
         self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
         self._settings = _drain.Settings(**{name: self._arguments[name] for name in _drain.Settings._fields})
@@ -103,9 +103,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _to_evict(self, node: Data, found: list[Data]) -> list[Data]:
         name, change = name_of(node), self._change
+        dynamic = _dra.dynamic_mig(found)
+        if dynamic:
+            raise _Failed("; ".join(dynamic))
         if self._uses_dra and self._settings.pods != "all":
             claims, slices = self._api.read(_dra.CLAIMS, _dra.slices(name))
-            change = change._replace(held=_dra.held(claims, _dra.published(slices, name) or {}, name))
+            # The names of devices recur, so that outdated ones may be those of other devices.
+            outdated = _dra.differences(self._host, name, slices)
+            devices = {} if outdated else _dra.published(slices, name) or {}
+            change = change._replace(held=_dra.claimed(claims, devices, name))
         pods, problems = _drain.to_evict(found, self._settings, change)
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))

@@ -11,7 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _mig_configs, _readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _mig_configs, _readiness, _runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, labels_of, name_of
 
@@ -19,6 +19,7 @@ _ARGUMENTS = {
     "nodes": {"type": "list", "elements": "dict", "required": True},
     "retry": {"type": "list", "elements": "str", "default": []},
     "managers": {"type": "str", "default": ""},
+    "takeover": {"type": "int", "required": True},
     "timeout": {"type": "int", "default": 300},
     "interval": {"type": "int", "default": 5},
 }
@@ -31,49 +32,50 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+        _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
+        arguments = self._arguments
         wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
         retried: Labels = {name: {_mig_configs.STATE: None} for name in arguments["retry"]}
-        changes = {**wanted, **retried}
+        changes = {name: {**retried.get(name, {}), **wanted.get(name, {})} for name in [*wanted, *retried]}
         result.update(changed=bool(changes))
         if not changes:
             return result
-        api, progress = Api(self, task_vars), Progress(arguments["timeout"], arguments["interval"], Display().display)
-        title = "labelling %s" % ("%d nodes" % len(changes) if len(changes) > 3 else ", ".join(changes))
+        self._api = Api(self, task_vars)
+        self._progress = Progress(arguments["timeout"], arguments["interval"], Display().display)
         try:
-            nodes, managers = progress.result(title, lambda: _read(api, list(changes), arguments["managers"]))
-            result["diff"] = [_diff(name, nodes.get(name), change) for name, change in changes.items()]
+            nodes, managers = self._progress.result("reading the nodes", lambda: self._read(list(changes)))
+            result["diff"] = [_diff(nodes[name], change) for name, change in changes.items()]
             if self._task.check_mode:
                 return result
-            progress.result(title, lambda: _label(api, retried))
+            nodes = {**nodes, **self._label(nodes, retried)}
             # A running MIG manager sees a new ConfigMap with a delay, and does not retry a failed configuration.
-            api.restart(managers, progress)
-            progress.result(title, lambda: _label(api, wanted))
-        except Unreadable as error:
+            self._api.restart(managers, self._progress)
+            self._label(nodes, wanted)
+        except (Unreadable, ValueError) as error:
             result.update(failed=True, msg=str(error))
         return result
 
+    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[_drain.Pod]]:
+        """The nodes by name, and their MIG managers, if these are restarted."""
+        others: list[Data] = []
+        if self._arguments["managers"]:
+            where = ["spec.nodeName=" + names[0]] if len(names) == 1 else []  # with one node, only its pods are read
+            selected = {"label_selectors": ["app=" + _readiness.MIG_MANAGER], "field_selectors": where}
+            others = [{"kind": "Pod", "namespace": self._arguments["managers"], **selected}]
+        nodes, pods = self._api.nodes(names, *others)
+        return nodes, [_drain.pod_of(pod) for pod in pods if (pod.get("spec") or {}).get("nodeName") in nodes]
 
-def _read(api: Api, names: t.Sequence[str], namespace: str) -> tuple[dict[str, Data], list[_drain.Pod]]:
-    """The nodes by name, and their MIG managers in the namespace, if there is one. One node is read alone."""
-    alone = len(names) == 1
-    wanted: list[Data] = [{"kind": "Node", "name": names[0]} if alone else {"kind": "Node"}]
-    if namespace:
-        where = {"field_selectors": ["spec.nodeName=" + names[0]]} if alone else {}
-        labels = ["app=" + _readiness.MIG_MANAGER]
-        wanted.append({"kind": "Pod", "namespace": namespace, "label_selectors": labels, **where})
-    nodes, *pods = api.read(*wanted)
-    managers = [pod for found in pods for pod in found if (pod.get("spec") or {}).get("nodeName") in names]
-    return {name_of(node): node for node in nodes}, [_drain.pod_of(pod) for pod in managers]
+    def _label(self, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
+        """The nodes after the change. Fails if another run has taken one of them out of service."""
+
+        def make(node: Data) -> Data:
+            return {"metadata": {"labels": changes[name_of(node)]}}
+
+        guarded = _drain.guarded(make, _runs.current(), self._arguments["takeover"])
+        return self._api.change_all({name: nodes[name] for name in changes}, guarded, self._progress)
 
 
-def _diff(name: str, node: Data | None, change: t.Mapping[str, str | None]) -> Data:
-    labels = labels_of(node) if node else {}
-    before = {label: labels[label] for label in change if label in labels}
+def _diff(node: Data, change: t.Mapping[str, str | None]) -> Data:
+    before = {label: value for label, value in labels_of(node).items() if label in change}
     after = {label: value for label, value in change.items() if value is not None}
-    return {"before_header": name, "after_header": name, "before": before, "after": after}
-
-
-def _label(api: Api, changes: Labels) -> None:
-    if changes:
-        api.patch(*({"node": name, "patch": {"metadata": {"labels": change}}} for name, change in changes.items()))
+    return {"before_header": name_of(node), "after_header": name_of(node), "before": before, "after": after}

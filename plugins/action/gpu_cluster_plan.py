@@ -13,7 +13,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of, is_true
 
 _ARGUMENTS = {
     "role": {"type": "str", "required": True, "choices": ["gpu_operator", "device_plugin"]},
@@ -49,8 +49,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             role=role,
             own={name[len(prefix) :]: value for name, value in own.items() if name.startswith(prefix)},
             owner=str(values.get("nvidia_mig_owner", "host")),
-            reboot=_cluster_plan.is_true(values.get("nvidia_mig_reboot")),
-            drain=_cluster_plan.is_true(values.get("gpu_cluster_drain")),
+            reboot=is_true(values.get("nvidia_mig_reboot")),
+            drain=is_true(values.get("gpu_cluster_drain")),
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],

@@ -31,7 +31,7 @@ _ARGUMENTS = {
     "wait_for_pods": {"type": "bool", "default": True},
     "layout_applied": {"type": "bool", "default": True},
     "by_operator": {"type": "bool", "default": False},
-    "allocator": {"type": "str", "default": "device_plugin"},
+    "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
     "takeover": {"type": "int", "required": True},
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
@@ -77,6 +77,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         arguments, name = self._arguments, name_of(node)
         if not (self._uses_dra and arguments["uncordon"] and arguments["wait"] and _dra.plugins(pods)):
             return False
+        if _dra.present(host) is None:  # verify reports it
+            return False
+        dynamic = _dra.dynamic_mig(pods)
+        if dynamic:
+            raise Unreadable("; ".join(dynamic))
         slices = self._progress.result("reading the devices of node %s" % name, lambda: self._slices(name))
         return bool(_dra.differences(host, name, slices))
 
@@ -97,7 +102,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             return
         if arguments["wait"]:
             unchanged = node is read
-            node = self._wait(host, name, former, (node, pods) if unchanged else None)
+            node = self._wait(host, node, former, pods if unchanged else None)
         self._write(node, _drain.uncordon)
         if arguments["wait"] and arguments["wait_for_pods"] and known is not None and known.workloads:
             self._wait_for_pods(name, known.workloads)
@@ -105,23 +110,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
         return self._api.change(node, _drain.guarded(make, self._run, self._arguments["takeover"]), self._progress)
 
-    def _wait(self, host: Host, name: str, former: t.Sequence[Data], known: tuple[Data, list[Data]] | None) -> Data:
-        """The node when it is ready. ``known`` is the first reading, if it is still current."""
-        first, read = [known] if known else [], list[Data]()
+    def _wait(self, host: Host, node: Data, former: t.Sequence[Data], pods: list[Data] | None) -> Data:
+        """The node when it is ready. ``pods`` are those on it, if it is as it was read with them."""
+        name, first, read = name_of(node), [(node, pods)] if pods is not None else [], [node]
 
         def unready() -> list[str]:
-            node, pods = first.pop() if first else self._api.node_and_pods(name)
-            read[:] = [node]
+            now, here = first.pop() if first else self._api.node_and_pods(name)
+            read[:] = [now]
             if self._uses_dra:
-                return _dra.unready(host, node, pods, self._slices(name), former)
-            return _drain.unready(node, pods, self._resources(host, node), former)
+                return _dra.unready(host, now, here, self._slices(name), former)
+            return _drain.unready(now, here, self._resources(host, now), former)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
         if waiting:
             raise _NotReady(
-                "after %d seconds, node %s is not ready: %s. If it was taken out of service, it remains so. Resolve "
-                "this and run it again, or return the node with kubectl uncordon %s && kubectl annotate node %s %s-"
-                % (self._arguments["timeout"], name, "; ".join(waiting), name, name, _drain.RECORD)
+                "after %d seconds, node %s is not ready%s"
+                % (self._arguments["timeout"], name, _remedy(name, _drain.record(node), "; ".join(waiting)))
             )
         return read[0]
 
@@ -155,6 +159,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             return _cluster_nodes.expected(current, strategy) if applied and strategy and current else None
         except (MigError, Refusal):
             return None
+
+
+def _remedy(name: str, known: _drain.Record | None, reasons: str) -> str:
+    if known is None:
+        return ": %s. It remains in service. Resolve this and run it again" % reasons
+    uncordon = "kubectl uncordon %s && " % name if known.cordoned else ""
+    return (
+        ", and remains cordoned: %s. Resolve this and run it again, or return the node with %skubectl annotate node %s %s-"
+        % (reasons, uncordon, name, _drain.RECORD)
+    )
 
 
 def _name(host: Host) -> str | None:

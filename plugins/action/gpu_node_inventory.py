@@ -10,7 +10,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory, _registry
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _inventory, _registry
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of
 
 _ARGUMENTS = {
     "registry": {"type": "list", "elements": "dict", "required": True},
@@ -49,6 +50,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             problems.append(why)
         elif _compares_boards(registry, enabled, tags) and "gpu_node" not in found.invalid:
             problems.extend(_inventory.of_boards(values, _gpus(facts)))
+        if arguments["check"] == "preflight":
+            host = host_of(str(variables.get("inventory_hostname")), {**values, **facts})
+            problems.extend(_dra.of_variables(host, values))
         selected = _registry.of_scope(registry, selected, arguments["scope"])
         excluded = {"gpu_node", *found.invalid}
         if found.layout and arguments["check"] == "preflight":

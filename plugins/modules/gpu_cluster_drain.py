@@ -68,6 +68,7 @@ options:
       - What hands out devices to pods, V(device_plugin) or V(dra).
       - With V(dra), the claims of pods show which devices they use.
     type: str
+    choices: [device_plugin, dra]
     default: device_plugin
   by_operator:
     description:

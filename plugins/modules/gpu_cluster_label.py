@@ -15,6 +15,7 @@ version_added: 0.1.0
 description:
   - Internal to the collection's roles. Changes labels of nodes. Optionally restarts the GPU operator's MIG managers on
     these nodes first, so that they read their ConfigMap again. Repeats requests while the API server does not respond.
+  - Fails if another run has taken one of the nodes out of service.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.diff
@@ -38,6 +39,11 @@ options:
       - The namespace of the MIG managers to restart. Empty restarts none.
     type: str
     default: ""
+  takeover:
+    description:
+      - Seconds after which a node is taken over from a run on another controller, since its last change of the node.
+    type: int
+    required: true
   timeout:
     description:
       - Seconds for each step.
@@ -56,6 +62,7 @@ EXAMPLES = r"""
     nodes:
       - {node: gpu-1, labels: {nvidia.com/mig.config: all-balanced}}
     managers: gpu-operator
+    takeover: 3600
 """
 
 RETURN = r"""#"""

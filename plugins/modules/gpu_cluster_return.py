@@ -48,6 +48,7 @@ options:
       - What hands out devices to pods, V(device_plugin) or V(dra).
       - With V(dra), the kubelet plugin of the DRA driver is restarted if it publishes other devices than the host has.
     type: str
+    choices: [device_plugin, dra]
     default: device_plugin
   by_operator:
     description:

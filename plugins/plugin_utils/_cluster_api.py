@@ -17,6 +17,7 @@ from ._cluster_nodes import Data, Host
 T = t.TypeVar("T")
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
 _FEW = 5  # pods that are read and named one by one
+_GONE = "the cluster no longer has the node %s"
 _NO_CLIENT = "Failed to import the required Python library"
 
 
@@ -44,10 +45,10 @@ class Api:
         return _cluster_nodes.host_of(variables["inventory_hostname"], self._action._templar.template(found))
 
     def read(self, *wanted: Data) -> list[list[Data]]:
-        """The objects of each kind, in the same order. Raises Unreadable."""
+        """The objects of each kind, in the same order. Raises Unreadable, also if the API does not know a kind."""
         found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
         for each in found:
-            if "resources" not in each:
+            if "resources" not in each or not each.get("api_found", True):
                 raise Unreadable(message(each)[:300])
         return [each["resources"] for each in found]
 
@@ -85,7 +86,7 @@ class Api:
         """A node and all pods on it. Raises Unreadable, also if the node is gone."""
         node, pods = self.read({"kind": "Node", "name": name}, _pods_on(name))
         if not node:
-            raise Final("the cluster no longer has the node %s" % name)
+            raise Final(_GONE % name)
         return node[0], pods
 
     def pods_in(self, namespaces: t.Iterable[str]) -> list[Data]:
@@ -93,32 +94,54 @@ class Api:
         wanted = [{"kind": "Pod", "namespace": name} for name in namespaces]
         return [pod for pods in self.read(*wanted) for pod in pods] if wanted else []
 
+    def nodes(self, names: t.Sequence[str], *others: Data) -> tuple[dict[str, Data], list[Data]]:
+        """Nodes by name, and other objects. Raises Unreadable, also if a node is gone."""
+        wanted: Data = {"kind": "Node", "name": names[0]} if len(names) == 1 else {"kind": "Node"}
+        found, *rest = self.read(wanted, *others)
+        by_name = {_cluster_nodes.name_of(node): node for node in found}
+        for name in names:
+            if name not in by_name:
+                raise Final(_GONE % name)
+        return {name: by_name[name] for name in names}, [item for each in rest for item in each]
+
     def change(self, node: Data, make: t.Callable[[Data], Data], progress: Progress) -> Data:
         """Change a node with the patch that ``make`` returns for it, and return it as it is then.
 
         The patch is made again if someone else changes the node at the same time, or the API does not respond. Raises
         Unreadable after the time of ``progress``, and the errors of ``make``.
         """
-        name, current = _cluster_nodes.name_of(node), [node]
+        name = _cluster_nodes.name_of(node)
+        return self.change_all({name: node}, make, progress)[name]
 
-        def step() -> Data:
+    def change_all(
+        self, nodes: t.Mapping[str, Data], make: t.Callable[[Data], Data], progress: Progress
+    ) -> dict[str, Data]:
+        """The same for several nodes, by name."""
+        done: dict[str, Data] = {}
+        current = dict(nodes)  # as they were read, until they may have changed
+
+        def step() -> dict[str, Data]:
             for _attempt in range(_ATTEMPTS):
-                found = current.pop() if current else self.node_and_pods(name)[0]
-                patch = make(found)
-                if not patch:
-                    return found
-                version = {"resourceVersion": found["metadata"].get("resourceVersion")}
-                body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
-                changed = self.patch({"node": name, "patch": body})[0]
-                if changed is not None:
-                    return changed
-            raise Unreadable("someone else is changing node %s all the time" % name)
+                left = [name for name in nodes if name not in done]
+                found = dict(current) or self.nodes(left)[0]
+                current.clear()
+                patches = {name: make(found[name]) for name in left}
+                done.update((name, found[name]) for name in left if not patches[name])
+                changing = [name for name in left if patches[name]]
+                if changing:
+                    changed = self._patch([_versioned(found[name], patches[name]) for name in changing])
+                    done.update((name, node) for name, node in zip(changing, changed, strict=True) if node is not None)
+                if len(done) == len(nodes):
+                    return done
+            busy = [name for name in nodes if name not in done]
+            raise Unreadable("someone else is changing node %s all the time" % ", ".join(busy[:_FEW]))
 
-        return progress.result("changing node %s" % name, step)
+        title = "node %s" % next(iter(nodes)) if len(nodes) == 1 else "%d nodes" % len(nodes)
+        return progress.result("changing %s" % title, step) if nodes else {}
 
-    def patch(self, *patches: Data) -> list[Data | None]:
+    def _patch(self, patches: list[Data]) -> list[Data | None]:
         """The nodes after the patches; None for one that someone else has changed. Raises Unreadable."""
-        changed = self.call("gpufleet.node.gpu_cluster_patch", patches=list(patches))["nodes"]
+        changed = self.call("gpufleet.node.gpu_cluster_patch", patches=patches)["nodes"]
         return t.cast("list[Data | None]", changed)
 
     def remove(self, state: str, pods: t.Sequence[t.Any], grace_period: int = -1) -> list[Data]:
@@ -156,6 +179,13 @@ class Api:
 
 def _no_node(names: t.Iterable[str]) -> Final:
     return Final("the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names))
+
+
+def _versioned(node: Data, patch: Data) -> Data:
+    """A patch that changes nothing if someone else changes the node first."""
+    version = {"resourceVersion": node["metadata"].get("resourceVersion")}
+    body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
+    return {"node": _cluster_nodes.name_of(node), "patch": body}
 
 
 def _pods_on(node: str) -> Data:

@@ -84,11 +84,6 @@ class Planned(t.NamedTuple):
     missing: bool  # the cluster cannot be reached, and this is accepted
 
 
-def is_true(value: object) -> bool:
-    """A variable with a truth value, which -e passes as a string."""
-    return str(value).lower() in ("true", "yes", "1", "on")
-
-
 def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Planned:
     problems: dict[str, list[str]] = {host.name: [] for host in hosts}
     shared = problems[hosts[0].name]

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ..module_utils._mig.errors import MigError
 from . import _cluster_nodes, _readiness
-from ._cluster_nodes import Data, Host, labels_of, name_of
+from ._cluster_nodes import Data, Host, is_true, labels_of, name_of
+from ._refusal import Refusal
 
 ALLOCATOR = "dra"  # value of gpu_cluster_allocator
 DRIVER = "gpu.nvidia.com"
@@ -28,6 +30,7 @@ _PLUGINS = (
     ("nvidia-dra-driver-gpu-component", "kubelet-plugin"),
     ("app", "nvidia-dra-driver-kubelet-plugin"),
 )
+_CHARTS = ("gpu_operator_version", "device_plugin_version")
 
 CLAIMS: Data = {"kind": "ResourceClaim", "api_version": _API}
 
@@ -42,20 +45,21 @@ def slices(node: str = "") -> Data:
 
 
 def published(found: t.Iterable[Data], node: str) -> dict[str, str] | None:
-    """The UUIDs of the node's GPUs and MIG devices by name; None if the driver has not published all of them yet."""
+    """The UUIDs of the node's GPUs and MIG devices by name; None if the DRA driver has not published all of them yet."""
     own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
     newest = max((spec["pool"]["generation"] for spec in own), default=0)
     current = [spec for spec in own if spec["pool"]["generation"] == newest]
     if not current or len(current) != current[0]["pool"]["resourceSliceCount"]:
         return None
-    return {device["name"]: _uuid(device) for spec in current for device in spec.get("devices") or ()}
+    devices = [device for spec in current for device in spec.get("devices") or ()]
+    return {device["name"]: _text(device, "uuid") for device in devices if _text(device, "type") in ("gpu", "mig")}
 
 
-def _uuid(device: Data) -> str:
-    return str(((device.get("attributes") or {}).get("uuid") or {}).get("string", UNKNOWN))
+def _text(device: Data, attribute: str) -> str:
+    return str(((device.get("attributes") or {}).get(attribute) or {}).get("string", UNKNOWN))
 
 
-def held(claims: t.Iterable[Data], devices: t.Mapping[str, str], node: str) -> dict[str, set[str]]:
+def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, str], node: str) -> dict[str, set[str]]:
     """The UUIDs of the GPUs and MIG devices of a node that are reserved for pods, by UID of the pod."""
     out: dict[str, set[str]] = {}
     for claim in claims:
@@ -69,7 +73,7 @@ def held(claims: t.Iterable[Data], devices: t.Mapping[str, str], node: str) -> d
 
 
 def present(host: Host) -> set[str] | None:
-    """The UUIDs that the driver should publish, from the facts; None if they are unknown.
+    """The UUIDs that the DRA driver should publish, from the facts; None if they are unknown.
 
     A GPU in MIG mode is not published itself, only its MIG devices.
     """
@@ -95,10 +99,10 @@ def differences(host: Host, node: str, found: t.Iterable[Data]) -> list[str]:
     """Where the published devices of a node differ from those in its facts."""
     wanted, devices = present(host), published(found, node)
     if wanted is None:
-        return ["%s: its GPUs or MIG devices cannot be read, and not be compared with the published ones" % node]
+        return ["%s: its GPUs or MIG devices cannot be read, nor compared with the published ones" % node]
     if devices is None:
-        return ["%s: the DRA driver has not published its devices" % node]
-    missing, gone = len(wanted - set(devices.values())), len(set(devices.values()) - wanted)
+        return ["%s: the DRA driver has not published its devices" % node] if wanted else []
+    missing, gone = len(wanted - set(devices.values())), len([uuid for uuid in devices.values() if uuid not in wanted])
     texts = ["%d of %d devices are not published" % (missing, len(wanted))] if missing else []
     texts += ["%d published devices do not exist" % gone] if gone else []
     return ["%s: %s" % (node, ", ".join(texts))] if texts else []
@@ -108,9 +112,11 @@ def unready(
     host: Host, node: Data, pods: t.Iterable[Data], found: t.Iterable[Data], former: t.Sequence[Data]
 ) -> list[str]:
     """Why a node cannot return to service yet. ``former`` are pods that were deleted."""
+    out = list(_readiness.state({name_of(node): _readiness.Wanted()}, [node], []).waiting)
+    if host.gpus == []:  # a server of the cluster
+        return out
     old = {pod["metadata"].get("uid") for pod in former}
     running = [pod for pod in plugins(pods) if pod["metadata"].get("uid") not in old]
-    out = list(_readiness.state({name_of(node): _readiness.Wanted()}, [node], []).waiting)
     if not any(map(_readiness.is_ready, running)):
         out.append("%s: the kubelet plugin of the DRA driver is not ready" % name_of(node))
     return [*out, *differences(host, name_of(node), found)]
@@ -121,60 +127,69 @@ def plugins(pods: t.Iterable[Data]) -> list[Data]:
     return [pod for pod in pods if any(labels_of(pod).get(name) == value for name, value in _PLUGINS)]
 
 
-def dynamic_mig(daemonsets: t.Iterable[Data]) -> list[str]:
-    """DRA drivers that create and destroy MIG instances themselves."""
+def dynamic_mig(items: t.Iterable[Data]) -> list[str]:
+    """Pods or DaemonSets of a DRA driver that creates and destroys MIG instances itself."""
+    templates = [(item, (item.get("spec") or {}).get("template") or item) for item in items]
     return [
         "the DRA driver %s/%s has the feature gate DynamicMIG, and destroys MIG instances that it did not create: disable "
         "the gate" % (item["metadata"].get("namespace"), name_of(item))
-        for item in daemonsets
-        if _has_dynamic_mig(item)
+        for item, pod in templates
+        if _has_dynamic_mig(pod)
     ]
 
 
-def _has_dynamic_mig(daemonset: Data) -> bool:
+def _has_dynamic_mig(pod: Data) -> bool:
     gates = [
         gate.strip().lower().partition("=")
-        for container in daemonset["spec"]["template"]["spec"].get("containers") or ()
+        for container in pod["spec"].get("containers") or ()
         for variable in container.get("env") or ()
         if variable.get("name") == "FEATURE_GATES"
         for gate in str(variable.get("value")).split(",")
     ]
-    values = {name: value == "true" for name, _equals, value in gates}
-    return values.get("dynamicmig", values.get("allalpha", False))
+    values = {name: value in ("true", "t", "1") for name, _equals, value in gates}
+    # Other programs have the gate AllAlpha too.
+    return values.get("dynamicmig", bool(plugins([pod])) and values.get("allalpha", False))
 
 
-def of_cluster(daemonsets: t.Sequence[Data]) -> list[str]:
-    """Why the cluster's DRA driver cannot be used."""
-    if not any(plugins([item["spec"]["template"]]) for item in daemonsets):
-        return [
-            "gpu_cluster_allocator is dra, but the cluster has no DRA driver of NVIDIA: install it, or set the variable "
-            "to device_plugin"
-        ]
-    return dynamic_mig(daemonsets)
+def is_installed(daemonsets: t.Iterable[Data]) -> bool:
+    return any(plugins([item["spec"]["template"]]) for item in daemonsets)
 
 
-def of_host(host: Host, owner: str, drain: bool, charts: t.Sequence[str]) -> list[str]:
-    """Variables of a host that contradict gpu_cluster_allocator. ``charts`` are variables of roles that are set."""
+def of_variables(host: Host, variables: t.Mapping[str, t.Any]) -> list[str]:
+    """Variables of a host that contradict gpu_cluster_allocator."""
+    if variables.get("gpu_cluster_allocator") != ALLOCATOR:
+        return []
     out = [
         "gpu_cluster_allocator is dra, but %s installs a device plugin, which would hand out the same GPUs: remove it"
         % name
-        for name in charts
+        for name in _CHARTS
+        if name in variables
     ]
-    if owner != "host":
+    if is_true(variables.get("gpu_cluster_managed")):
+        out.append(
+            "gpu_cluster_allocator is dra, which managed_cluster does not support: it has no access to the hosts"
+        )
+    if variables.get("nvidia_mig_owner", "host") != "host":
         out.append("gpu_cluster_allocator is dra, so nvidia_mig_owner must be host: the DRA driver has no MIG manager")
-    if host.sharing:
+    if variables.get("gpu_cluster_sharing"):
         out.append("gpu_cluster_sharing configures the device plugin, but gpu_cluster_allocator is dra: remove it")
-    if not drain:
+    if not is_true(variables.get("gpu_cluster_drain")):
         out.append(
             "gpu_cluster_allocator is dra, so gpu_cluster_drain must be true: pods keep claims of MIG devices that a "
             "change removes"
         )
-    known = _cluster_nodes.contents(host) if host.layout is not None and _cluster_nodes.gpus(host) else {}
-    out.extend(
-        "%s: gpu_cluster_allocator is dra, whose driver does not start if a compute instance does not use its whole GPU "
-        "instance: use %s" % (content.label, instance.profile)
+    return [*out, *_of_layout(host)]
+
+
+def _of_layout(host: Host) -> list[str]:
+    try:
+        known = _cluster_nodes.contents(host) if host.layout is not None and _cluster_nodes.gpus(host) else {}
+    except (MigError, Refusal):
+        return []  # reported with the layout
+    return [
+        "%s: gpu_cluster_allocator is dra, and the DRA driver does not start if a compute instance does not use its whole "
+        "GPU instance: use %s" % (content.label, instance.profile)
         for content in known.values()
         for instance in content.held or ()
         if any(size != instance.slices for size in instance.compute_instances)
-    )
-    return out
+    ]

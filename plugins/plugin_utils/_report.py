@@ -18,7 +18,7 @@ _PREFIX = re.compile(
 # Without root privileges, the driver does not show its GPUs, which causes other problems.
 _NO_PERMISSION = "NO_PERMISSION"
 _UNCHECKED = "it could not be checked, see above"
-_SHOWN = 8  # hosts with the same problem that are named
+_SHOWN = 20  # hosts with the same problem that are named
 
 
 def preflight(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
@@ -38,7 +38,7 @@ def _named(hosts: t.Sequence[str]) -> str:
     """Hosts with the same problem."""
     if len(hosts) <= _SHOWN:
         return ", ".join(hosts)
-    return "%s and %d others" % (", ".join(hosts[:_SHOWN]), len(hosts) - _SHOWN)
+    return "%s and %d more" % (", ".join(hosts[:_SHOWN]), len(hosts) - _SHOWN)
 
 
 def verify(host: str, problems: t.Sequence[object]) -> str:

@@ -180,7 +180,8 @@ def fixture_plane(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[contro
 def fixture_cluster(
     plane: control_plane.ControlPlane, tmp_path: Path, request: pytest.FixtureRequest
 ) -> t.Iterator[Cluster]:
-    name = request.node.name.replace("_", "-").replace("[", "-").strip("]")[5:45].strip("-")
+    test, _bracket, parameter = request.node.name.replace("_", "-").strip("]").partition("[")
+    name = ("%s-%s" % (test[5:35].strip("-"), parameter)).strip("-")
     with Proxy(plane.kubeconfig("run"), tmp_path) as proxy:
         yield Cluster(plane, proxy, tmp_path, name)
     plane.kubectl("delete", "nodes", "--selector", "group=" + name, "--wait=false")

@@ -43,6 +43,9 @@ class Cluster:
         self.run = OWN
         self.now = 100.0
         self.shown: t.List[str] = []
+        self.started = plugin("new-plugin")  # when labels are restored
+        self.slices: t.List[Data] = []
+        self.claims: t.List[Data] = []
 
     def __call__(self, module_name: str, module_args: Data, task_vars: object) -> Data:
         name = module_name.rpartition(".")[2]
@@ -55,7 +58,13 @@ class Cluster:
     def gpu_cluster_objects(self, objects: t.Sequence[Data]) -> Data:
         results = []
         for each in objects:
-            found = {"Node": [self.node], "Pod": list(self.pods)}.get(each["kind"], [self.controller])
+            kinds = {
+                "Node": [self.node],
+                "Pod": list(self.pods),
+                "ResourceSlice": self.slices,
+                "ResourceClaim": self.claims,
+            }
+            found = kinds.get(each["kind"], [self.controller])
             if each["kind"] == "Node" and (self.node is None or self.node["metadata"]["name"] != each["name"]):
                 found = []
             results.append({"resources": found})
@@ -91,7 +100,7 @@ class Cluster:
         if labels.get(DEPLOY + "device-plugin", "").startswith("paused"):
             self.pods = [pod for pod in self.pods if pod["metadata"]["labels"].get("app") is None]
         elif patch["metadata"].get("labels"):
-            self.pods.append(plugin("new-plugin"))
+            self.pods.append(self.started)
         return self.node
 
     def gpu_cluster_pods(self, state: str, pods: t.Sequence[Data], grace_period: int) -> Data:
@@ -110,7 +119,9 @@ class Cluster:
 
 @pytest.fixture(name="run")
 def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
-    def run(module: t.Any, cluster: Cluster, check: bool = False, **arguments: t.Any) -> Data:
+    def run(
+        module: t.Any, cluster: Cluster, check: bool = False, variables: t.Optional[Data] = None, **arguments: t.Any
+    ) -> Data:
         monkeypatch.setattr(_cluster_api.time, "monotonic", lambda: cluster.now)
         monkeypatch.setattr(_cluster_api.time, "sleep", lambda seconds: setattr(cluster, "now", cluster.now + seconds))
         monkeypatch.setattr(module, "Display", lambda: SimpleNamespace(display=cluster.shown.append))
@@ -120,7 +131,7 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
         known = {name: value for name, value in arguments.items() if name in module._ARGUMENTS}
         found = action(module, "x", known)
         found._execute_module, found._task.check_mode = cluster, check
-        result: Data = found.run(task_vars=host("a"))
+        result: Data = found.run(task_vars=host("a", **(variables or {})))
         return result
 
     return run
@@ -253,7 +264,7 @@ def test_a_node_that_does_not_become_ready_remains_cordoned(run: t.Callable[...,
     assert cluster.node
     cluster.node["status"]["allocatable"] = {}
     result = run(gpu_cluster_return, cluster)
-    assert result["failed"] and "node a is not ready: a: advertises no GPUs" in result["msg"]
+    assert result["failed"] and "node a is not ready, and remains cordoned: a: advertises no GPUs" in result["msg"]
     assert "kubectl uncordon a && kubectl annotate node a gpufleet.node/out-of-service-" in result["msg"]
     assert cluster.node["spec"]["unschedulable"]
     assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "true"

@@ -11,8 +11,14 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_label, gpu_cluster_restart
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster_drain import Cluster, fixture_run
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster_drain import (
+    OTHER,
+    Cluster,
+    fixture_run,
+)
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import patched
 
 __all__ = ["fixture_run"]
 
@@ -97,6 +103,35 @@ def test_a_mig_manager_that_does_not_terminate(run: t.Callable[..., Data]) -> No
     stuck["metadata"]["finalizers"] = ["example.com/hold"]
     found = cluster(stuck)
     assert label(run, found, nodes=CHANGE)["msg"] == "pod one is terminating" and found.patches == []
+
+
+def test_a_node_of_another_run_is_not_labelled(run: t.Callable[..., Data]) -> None:
+    found = cluster(manager("one"))
+    assert found.node
+    found.node = patched(found.node, _drain.cordon(found.node, OTHER))
+    assert "is out of service for another run" in label(run, found, nodes=CHANGE)["msg"]
+    assert found.patches == []
+
+
+def test_a_node_that_someone_else_changes_at_the_same_time(run: t.Callable[..., Data]) -> None:
+    found = cluster()
+    patch = found.gpu_cluster_patch
+
+    def changed_first(patches: t.Sequence[Data]) -> Data:
+        if not found.patches:
+            found.write({"metadata": {"labels": {"other": "x"}}})
+        return patch(patches)
+
+    found.gpu_cluster_patch = changed_first  # type: ignore[method-assign]
+    assert "failed" not in label(run, found, nodes=CHANGE, managers="")
+    assert found.calls == ["objects", "patch", "objects", "patch"]
+    assert found.node and found.node["metadata"]["labels"][CONFIG] == "new"
+
+
+def test_a_node_that_is_gone(run: t.Callable[..., Data]) -> None:
+    found = cluster()
+    found.node = None
+    assert label(run, found, nodes=CHANGE)["msg"] == "the cluster no longer has the node a"
 
 
 def test_a_restart(run: t.Callable[..., Data]) -> None:

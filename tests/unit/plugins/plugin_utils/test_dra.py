@@ -20,9 +20,8 @@ PLUGIN = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
 
 
 def resource_slice(*uuids: str, generation: int = 1, count: int = 1, name: str = "a") -> Data:
-    """Devices called after the last part of their UUID. An empty UUID: one without the attribute."""
     devices = [
-        {"name": "gpu-0-mig-" + uuid.lower(), "attributes": {"uuid": {"string": uuid}} if uuid else {}}
+        {"name": "gpu-0-mig-" + uuid.lower(), "attributes": {"type": {"string": "mig"}, "uuid": {"string": uuid}}}
         for uuid in uuids
     ]
     pool = {"name": name, "generation": generation, "resourceSliceCount": count}
@@ -69,6 +68,20 @@ def test_unknown_gpus_are_not_compared(known: t.Optional[t.List[Data]]) -> None:
     assert "cannot be read" in reason
 
 
+def test_devices_that_are_neither_gpus_nor_mig_devices_do_not_count() -> None:
+    found = resource_slice("MIG-1", "VFIO")
+    found["spec"]["devices"][1]["attributes"]["type"]["string"] = "vfio"
+    assert _dra.differences(host(mig(0, "MIG-1")), "a", [found]) == []
+
+
+def test_a_node_without_devices() -> None:
+    """A server, or MIG mode without instances: nothing needs to be published."""
+    assert _dra.differences(host(mig(0)), "a", []) == []
+    server = Host("a", gpus=[])
+    assert _dra.unready(server, node("a"), [], [], []) == []
+    assert _dra.unready(server, node("a", ready=False), [], [], []) == ["a: the node is not ready"]
+
+
 def test_differences_between_the_host_and_what_is_published() -> None:
     found = [resource_slice("MIG-1", "MIG-2")]
     assert _dra.differences(host(mig(0, "MIG-1", "MIG-2")), "a", found) == []
@@ -94,7 +107,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
         claim("mig-1", uids=("network",), driver="net.example.com"),
         {"spec": {}},
     ]
-    held = _dra.held(claims, devices, "a")
+    held = _dra.claimed(claims, devices, "a")
     assert held == {"one": {"MIG-1"}, "two": {"MIG-1", "MIG-2"}}
     pods = [user("one"), user("two"), user("web"), user("elsewhere")]
 
@@ -108,7 +121,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
 
 
 def test_a_claimed_device_that_is_not_published_counts_as_affected() -> None:
-    held = _dra.held([claim("mig-1")], {}, "a")
+    held = _dra.claimed([claim("mig-1")], {}, "a")
     assert _drain.to_evict([user("train")], Settings("affected"), Change([], held))[0]
 
 
@@ -131,9 +144,9 @@ def test_the_kubelet_plugin_of_each_chart(labels: t.Dict[str, str]) -> None:
     assert _dra.plugins(found) == found[:1]
 
 
-def driver(gates: t.Optional[str]) -> Data:
+def driver(gates: t.Optional[str], **labels: str) -> Data:
     env = [{"name": "FEATURE_GATES", "value": gates}] if gates is not None else []
-    return daemonset("driver", env=env, **PLUGIN)
+    return daemonset("driver", env=env, **(labels or PLUGIN))
 
 
 @pytest.mark.parametrize(
@@ -148,25 +161,36 @@ def driver(gates: t.Optional[str]) -> Data:
     ],
 )
 def test_dynamic_mig_is_rejected(gates: t.Optional[str], rejected: bool) -> None:
-    assert any("DynamicMIG" in problem for problem in _dra.of_cluster([driver(gates)])) is rejected
+    found = driver(gates)
+    assert bool(_dra.dynamic_mig([found])) is rejected
+    running = {**found["spec"]["template"], "metadata": {**found["spec"]["template"]["metadata"], "name": "pod"}}
+    assert bool(_dra.dynamic_mig([running])) is rejected
 
 
-def test_a_cluster_without_the_driver() -> None:
-    (problem,) = _dra.of_cluster([daemonset("other")])
-    assert "the cluster has no DRA driver of NVIDIA: install it" in problem
+def test_the_gates_of_other_programs() -> None:
+    assert _dra.dynamic_mig([driver("AllAlpha=true", app="other")]) == []
+
+
+def test_whether_the_dra_driver_is_installed() -> None:
+    assert _dra.is_installed([daemonset("other"), driver(None)]) and not _dra.is_installed([daemonset("other")])
 
 
 def test_variables_that_contradict_it() -> None:
     layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1c.3g.40gb": 3}}]
-    own = host(boards=["A100-80GB"], layout=layout, sharing={"timeSlicing": {}})
-    found = _dra.of_host(own, "operator", drain=False, charts=["device_plugin_version"])
-    assert [each.split(" ", 1)[0] for each in found[:4]] == [
-        "gpu_cluster_allocator",
-        "gpu_cluster_allocator",
-        "gpu_cluster_sharing",
-        "gpu_cluster_allocator",
-    ]
-    assert found[4].endswith("use 3g.40gb") and len(found) == 5
-    whole = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}]
-    assert _dra.of_host(own._replace(layout=whole, sharing=None), "host", drain=True, charts=[]) == []
-    assert _dra.of_host(host(), "host", drain=True, charts=[]) == []
+    own = host(boards=["A100-80GB"], layout=layout)
+    wrong = {
+        "gpu_cluster_allocator": "dra",
+        "gpu_cluster_managed": True,
+        "gpu_cluster_sharing": {"timeSlicing": {}},
+        "nvidia_mig_owner": "operator",
+        "device_plugin_version": "0.20.0",
+    }
+    found = _dra.of_variables(own, wrong)
+    words = ("device_plugin_version", "managed_cluster", "nvidia_mig_owner", "gpu_cluster_sharing", "gpu_cluster_drain")
+    assert all(word in text for word, text in zip(words, found))
+    assert found[5].endswith("use 3g.40gb") and len(found) == 6
+    right = {"gpu_cluster_allocator": "dra", "gpu_cluster_drain": "yes"}
+    whole = own._replace(layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}])
+    assert _dra.of_variables(whole, right) == []
+    assert _dra.of_variables(own._replace(layout=[{"devices": "all", "mig_devices": {"9g.1gb": 1}}]), right) == []
+    assert _dra.of_variables(own, {**wrong, "gpu_cluster_allocator": "device_plugin"}) == []
