@@ -207,7 +207,7 @@ def test_only_pods_whose_claimed_devices_change_are_evicted(
     assert cluster.proxy.writes == []  # all devices are published
 
 
-@pytest.mark.parametrize("labelled", [False], indirect=True)
+@pytest.mark.parametrize("labelled", [False], indirect=True, ids=["own-chart"])
 def test_added_devices_are_published_without_a_drain(cluster: Cluster, driver: DraDriver, tmp_path: Path) -> None:
     before = {app: uid(cluster, app) for app in ("kept", "lost", PLUGIN)}
     after = gpus(MIG_1="1g.10gb", MIG_2="2g.20gb", MIG_3="3g.40gb")
@@ -217,7 +217,7 @@ def test_added_devices_are_published_without_a_drain(cluster: Cluster, driver: D
     assert [each.split()[0] for each in cluster.proxy.writes] == ["DELETE"]  # of the plugin's pod
 
 
-@pytest.mark.parametrize("labelled", [False], indirect=True)
+@pytest.mark.parametrize("labelled", [False], indirect=True, ids=["own-chart"])
 def test_a_driver_that_does_not_publish_the_new_devices(cluster: Cluster, driver: DraDriver, tmp_path: Path) -> None:
     uid(cluster, "lost")
     given = variables(driver, tmp_path, gpus(MIG_1="1g.10gb", MIG_3="3g.40gb"))
