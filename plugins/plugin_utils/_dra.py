@@ -30,6 +30,7 @@ _PLUGINS = (
     ("nvidia-dra-driver-gpu-component", "kubelet-plugin"),
     ("app", "nvidia-dra-driver-kubelet-plugin"),
 )
+_DEPLOYED = "nvidia.com/gpu.deploy.dra-driver"  # label with which the GPU operator deploys the kubelet plugin
 _CHARTS = ("gpu_operator_version", "device_plugin_version")
 
 CLAIMS: Data = {"kind": "ResourceClaim", "api_version": _API}
@@ -109,14 +110,15 @@ def differences(host: Host, node: str, found: t.Iterable[Data]) -> list[str]:
 
 
 def unready(
-    host: Host, node: Data, pods: t.Iterable[Data], found: t.Iterable[Data], former: t.Sequence[Data]
+    host: Host, node: Data, pods: t.Sequence[Data], found: t.Iterable[Data], former: t.Sequence[Data]
 ) -> list[str]:
     """Why a node cannot return to service yet. ``former`` are pods that were deleted."""
     out = list(_readiness.state({name_of(node): _readiness.Wanted()}, [node], []).waiting)
-    if host.gpus == []:  # a server of the cluster
+    found_plugins = plugins([*pods, *former])
+    if not found_plugins and labels_of(node).get(_DEPLOYED) != "true":  # not installed yet, or not on this node
         return out
     old = {pod["metadata"].get("uid") for pod in former}
-    running = [pod for pod in plugins(pods) if pod["metadata"].get("uid") not in old]
+    running = [pod for pod in found_plugins if pod["metadata"].get("uid") not in old]
     if not any(map(_readiness.is_ready, running)):
         out.append("%s: the kubelet plugin of the DRA driver is not ready" % name_of(node))
     return [*out, *differences(host, name_of(node), found)]

@@ -75,11 +75,17 @@ def test_devices_that_are_neither_gpus_nor_mig_devices_do_not_count() -> None:
 
 
 def test_a_node_without_devices() -> None:
-    """A server, or MIG mode without instances: nothing needs to be published."""
+    """MIG mode without instances: nothing needs to be published."""
     assert _dra.differences(host(mig(0)), "a", []) == []
-    server = Host("a", gpus=[])
-    assert _dra.unready(server, node("a"), [], [], []) == []
-    assert _dra.unready(server, node("a", ready=False), [], [], []) == ["a: the node is not ready"]
+
+
+def test_a_node_without_the_dra_driver() -> None:
+    """A server, or a node before it is installed."""
+    own = host(mig(0, "MIG-1"))
+    assert _dra.unready(own, node("a"), [], [], []) == []
+    assert _dra.unready(own, node("a", ready=False), [], [], []) == ["a: the node is not ready"]
+    labelled = node("a", **{"nvidia.com/gpu.deploy.dra-driver": "true"})
+    assert len(_dra.unready(own, labelled, [], [], [])) == 2  # its pod comes when it is resumed
 
 
 def test_differences_between_the_host_and_what_is_published() -> None:
