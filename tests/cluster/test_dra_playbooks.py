@@ -46,6 +46,7 @@ def test_a_layout_with_the_dra_driver(cluster: Cluster, plane: control_plane.Con
         gpu_cluster_node_name=cluster.node,
         nvidia_mig_layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 3}}],
     )
+    plane.kubectl("delete", "daemonsets", "--all", "--all-namespaces")  # of other tests
     plane.kubectl("create", "--filename=-", given=json.dumps(node(cluster.node, cluster.name)))
     plane.kubectl("create", "namespace", cluster.name)
     run = fleet.play(MIG)
