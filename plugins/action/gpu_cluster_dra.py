@@ -11,7 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _cluster_plan, _dra
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, message
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, message, was_read
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, host_of, name_of
 
 _ARGUMENTS = {
@@ -48,14 +48,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             found = [{"msg": str(error)}]
         if "resources" not in found[0]:
             may_be_missing = arguments["may_be_missing"] and not verifies
-            settings = _cluster_plan.Settings(
-                "", {}, may_be_missing=may_be_missing, on_controller=arguments["on_controller"]
-            )
-            why = _cluster_plan.unreachable(found[0], settings)
+            why = _cluster_plan.unreachable(found[0], may_be_missing, arguments["on_controller"])
             unread = "the cluster cannot be read%s, so its DRA driver was not checked" % ("" if verifies else " yet")
             (shared if why or verifies else warnings).append(why or unread)
         else:
-            shared.extend(map(_unreadable, _without(found)))
+            results = zip((each["kind"] for each in _OBJECTS), found, strict=True)
+            shared.extend(_unread(kind, each) for kind, each in results if not was_read(each))
         problems = {host.name: list(shared) for host in hosts}
         if not shared and not warnings:
             nodes, daemonsets, slices, _claims = (each["resources"] for each in found)
@@ -73,18 +71,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
 
-def _without(found: t.Iterable[Data]) -> list[tuple[str, Data]]:
-    """The kinds that could not be read, with their results."""
-    kinds = [each["kind"] for each in _OBJECTS]
-    return [
-        (kind, each)
-        for kind, each in zip(kinds, found, strict=True)
-        if "resources" not in each or not each.get("api_found", True)
-    ]
-
-
-def _unreadable(each: tuple[str, Data]) -> str:
-    kind, result = each
+def _unread(kind: str, result: Data) -> str:
     if not result.get("api_found", True):
         return "the cluster does not have %ss in its API: the DRA driver needs Kubernetes 1.34 or later" % kind
     return "the cluster's %ss cannot be read: %s" % (kind, message(result)[:300])

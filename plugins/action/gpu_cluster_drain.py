@@ -84,7 +84,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             node, found = self._until_empty(name, "is not drained", self._evict, (node, found) if pods else None)
             # The operator's MIG manager pauses and restarts the components itself.
             by_operator = self._arguments["by_operator"]
-            node = self._pause(node, () if by_operator else _drain.OPERANDS, (node, found) if by_operator else None)
+            node = self._pause(node, (), found) if by_operator else self._pause(node, _drain.OPERANDS)
             if self._uses_dra:
                 self._pause(node, _drain.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
@@ -93,9 +93,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
         Display().display(notice % name)
 
-    def _pause(self, node: Data, operands: t.Sequence[str], known: Reading | None = None) -> Data:
+    def _pause(self, node: Data, operands: t.Sequence[str], found: list[Data] | None = None) -> Data:
+        """Pause operands, and wait until their pods are gone. ``found`` are the pods, if they need not be read again."""
         node = self._write(node, lambda item: _drain.pause(item, self._run, operands))
-        known = (node, known[1]) if known else None
+        known = (node, found) if found is not None else None
         return self._until_empty(name_of(node), "still runs components of the GPU operator", _operands, known)[0]
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:

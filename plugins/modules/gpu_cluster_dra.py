@@ -13,8 +13,8 @@ module: gpu_cluster_dra
 short_description: Internal to the collection's roles, check NVIDIA's DRA driver
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles. Checks the variables of all hosts of the play, the DRA driver of the cluster, and
-    whether it publishes the GPUs and MIG devices that the hosts have. Returns problems instead of failing.
+  - Internal to the collection's roles. Checks the DRA driver of the cluster, and whether it publishes the GPUs and MIG
+    devices that the hosts of the play have. Returns problems instead of failing.
   - Requires the facts of M(gpufleet.node.nvidia_driver_facts) and C(ansible_nodename) of all hosts of the play.
 extends_documentation_fragment:
   - gpufleet.node._attributes
@@ -50,7 +50,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: The problems by host, in sentences without a full stop. The cluster's problems are under the first host.
+  description: The problems by host, in sentences without a full stop. The cluster's problems are under each host.
   returned: success
   type: dict
   sample: {"gpu1": ["gpu1: 2 of 7 devices are not published"]}

@@ -34,6 +34,11 @@ def message(result: Data) -> str:
     return " ".join(str(result.get("msg") or "no answer").split())
 
 
+def was_read(result: Data) -> bool:
+    """Whether the API has returned objects. It returns none of a kind that it does not know."""
+    return "resources" in result and bool(result.get("api_found", True))
+
+
 class Api:
     def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
         self._action, self._task_vars = action, task_vars
@@ -48,7 +53,7 @@ class Api:
         """The objects of each kind, in the same order. Raises Unreadable, also if the API does not know a kind."""
         found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
         for each in found:
-            if "resources" not in each or not each.get("api_found", True):
+            if not was_read(each):
                 raise Unreadable(message(each)[:300])
         return [each["resources"] for each in found]
 

@@ -87,7 +87,7 @@ class Planned(t.NamedTuple):
 def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Planned:
     problems: dict[str, list[str]] = {host.name: [] for host in hosts}
     shared = problems[hosts[0].name]
-    why = unreachable(cluster.nodes, settings)
+    why = unreachable(cluster.nodes, settings.may_be_missing, settings.on_controller)
     shared.extend(_of_roles(settings))
     if why:
         shared.append(why)
@@ -147,19 +147,19 @@ def _interrupted(node: Data, drain: bool) -> list[str]:
     ]
 
 
-def unreachable(nodes: Data, settings: Settings) -> str:
+def unreachable(nodes: Data, may_be_missing: bool, on_controller: bool) -> str:
     """Why the cluster cannot be read; empty if it can, or if this is expected."""
     if "resources" in nodes:
         return ""
     message = _message(nodes)
     client = _CLIENT.search(message)
-    if client and settings.on_controller:
+    if client and on_controller:
         return (
             "the controller's Python lacks the library %s: install it in Ansible's environment, with pip install "
             "kubernetes (or pipx inject, or in the execution environment)" % client.group(1)
         )
     # On a server, gpu_cluster installs the library.
-    if client or settings.may_be_missing:
+    if client or may_be_missing:
         return ""
     return (
         "the cluster cannot be reached: %s. Check gpu_cluster_host and gpu_cluster_kubeconfig, and that the API server "
