@@ -79,7 +79,7 @@ def test_a_pod_that_does_not_terminate(cluster: Cluster) -> None:
 
 def test_a_node_that_is_not_ready_after_the_change(cluster: Cluster) -> None:
     cluster.create()
-    message = cluster.fails(seconds=5, change=set_ready(cluster, "False"))
+    message = cluster.fails(return_seconds=5, change=set_ready(cluster, "False"))
     assert "node %s is not ready, and remains cordoned: %s: the node is not ready" % ((cluster.node,) * 2) in message
     assert "kubectl uncordon %s && kubectl annotate node %s" % ((cluster.node,) * 2) in message
     assert cluster.read()["spec"]["unschedulable"]
