@@ -27,6 +27,7 @@ PODS = 4  # users' pods on each node
 BOARD, INSTANCE_TYPE, GPUS = "A100-80GB", "p4de.24xlarge", 8
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 DEPLOY = "nvidia.com/gpu.deploy."
+POOL = "gpufleet.invalid/pool"  # label of the nodes that get a new layout
 APPLIED = "gpufleet.invalid/applied"  # annotation with the configuration that the simulated MIG manager applied
 PAUSED = "paused-for-mig-change"
 # Operands by the suffix of the label that deploys them. The MIG manager pauses the first three.
@@ -121,12 +122,14 @@ def names(count: int) -> list[str]:
     return ["gpu-%04d" % number for number in range(1, count + 1)]
 
 
-def nodes(count: int, layout: Layout) -> str:
-    """Nodes with the operator's labels, to which the MIG manager applies the layout."""
-    return _list([_node(name, layout) for name in names(count)])
+def nodes(count: int, others: int, layout: Layout) -> str:
+    """Nodes with the operator's labels, to which the MIG manager applies the layout, and others outside their pool."""
+    listed = names(count + others)
+    pool = {POOL: "rollout"}
+    return _list([_node(name, layout, pool if number < count else {}) for number, name in enumerate(listed)])
 
 
-def _node(name: str, layout: Layout) -> Data:
+def _node(name: str, layout: Layout, more: Mapping[str, str]) -> Data:
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -139,6 +142,7 @@ def _node(name: str, layout: Layout) -> Data:
         "nvidia.com/mig.strategy": "mixed",
         CONFIG: layout.config,
         **{DEPLOY + operand: "true" for operand in OPERANDS},
+        **more,
     }
     resources = {"cpu": "96", "memory": "1152Gi", "pods": "110", "nvidia.com/gpu": str(GPUS)}
     status = {"capacity": resources, "allocatable": resources}

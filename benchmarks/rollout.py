@@ -4,8 +4,9 @@
 
 """A new MIG layout on all nodes of a cluster: managed_cluster.yml, compared with kubectl drain in a shell loop.
 
-BENCH_NODES="100 1000" benchmarks/run rollout runs it with other numbers of nodes. BENCH_BATCH is the number of nodes
-that the playbook drains at a time, BENCH_MIG_SECONDS and BENCH_POD_SECONDS the duration of what is simulated.
+BENCH_NODES="100 1000" benchmarks/run rollout runs it with other numbers of nodes, and BENCH_OTHERS=900 in a cluster that
+has so many nodes more. BENCH_BATCH is the number of nodes that the playbook drains at a time, BENCH_MIG_SECONDS and
+BENCH_POD_SECONDS the duration of what is simulated.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ COLLECTIONS = nodes.TOP / ".cache" / "collections"
 PLAYBOOK, LOOP = "gpufleet.node", "kubectl in a loop"
 USERS = {PLAYBOOK: "rollout", LOOP: "loop"}
 VERSION = "v26.7.0"  # of the GPU operator
-READY = 600  # seconds
+OTHERS = int(os.environ.get("BENCH_OTHERS", "0"))  # nodes of the cluster that keep their layout
+READY = 600 + OTHERS  # seconds
 SHOWN = 0.2  # requests per node below which a kind of request is not listed
 
 
@@ -68,7 +70,7 @@ def measured(count: int, batch: str) -> Iterator[Rollout]:
 
 
 def start(plane: control_plane.ControlPlane, count: int, layout: Layout) -> None:
-    for text in (gpu_cluster.nodes(count, layout), gpu_cluster.workload(count)):
+    for text in (gpu_cluster.nodes(count, OTHERS, layout), gpu_cluster.workload(count + OTHERS)):
         plane.kubectl("create", "--filename=-", given=text)
 
 
@@ -76,12 +78,14 @@ def settle(plane: control_plane.ControlPlane, count: int, layout: Layout) -> Non
     """Wait until all nodes are in service with the layout, and all pods run."""
     deadline = time.monotonic() + READY
     while True:
-        listed = json.loads(plane.kubectl("get", "nodes", "--output=json"))["items"]
+        selector = "--selector=" + gpu_cluster.POOL
+        listed = json.loads(plane.kubectl("get", "nodes", selector, "--output=json"))["items"]
         offered = [each["status"]["allocatable"].get(layout.resource) for each in listed]
         cordoned = any(each["spec"].get("unschedulable") for each in listed)
         pods = json.loads(plane.kubectl("get", "pods", "--all-namespaces", "--output=json"))["items"]
         running = Counter(each["metadata"].get("labels", {}).get("app") for each in pods if is_running(each))
-        wanted = {**dict.fromkeys(gpu_cluster.OPERANDS.values(), count), "users": gpu_cluster.PODS * count}
+        wanted = dict.fromkeys(gpu_cluster.OPERANDS.values(), count + OTHERS)
+        wanted["users"] = gpu_cluster.PODS * (count + OTHERS)
         complete = all(running[app] == number for app, number in wanted.items())
         if offered == [str(layout.count)] * count and complete and not cordoned:
             return
@@ -106,6 +110,7 @@ def play(
         "gpu_cluster_check_pods": False,  # simulated pods print nothing
         "gpu_cluster_drain": drain,
         "gpu_cluster_kubeconfig": str(plane.kubeconfig(user)),
+        "gpu_cluster_selector": [gpu_cluster.POOL],
         "gpu_node_batches": batch,
         "gpu_operator_chart_file": str(archive),
         "gpu_operator_timeout": READY,
@@ -169,8 +174,8 @@ def summary(done: list[Rollout], batch: str) -> str:
         "The nodes and pods are simulated by kwok; the API server is real. The playbook is managed_cluster.yml with "
         "gpu_cluster_drain and gpu_node_batches=%s, and includes its preflight, helm and the verification of all nodes. "
         "The MIG manager takes %d s on a node, and pods take %d s to end. All programs share %d cores. Memory: "
-        "proportional set size of ansible-playbook or the loop with all their children."
-        % (batch, gpu_cluster.MIG_SECONDS, gpu_cluster.POD_SECONDS, os.cpu_count() or 0),
+        "proportional set size of ansible-playbook or the loop with all their children. The cluster has %d nodes more."
+        % (batch, gpu_cluster.MIG_SECONDS, gpu_cluster.POD_SECONDS, os.cpu_count() or 0, OTHERS),
     )
 
 
