@@ -5,8 +5,8 @@
 """A new MIG layout on all nodes of a cluster: managed_cluster.yml, compared with kubectl drain in a shell loop.
 
 BENCH_NODES="100 1000" benchmarks/run rollout runs it with other numbers of nodes, and BENCH_OTHERS=900 in a cluster that
-has so many nodes more. BENCH_BATCH is the number of nodes that the playbook drains at a time, BENCH_MIG_SECONDS and
-BENCH_POD_SECONDS the duration of what is simulated.
+has so many nodes more. With BENCH_LOOP=100, the loop changes only so many of the nodes. BENCH_BATCH is the number of
+nodes that the playbook drains at a time, BENCH_MIG_SECONDS and BENCH_POD_SECONDS the duration of what is simulated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ PLAYBOOK, LOOP = "gpufleet.node", "kubectl in a loop"
 USERS = {PLAYBOOK: "rollout", LOOP: "loop"}
 VERSION = "v26.7.0"  # of the GPU operator
 OTHERS = int(os.environ.get("BENCH_OTHERS", "0"))  # nodes of the cluster that keep their layout
-READY = 600 + OTHERS  # seconds
+LOOP_NODES = int(os.environ.get("BENCH_LOOP", sys.maxsize))
+READY = 3600  # seconds; 1,000 nodes with their pods take minutes to start
 SHOWN = 0.2  # requests per node below which a kind of request is not listed
 
 
@@ -61,12 +62,14 @@ def measured(count: int, batch: str) -> Iterator[Rollout]:
             print("... %d nodes: the first layout, with the chart" % count, flush=True)
             start(plane, count, first)
             settle(plane, count, first)
-            play(work, plane, "admin", first, drain=False, batch="100%")
+            # The first node stands for all: the nodes have the operator's labels, and the simulated MIG manager works.
+            play(work, plane, "admin", "kubernetes.io/hostname=" + gpu_cluster.names(1)[0], first, False, "1")
             settle(plane, count, first)
-            yield shown(rollout(PLAYBOOK, plane, count, play(work, plane, USERS[PLAYBOOK], second, True, batch)))
+            used = play(work, plane, USERS[PLAYBOOK], gpu_cluster.POOL, second, True, batch)
+            yield shown(rollout(PLAYBOOK, plane, count, used))
             settle(plane, count, second)
-            yield shown(rollout(LOOP, plane, count, loop(work, plane, count, first)))
-            settle(plane, count, first)
+            some = min(count, LOOP_NODES)
+            yield shown(rollout(LOOP, plane, some, loop(work, plane, some, first)))
 
 
 def start(plane: control_plane.ControlPlane, count: int, layout: Layout) -> None:
@@ -99,9 +102,9 @@ def is_running(pod: dict[str, Any]) -> bool:
 
 
 def play(
-    work: Path, plane: control_plane.ControlPlane, user: str, layout: Layout, drain: bool, batch: str
+    work: Path, plane: control_plane.ControlPlane, user: str, selector: str, layout: Layout, drain: bool, batch: str
 ) -> processes.Usage:
-    """Roll the layout out with the playbook."""
+    """Roll the layout out with the playbook on the nodes that the selector matches."""
     chart = next(each for each in charts.CHARTS if (each.name, each.version) == ("gpu-operator", VERSION))
     archive = work / "chart.tgz"
     if not archive.exists():
@@ -110,7 +113,7 @@ def play(
         "gpu_cluster_check_pods": False,  # simulated pods print nothing
         "gpu_cluster_drain": drain,
         "gpu_cluster_kubeconfig": str(plane.kubeconfig(user)),
-        "gpu_cluster_selector": [gpu_cluster.POOL],
+        "gpu_cluster_selector": [selector],
         "gpu_node_batches": batch,
         "gpu_operator_chart_file": str(archive),
         "gpu_operator_timeout": READY,
@@ -151,14 +154,21 @@ def shown(each: Rollout) -> Rollout:
 
 
 def cells(each: Rollout) -> list[str]:
-    total = sum(each.requests.values())
-    numbers = (each.usage.seconds, each.usage.cpu_seconds, total)
-    return [each.method, *("%.1f" % (number / each.count) for number in numbers), "%.0f" % each.usage.peak_mib]
+    numbers = (each.usage.seconds / each.count, each.usage.cpu_seconds / each.count, per_node(each))
+    return [each.method, *map("{:.1f}".format, numbers), "%.0f" % each.usage.peak_mib]
+
+
+def per_node(each: Rollout) -> float:
+    return sum(each.requests.values()) / each.count
 
 
 def summary(done: list[Rollout], batch: str) -> str:
-    loops = {each.count: sum(each.requests.values()) for each in done if each.method == LOOP}
-    rows = [[each.count, *cells(each), "%.2fx" % (sum(each.requests.values()) / loops[each.count])] for each in done]
+    pairs = zip(done[::2], done[1::2])
+    rows = [
+        [each.count, *cells(each), "%.2fx" % (per_node(each) / per_node(the_loop))]
+        for playbook, the_loop in pairs
+        for each in (playbook, the_loop)
+    ]
     return tables.table(
         "A new MIG layout on all nodes of a cluster",
         [

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 import typing as t
 
@@ -26,7 +27,6 @@ _ARGUMENTS = {
     "timeout": {"type": "int", "required": True},
     "interval": {"type": "int", "default": 5},
 }
-_SELECTOR = [_gpu_pods.LABEL]
 
 Data = t.Dict[str, t.Any]
 
@@ -38,12 +38,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._arguments, self._api = arguments, Api(self, task_vars)
+        self._arguments, self._api, self._check = arguments, Api(self, task_vars), secrets.token_hex(4)
+        self._selector = ["%s=%s" % (_gpu_pods.LABEL, self._check)]
         wanted = {node: each["resources"] for node, each in arguments["wanted"].items() if each["resources"]}
         self._replicas = {node: each.get("replicas", {}) for node, each in arguments["wanted"].items()}
         result.update(changed=False, devices=[])
         try:
-            self._remove()  # leftovers of a killed run
             problems = self._runtime_class() or self._run(wanted, result)
         except Unreadable as error:
             problems = ["the GPUs could not be checked with pods: %s" % error]
@@ -59,7 +59,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _run(self, wanted: t.Mapping[str, t.Mapping[str, int]], result: Data) -> list[str]:
         arguments = self._arguments
         settings = _gpu_pods.Settings(
-            arguments["namespace"], arguments["image"], arguments["runtime_class"], arguments["timeout"] + 60
+            self._check,
+            arguments["namespace"],
+            arguments["image"],
+            arguments["runtime_class"],
+            arguments["timeout"] + 60,
         )
         (pods,) = self._api.read({"kind": "Pod"})
         jobs = _gpu_pods.jobs(wanted, pods, settings)
@@ -81,7 +85,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         logs: dict[str, str] = {}
         while True:
             pods, nodes = self._api.read(
-                {"kind": "Pod", "namespace": namespace, "label_selectors": _SELECTOR}, {"kind": "Node"}
+                {"kind": "Pod", "namespace": namespace, "label_selectors": self._selector}, {"kind": "Node"}
             )
             for pod in pods:
                 if _gpu_pods.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
@@ -107,7 +111,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             api_version="batch/v1",
             kind="Job",
             namespace=self._arguments["namespace"],
-            label_selectors=_SELECTOR,
+            label_selectors=self._selector,
             delete_all=True,
             delete_options={"propagationPolicy": "Foreground"},  # with its pods
             wait=True,

@@ -38,7 +38,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         hostvars = variables["hostvars"]
-        hosts = [host_of(name, hostvars[name]) for name in variables["ansible_play_hosts_all"]]
+        hosts = [host_of(name, hostvars[name]) for name in variables["ansible_play_hosts"]]
         verifies = arguments["check"] == "verify"
         shared: list[str] = []
         warnings: list[str] = []

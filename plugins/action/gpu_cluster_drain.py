@@ -78,7 +78,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if self._task.check_mode:
                 Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
                 return
-            workloads = self._workloads(name, pods)
+            workloads = self._workloads(name, pods, known)
             node = self._write(node, lambda item: _drain.cordon(item, self._run, workloads))
             # If there were no pods, some may have started before the node was cordoned.
             node, found = self._until_empty(name, "is not drained", self._evict, (node, found) if pods else None)
@@ -118,12 +118,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
 
-    def _workloads(self, name: str, pods: t.Iterable[Data]) -> list[_workloads.Workload]:
+    def _workloads(self, name: str, pods: t.Iterable[Data], known: Record | None) -> list[_workloads.Workload]:
         """The controllers of pods, with their number of ready pods. Waits until all of their pods are ready.
 
-        Otherwise, each run would take another pod of a workload that cannot be scheduled after the change.
+        Otherwise, each run would take another pod of a workload that cannot be scheduled after the change. Those from
+        which an earlier run has evicted pods are recorded, and lack these.
         """
-        found, read = _workloads.of(pods), list[list[Data]]()
+        recorded = {each.uid for each in known.workloads} if known else set[str]()
+        found, read = [each for each in _workloads.of(pods) if each.uid not in recorded], list[list[Data]]()
 
         def degraded() -> list[str]:
             read[:] = self._api.read(*_workloads.requests(found)) if found else []
@@ -177,13 +179,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             # The response to an earlier change may be lost.
             node = self._progress.result("reading node %s" % name, lambda: self._api.node_and_pods(name)[0])
-            self._write(node, _drain.uncordon)
+            node = self._write(node, _drain.uncordon)
         except (Unreadable, ValueError) as error:
             return "Node %s may still be cordoned (%s). Its GPUs were not changed. Run this again to continue" % (
                 name,
                 error,
             )
-        return "It is in service, and its GPUs were not changed"
+        return "%s, and its GPUs were not changed" % _drain.returned(node)
 
 
 def _operands(node: Data, found: list[Data]) -> list[str]:

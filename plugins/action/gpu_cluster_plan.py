@@ -25,8 +25,8 @@ _NO_HELM = (
     "the controller lacks the command helm, which installs charts in a cluster without helm-controller: install it, or set "
     "gpu_cluster_host to a server of the cluster"
 )
-# Variables of other roles that affect the plan.
-_OTHERS = ("nvidia_mig_owner", "nvidia_mig_reboot", "gpu_cluster_drain")
+# Variables of other roles that affect the plan, with their defaults.
+_OTHERS = {"nvidia_mig_owner": "host", "nvidia_mig_reboot": False, "gpu_cluster_drain": False}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -40,7 +40,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         names = sorted(_inventory.variables_of(role) | set(_OTHERS))
         values = {name: self._templar.template(variables[name]) for name in names if name in variables}
         own, errors = _inventory.validated(role, values)
-        hosts = [host_of(name, variables["hostvars"][name]) for name in variables["ansible_play_hosts_all"]]
+        others = {name: values.get(name, default) for name, default in _OTHERS.items()}
+        hosts = [host_of(name, variables["hostvars"][name]) for name in variables["ansible_play_hosts"]]
         result.update(changed=False, plan={}, missing=False)
         if errors:
             return {**result, **_refused({hosts[0].name: errors})}
@@ -48,9 +49,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         settings = _cluster_plan.Settings(
             role=role,
             own={name[len(prefix) :]: value for name, value in own.items() if name.startswith(prefix)},
-            owner=str(values.get("nvidia_mig_owner", "host")),
-            reboot=is_true(values.get("nvidia_mig_reboot")),
-            drain=is_true(values.get("gpu_cluster_drain")),
+            owner=str(others["nvidia_mig_owner"]),
+            reboot=is_true(others["nvidia_mig_reboot"]),
+            drain=is_true(others["gpu_cluster_drain"]),
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
@@ -59,8 +60,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if planned.plan:
             planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
         for host in hosts[1:]:
-            other = variables["hostvars"][host.name]
-            planned.problems[host.name].extend(_different({**own, **values}, other, hosts[0].name))
+            other, defaults = variables["hostvars"][host.name], _OTHERS if host.gpus != [] else {}
+            found = _different({**own, **values, **others}, other, defaults, hosts[0].name)
+            planned.problems[host.name].extend(found)
         if planned.plan.get("method") == "helm" and arguments["on_controller"] and not shutil.which("helm"):
             planned.problems[hosts[0].name].append(_NO_HELM)
         problems = {name: found for name, found in planned.problems.items() if found}
@@ -89,10 +91,12 @@ def _refused(problems: t.Mapping[str, list[str]]) -> dict[str, t.Any]:
     return {"problems": problems, "refusal": refusal}
 
 
-def _different(values: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any], first: str) -> list[str]:
+def _different(
+    values: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Any], first: str
+) -> list[str]:
     return [
         "%s differs from its value on %s, but cluster roles run once for all hosts: use one value for all"
         % (name, first)
         for name in sorted(values)
-        if name in other and other[name] != values[name]
+        if other.get(name, defaults.get(name, values[name])) != values[name]
     ]

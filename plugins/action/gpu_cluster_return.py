@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _runs,
     _workloads,
 )
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, NoNode, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, labels_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
@@ -67,6 +67,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 self._return(host, node, pods)
         except (_NotReady, ValueError) as error:
             result.update(failed=True, msg="%s: %s" % (host.name, error))
+        except NoNode as error:
+            if self._arguments["wait"]:
+                result.update(failed=True, msg="%s: %s" % (host.name, error))
+            else:  # undo, which removes nodes, may run again
+                result["warnings"] = ["%s: %s. Nothing was returned to service" % (host.name, error)]
         except Unreadable as error:
             text = "%s: %s. If its node is out of service, it remains so: run this again to return it"
             result.update(failed=True, msg=text % (host.name, error))
@@ -103,9 +108,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if arguments["wait"]:
             unchanged = node is read
             node = self._wait(host, node, former, pods if unchanged else None)
-        self._write(node, _drain.uncordon)
+        node = self._write(node, _drain.uncordon)
         if arguments["wait"] and arguments["wait_for_pods"] and known is not None and known.workloads:
-            self._wait_for_pods(name, known.workloads)
+            self._wait_for_pods(node, known.workloads)
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
         return self._api.change(node, _drain.guarded(make, self._run, self._arguments["takeover"]), self._progress)
@@ -129,7 +134,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             )
         return read[0]
 
-    def _wait_for_pods(self, name: str, workloads: t.Sequence[_workloads.Workload]) -> None:
+    def _wait_for_pods(self, node: Data, workloads: t.Sequence[_workloads.Workload]) -> None:
+        name = name_of(node)
         wanted = {each.uid: each.ready for each in workloads}
         left: list[_workloads.Workload] = []
 
@@ -142,9 +148,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             pods = self._api.pods_in(sorted({each.namespace for each in left}))
             reasons = [reason.rstrip(".") for each in left for reason in _workloads.reasons(each, pods)[:3]]
             raise _NotReady(
-                "after %d seconds, pods that were evicted from node %s are not ready again: %s. The node is in service. "
-                "Resolve this before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]))
+                "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
+                "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
+                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]), _drain.returned(node))
             )
 
     def _resources(self, host: Host, node: Data) -> dict[str, int] | None:

@@ -29,6 +29,10 @@ class Final(Unreadable):
     """An error that does not pass: the client cannot send requests, or the node does not exist."""
 
 
+class NoNode(Final):
+    """The cluster has no node of the host."""
+
+
 def message(result: Data) -> str:
     """The message of a module's result, on one line."""
     return " ".join(str(result.get("msg") or "no answer").split())
@@ -173,17 +177,20 @@ class Api:
 
         def left() -> list[str]:
             found = [pod for each in self.read(*wanted) for pod in each if pod["metadata"]["uid"] in uids]
-            return ["pod %s is terminating" % _cluster_nodes.name_of(pod) for pod in found]
+            return [
+                "pod %s is terminating on node %s" % (_cluster_nodes.name_of(pod), pod["spec"].get("nodeName"))
+                for pod in found
+            ]
 
         title = "restarting %d pods" % len(uids)
         progress.result(title, lambda: self.delete(pods))
         waiting = progress.until_empty(title, left)
         if waiting:
-            raise Unreadable("; ".join(waiting[:_FEW]))
+            raise Unreadable("%s. A node that is down ends no pods" % "; ".join(waiting[:_FEW]))
 
 
-def _no_node(names: t.Iterable[str]) -> Final:
-    return Final("the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names))
+def _no_node(names: t.Iterable[str]) -> NoNode:
+    return NoNode("the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names))
 
 
 def _versioned(node: Data, patch: Data) -> Data:

@@ -108,7 +108,7 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
         problems[host.name].extend(_plugin_configs.problems(host, nodes[node]))
         problems[host.name].extend(_interrupted(nodes[node], settings.drain))
         if operates:
-            problems[host.name].extend(_operator_mig.problems(host, nodes[node], settings.drain))
+            problems[host.name].extend(_operator_mig.problems(host, nodes[node]))
     wanted, warnings = _wanted(settings, hosts, problems)
     if not missing:
         shared.extend(_of_cluster(settings, cluster))

@@ -95,8 +95,8 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
         )
     except (ValueError, TypeError, KeyError):
         raise ValueError(
-            "the annotation %s of node %s is damaged: %r. Remove it, and uncordon the node if it should be in service"
-            % (RECORD, name_of(node), text)
+            "the annotation %s of node %s is damaged: %r. Remove it, set the labels %s* that are %s to true, and "
+            "uncordon the node if it should be in service" % (RECORD, name_of(node), text, _DEPLOY, PAUSED)
         ) from None
 
 
@@ -127,6 +127,11 @@ def guarded(make: t.Callable[[Data], Data], run: Run, takeover: int) -> t.Callab
 
 def cordoned(node: Data) -> bool:
     return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def returned(node: Data) -> str:
+    """The state of a node after uncordon(), as a sentence without a full stop."""
+    return "The node remains cordoned, as it was before" if cordoned(node) else "The node is in service"
 
 
 def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:

@@ -14,7 +14,7 @@ from collections import Counter
 
 from ._cluster_nodes import Data, labels_of, name_of
 
-LABEL = "gpufleet.node/check"
+LABEL = "gpufleet.node/check"  # its value is that of Settings.check
 NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
 _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[^)]+)\)", re.MULTILINE)
 _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
@@ -29,6 +29,7 @@ Replicas = t.Mapping[str, t.Mapping[str, int]]
 
 
 class Settings(t.NamedTuple):
+    check: str  # a name for the jobs of this check, because another one may run at the same time
     namespace: str
     image: str
     runtime_class: str
@@ -115,9 +116,9 @@ def _job(number: int, node: str, resource: str, count: int, settings: Settings) 
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": "gpufleet-check-%d" % number,
+            "name": "gpufleet-check-%s-%d" % (settings.check, number),
             "namespace": settings.namespace,
-            "labels": {LABEL: "gpus"},
+            "labels": {LABEL: settings.check},
             "annotations": notes,
         },
         "spec": {
@@ -126,7 +127,7 @@ def _job(number: int, node: str, resource: str, count: int, settings: Settings) 
             "backoffLimit": 0,
             "activeDeadlineSeconds": settings.seconds,
             "ttlSecondsAfterFinished": _KEPT,
-            "template": {"metadata": {"labels": {LABEL: "gpus"}, "annotations": notes}, "spec": spec},
+            "template": {"metadata": {"labels": {LABEL: settings.check}, "annotations": notes}, "spec": spec},
         },
     }
 

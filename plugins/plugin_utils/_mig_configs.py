@@ -39,12 +39,9 @@ def named(content: object) -> str:
     return PREFIX + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def config_map(wanted: t.Mapping[str, Entries], existing: object, in_use: t.Collection[str]) -> dict[str, str]:
-    """The data of the ConfigMap. Configurations in the labels of nodes are kept, others until the next change."""
-    former = _configurations(existing)
-    current = all(former.get(found) == value for found, value in wanted.items())
-    kept = {found: value for found, value in former.items() if current or found in in_use}
-    document = {"version": mig_parted.VERSION, "mig-configs": {**kept, **wanted}}
+def config_map(wanted: t.Mapping[str, Entries], existing: object) -> dict[str, str]:
+    """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
+    document = {"version": mig_parted.VERSION, "mig-configs": {**_configurations(existing), **wanted}}
     return {KEY: yaml.safe_dump(document, sort_keys=True, default_flow_style=None)}
 
 

@@ -20,7 +20,7 @@ _LATER = _mig_configs.PREFIX + "drain-first"  # the operator keeps any value, an
 NOTHING: Data = {"configs": {}, "labels": [], "retry": [], "pending": {}, "config_map": None}
 
 
-def problems(host: Host, node: Data, drain: bool) -> list[str]:
+def problems(host: Host, node: Data) -> list[str]:
     """Why the layout of a host cannot be applied now."""
     labels = labels_of(node)
     state = labels.get(_mig_configs.STATE)
@@ -70,12 +70,9 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
         if host.layout is not None and _cluster_nodes.gpus(host)
     }
     configs = {node: _mig_configs.name(each) for node, each in entries.items()}
-    in_use = {labels_of(node).get(_mig_configs.LABEL, "") for node in nodes.values()}
     resources = existing["resources"] or [None]
     out: Data = {**NOTHING, "configs": configs, "labels": [], "retry": [], "pending": {}}
-    out["config_map"] = _mig_configs.config_map(
-        {configs[node]: each for node, each in entries.items()}, resources[0], in_use
-    )
+    out["config_map"] = _mig_configs.config_map({configs[node]: each for node, each in entries.items()}, resources[0])
     for node, name in sorted(configs.items()):
         labels = labels_of(nodes[node])
         change = _mig_configs.patch(labels, name)

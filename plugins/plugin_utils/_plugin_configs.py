@@ -41,11 +41,10 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
     """
     out: Data = {"config_map": None, "labels": [], "pending": {}}
     if used(hosts, nodes):
-        in_use = {labels_of(node).get(LABEL) for node in nodes.values()}
+        # Another run may be about to label a node with a former configuration.
         former: Data = (existing["resources"] or [{}])[0].get("data") or {}
-        kept = {key: str(text) for key, text in former.items() if key in in_use}
         wanted = {name(host.sharing): _text(host.sharing) for host in hosts.values() if host.sharing}
-        out["config_map"] = {**kept, DEFAULT: _text({}), **wanted}
+        out["config_map"] = {**former, DEFAULT: _text({}), **wanted}
     for node, host in sorted(hosts.items()):
         change = _patch(labels_of(nodes[node]), host.sharing)
         labels = [{"node": node, "labels": change}] if change else []

@@ -12,7 +12,7 @@ import typing as t
 
 from conftest import DEPLOY, RECORD, Cluster
 
-IN_SERVICE = "It is in service, and its GPUs were not changed"
+IN_SERVICE = "The node is in service, and its GPUs were not changed"
 
 
 def kinds(cluster: Cluster) -> t.List[str]:

