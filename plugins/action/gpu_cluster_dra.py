@@ -10,7 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _cluster_plan, _dra
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _cluster_plan, _dra, _drain
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, message, was_read
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, host_of, name_of
 
@@ -80,5 +80,6 @@ def _unread(kind: str, result: Data) -> str:
 def _differences(host: Host, nodes: t.Iterable[Data], slices: t.Sequence[Data]) -> list[str]:
     if host.gpus == []:  # a server of the cluster
         return []
-    node, why = _cluster_nodes.find(host, [name_of(each) for each in nodes])
-    return [why] if node is None else _dra.differences(host, node, slices)
+    by_name = {name_of(each): each for each in nodes}
+    node, why = _cluster_nodes.find(host, list(by_name))
+    return [why] if node is None else [*_drain.interrupted(by_name[node]), *_dra.differences(host, node, slices)]

@@ -106,7 +106,8 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
         found[host.name] = node
         problems[host.name].extend(_mig_owner.of_node(nodes[node], settings.owner))
         problems[host.name].extend(_plugin_configs.problems(host, nodes[node]))
-        problems[host.name].extend(_interrupted(nodes[node], settings.drain))
+        # With drains, this run returns the node. A damaged record is reported with the labels.
+        problems[host.name].extend([] if settings.drain else _drain.interrupted(nodes[node]))
         if operates:
             problems[host.name].extend(_operator_mig.problems(host, nodes[node]))
     wanted, warnings = _wanted(settings, hosts, problems)
@@ -135,16 +136,6 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
     if missing and not why:
         warnings.append("the cluster cannot be read yet, so %s cannot show its changes" % settings.role)
     return Planned(problems, warnings, out, missing and not why)
-
-
-def _interrupted(node: Data, drain: bool) -> list[str]:
-    """A node that an earlier run has left out of service. A damaged record is reported with the labels."""
-    if drain or _drain.RECORD not in (node["metadata"].get("annotations") or {}):
-        return []
-    return [
-        "an earlier run with gpu_cluster_drain has left its node %s out of service: set gpu_cluster_drain to true, so that "
-        "the node is returned" % name_of(node)
-    ]
 
 
 def unreachable(nodes: Data, may_be_missing: bool, on_controller: bool) -> str:

@@ -48,6 +48,16 @@ class Record(t.NamedTuple):
         return json.dumps({**self._asdict(), "run": self.run._asdict()}, sort_keys=True)
 
 
+def interrupted(node: Data) -> list[str]:
+    """A problem if an earlier run has left a node out of service."""
+    if RECORD not in (node["metadata"].get("annotations") or {}):
+        return []
+    return [
+        "an earlier run has left its node %s out of service: run site.yml or mig.yml with gpu_cluster_drain, so that the "
+        "node is returned" % name_of(node)
+    ]
+
+
 class Held(ValueError):
     """Another run has taken the node out of service."""
 

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.node.plugins.action import (
     gpu_cluster_drain,
     gpu_cluster_return,
 )
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _runs
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster_drain import (
     DEPLOY,
@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_dra 
     driver,
     resource_slice,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import patched, user
 
 __all__ = ["fixture_run"]
 
@@ -67,6 +67,12 @@ def test_verify_compares_all_hosts() -> None:
     assert result["problems"]["server"] == result["problems"]["a"] == []
     assert result["problems"]["b"] == ["b: 1 of 1 devices are not published, 1 published devices do not exist"]
     assert result["problems"]["c"][0].startswith("the cluster has no node named c")
+
+
+def test_verify_reports_a_node_that_is_out_of_service() -> None:
+    out = patched(node("a"), _drain.cordon(node("a"), _runs.current()))
+    result = check("verify", [out], [driver(None)], [resource_slice("MIG-1")], [], hosts=[mig_host("a", "MIG-1")])
+    assert result["problems"]["a"][0].startswith("an earlier run has left its node a out of service")
 
 
 def test_preflight_does_not_compare() -> None:

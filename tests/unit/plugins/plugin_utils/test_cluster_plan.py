@@ -279,9 +279,7 @@ def test_a_node_that_an_earlier_run_left_out_of_service(drain: bool) -> None:
     left = node("a")
     left["metadata"]["annotations"] = {_drain.RECORD: RECORD}
     found = plan(A, drain=drain, cluster={"nodes": {"resources": [left]}}).problems["a"]
-    assert [problem.startswith("an earlier run with gpu_cluster_drain has left") for problem in found] == [True] * (
-        not drain
-    )
+    assert [problem.startswith("an earlier run has left its node a") for problem in found] == [True] * (not drain)
 
 
 def test_the_operator_needs_a_layout_for_each_host() -> None:
