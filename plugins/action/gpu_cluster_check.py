@@ -15,7 +15,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods, _readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import labels_of, name_of
 
 _ARGUMENTS = {
     "wanted": {"type": "dict", "required": True},
@@ -70,7 +70,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         left = sum(map(sum, (each.values() for each in wanted.values())))
         left -= sum(job["spec"]["completions"] for job in jobs)
         if left:
-            result["warnings"] = ["%d GPUs or MIG devices were not checked, because pods use them" % left]
+            others = any(_gpu_pods.LABEL in labels_of(pod) for pod in pods)
+            why = "pods, also of another or interrupted check," if others else "pods"
+            result["warnings"] = ["%d GPUs or MIG devices were not checked, because %s use them" % (left, why)]
         try:
             if jobs:
                 self._api.call("kubernetes.core.k8s", resource_definition=jobs)

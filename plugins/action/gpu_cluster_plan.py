@@ -25,8 +25,12 @@ _NO_HELM = (
     "the controller lacks the command helm, which installs charts in a cluster without helm-controller: install it, or set "
     "gpu_cluster_host to a server of the cluster"
 )
-# Variables of other roles that affect the plan, with their defaults.
-_OTHERS = {"nvidia_mig_owner": "host", "nvidia_mig_reboot": False, "gpu_cluster_drain": False}
+# Variables of other roles that affect the plan.
+_OTHERS: t.Mapping[str, t.Callable[[object], t.Any]] = {
+    "nvidia_mig_owner": lambda value: str(value or "host"),
+    "nvidia_mig_reboot": is_true,
+    "gpu_cluster_drain": is_true,
+}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -37,11 +41,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         role = arguments["role"]
-        names = sorted(_inventory.variables_of(role) | set(_OTHERS))
+        names = sorted(_inventory.variables_of(role))
         values = {name: self._templar.template(variables[name]) for name in names if name in variables}
         own, errors = _inventory.validated(role, values)
-        others = {name: values.get(name, default) for name, default in _OTHERS.items()}
-        hosts = [host_of(name, variables["hostvars"][name]) for name in variables["ansible_play_hosts"]]
+        hostvars = variables["hostvars"]
+        hosts = [host_of(name, hostvars[name]) for name in variables["ansible_play_hosts"]]
+        gone = set(variables["ansible_play_hosts_all"]) - {host.name for host in hosts}
+        with_gpus = [host.name for host in hosts if host.gpus != []] or [hosts[0].name]
+        others = {name: kind(hostvars[with_gpus[0]].get(name)) for name, kind in _OTHERS.items()}
         result.update(changed=False, plan={}, missing=False)
         if errors:
             return {**result, **_refused({hosts[0].name: errors})}
@@ -49,20 +56,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         settings = _cluster_plan.Settings(
             role=role,
             own={name[len(prefix) :]: value for name, value in own.items() if name.startswith(prefix)},
-            owner=str(others["nvidia_mig_owner"]),
-            reboot=is_true(others["nvidia_mig_reboot"]),
-            drain=is_true(others["gpu_cluster_drain"]),
+            owner=others["nvidia_mig_owner"],
+            reboot=others["nvidia_mig_reboot"],
+            drain=others["gpu_cluster_drain"],
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
         )
-        planned = _cluster_plan.plan(settings, hosts, _cluster_plan.Cluster(**arguments["cluster"]))
+        failed = [host_of(name, hostvars[name]) for name in sorted(gone)]
+        planned = _cluster_plan.plan(settings, hosts, _cluster_plan.Cluster(**arguments["cluster"]), failed)
         if planned.plan:
             planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
         for host in hosts[1:]:
-            other, defaults = variables["hostvars"][host.name], _OTHERS if host.gpus != [] else {}
-            found = _different({**own, **values, **others}, other, defaults, hosts[0].name)
-            planned.problems[host.name].extend(found)
+            other = hostvars[host.name]
+            given = {name: other[name] for name in own if name in other}
+            planned.problems[host.name].extend(_different({**own, **values}, given, hosts[0].name))
+        for name in with_gpus[1:]:
+            given = {each: kind(hostvars[name].get(each)) for each, kind in _OTHERS.items()}
+            planned.problems[name].extend(_different(others, given, with_gpus[0]))
         if planned.plan.get("method") == "helm" and arguments["on_controller"] and not shutil.which("helm"):
             planned.problems[hosts[0].name].append(_NO_HELM)
         problems = {name: found for name, found in planned.problems.items() if found}
@@ -91,12 +102,10 @@ def _refused(problems: t.Mapping[str, list[str]]) -> dict[str, t.Any]:
     return {"problems": problems, "refusal": refusal}
 
 
-def _different(
-    values: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Any], first: str
-) -> list[str]:
+def _different(values: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any], first: str) -> list[str]:
     return [
         "%s differs from its value on %s, but cluster roles run once for all hosts: use one value for all"
         % (name, first)
-        for name in sorted(values)
-        if other.get(name, defaults.get(name, values[name])) != values[name]
+        for name in sorted(given)
+        if given[name] != values[name]
     ]

@@ -84,7 +84,8 @@ class Planned(t.NamedTuple):
     missing: bool  # the cluster cannot be reached, and this is accepted
 
 
-def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Planned:
+def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: t.Sequence[Host] = ()) -> Planned:
+    """Plan for ``hosts``. The chart's values also depend on hosts that have ``failed`` before."""
     problems: dict[str, list[str]] = {host.name: [] for host in hosts}
     shared = problems[hosts[0].name]
     why = unreachable(cluster.nodes, settings.may_be_missing, settings.on_controller)
@@ -114,7 +115,8 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster) -> Plann
     if not missing:
         shared.extend(_of_cluster(settings, cluster))
     by_node = {found[host.name]: host for host in hosts if host.name in found}
-    chart, own_problems = _chart(settings, nodes, bool(warnings), _plugin_configs.used(by_node, nodes))
+    mig_unused = bool(warnings or _wanted(settings, failed, {host.name: [] for host in failed})[1])
+    chart, own_problems = _chart(settings, nodes, mig_unused, _plugin_configs.used(by_node, nodes))
     shared.extend(own_problems or _without_gfd(hosts, chart["values"]))
     out: Data = {}
     if not any(problems.values()) and not missing:

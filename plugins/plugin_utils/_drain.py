@@ -53,8 +53,8 @@ def interrupted(node: Data) -> list[str]:
     if RECORD not in (node["metadata"].get("annotations") or {}):
         return []
     return [
-        "an earlier run has left its node %s out of service: run site.yml or mig.yml with gpu_cluster_drain, so that the "
-        "node is returned" % name_of(node)
+        "an earlier run has left its node %s out of service: run its playbook again with gpu_cluster_drain set to true, "
+        "which returns the node" % name_of(node)
     ]
 
 

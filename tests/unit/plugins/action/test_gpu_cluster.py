@@ -40,12 +40,18 @@ def fixture_helm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_cluster_plan.shutil, "which", lambda name: "/usr/bin/" + name)
 
 
-def plan(hosts: t.Sequence[Data], nodes: t.Optional[t.Sequence[str]] = None, **arguments: t.Any) -> Data:
+def plan(
+    hosts: t.Sequence[Data],
+    nodes: t.Optional[t.Sequence[str]] = None,
+    failed: t.Sequence[Data] = (),
+    **arguments: t.Any,
+) -> Data:
     names = [each["inventory_hostname"] for each in hosts]
     cluster = {"nodes": {"resources": [node(name) for name in nodes or names]}}
     found = action(gpu_cluster_plan, "gpu_cluster_plan", {"role": "gpu_operator", "cluster": cluster, **arguments})
-    hostvars = {each["inventory_hostname"]: each for each in hosts}
-    result: Data = found.run(task_vars={**hosts[0], "hostvars": hostvars, "ansible_play_hosts": names})
+    hostvars = {each["inventory_hostname"]: each for each in [*hosts, *failed]}
+    plays = {"ansible_play_hosts": names, "ansible_play_hosts_all": list(hostvars)}
+    result: Data = found.run(task_vars={**hosts[0], "hostvars": hostvars, **plays})
     return result
 
 
@@ -95,9 +101,20 @@ def test_a_host_without_a_variable_has_its_default(owners: t.Sequence[t.Optional
     assert any("nvidia_mig_owner differs" in problem for problem in plan(hosts)["problems"]["b"])
 
 
-def test_a_host_without_gpus_needs_no_owner_of_mig() -> None:
-    server = {**host("b", gpu_operator_version="v26.7.0"), "ansible_facts": {"nvidia": {"gpus": []}}}
-    assert plan([host("a", gpu_operator_version="v26.7.0", nvidia_mig_owner="operator"), server])["problems"] == {}
+@pytest.mark.parametrize("first", [True, False])
+def test_a_host_without_gpus_needs_no_owner_of_mig(first: bool) -> None:
+    server = {**host("b", gpu_operator_version="v26.7.0"), "ansible_facts": {"nvidia": {"gpus": []}, "nodename": "b"}}
+    hosts = [host("a", gpu_operator_version="v26.7.0", nvidia_mig_owner="operator"), server]
+    result = plan(hosts[::-1] if first else hosts)
+    assert result["problems"] == {} and result["plan"]["configs"]
+
+
+def test_the_values_of_the_chart_also_depend_on_hosts_that_failed_before() -> None:
+    """Otherwise verify would report a difference."""
+    values = {"gpu_operator_version": "v26.7.0", "gpu_operator_mig_strategy": "none"}
+    failed, other = host("a", **values), {**host("b", **values), "nvidia_mig_layout": None}
+    assert plan([other], failed=[failed])["plan"]["values"] == plan([failed, other])["plan"]["values"]
+    assert plan([other])["plan"]["values"] != plan([failed, other])["plan"]["values"]
 
 
 def test_a_chart_in_a_file(tmp_path: Path) -> None:
