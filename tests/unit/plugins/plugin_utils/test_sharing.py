@@ -151,10 +151,11 @@ def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label()
 
 def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
     other = node("z", **{LABEL: "gpufleet-other"})
-    existing = {"resources": [{"data": {"gpufleet-other": "kept"}}]}
+    former = {"gpufleet-other": "kept", "gpufleet-unused": "kept"}  # a run may be about to label a node with the second
+    existing = {"resources": [{"data": former}]}
     cluster = {"nodes": {"resources": [node("a"), other]}, "plugin_config_map": existing}
     found = plan(host({}), cluster=cluster).plan
-    assert found["config_maps"][0]["data"] == {"default": "version: v1\n", "gpufleet-other": "kept"}
+    assert found["config_maps"][0]["data"] == {"default": "version: v1\n", **former}
     assert _charts.value(found["values"], "devicePlugin.config.name") == _plugin_configs.CONFIG_MAP
 
 
