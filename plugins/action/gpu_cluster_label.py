@@ -48,7 +48,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if self._task.check_mode:
                 return result
             nodes = {**nodes, **self._label(nodes, retried)}
-            # A running MIG manager sees a new ConfigMap with a delay, and does not retry a failed configuration.
             self._api.restart(managers, self._progress)
             self._label(nodes, wanted)
         except (Unreadable, ValueError) as error:
@@ -56,14 +55,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
     def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[_drain.Pod]]:
-        """The nodes by name, and their MIG managers, if these are restarted."""
+        """The nodes by name, and the MIG managers to restart: those that apply a configuration afterwards.
+
+        A running one sees a new ConfigMap with a delay, and does not retry a failed configuration. Where the label is
+        removed, one that starts would apply it once more, and write the state again.
+        """
+        applying = {each["node"] for each in self._arguments["nodes"] if each["labels"].get(_mig_configs.LABEL)}
+        applying.update(self._arguments["retry"])
         others: list[Data] = []
         if self._arguments["managers"]:
             where = ["spec.nodeName=" + names[0]] if len(names) == 1 else []  # with one node, only its pods are read
             selected = {"label_selectors": ["app=" + _readiness.MIG_MANAGER], "field_selectors": where}
             others = [{"kind": "Pod", "namespace": self._arguments["managers"], **selected}]
         nodes, pods = self._api.nodes(names, *others)
-        return nodes, [_drain.pod_of(pod) for pod in pods if (pod.get("spec") or {}).get("nodeName") in nodes]
+        return nodes, [_drain.pod_of(pod) for pod in pods if (pod.get("spec") or {}).get("nodeName") in applying]
 
     def _label(self, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
         """The nodes after the change. Fails if another run has taken one of them out of service."""

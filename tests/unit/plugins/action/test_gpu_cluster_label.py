@@ -66,6 +66,14 @@ def test_mig_managers_on_other_nodes_keep_running(run: t.Callable[..., Data]) ->
     assert found.calls == ["objects", "patch"]
 
 
+def test_the_mig_manager_is_not_restarted_where_the_label_is_removed(run: t.Callable[..., Data]) -> None:
+    """When it starts, it would apply the old configuration once more, and write the state again."""
+    found = cluster(manager("one"))
+    label(run, found, nodes=[{"node": "a", "labels": {CONFIG: None, STATE: None}}])
+    assert found.calls == ["objects", "patch"]
+    assert found.node and not {CONFIG, STATE} & set(found.node["metadata"]["labels"])
+
+
 def test_labels_that_no_mig_manager_reads(run: t.Callable[..., Data]) -> None:
     found = cluster(manager("one"))
     label(run, found, nodes=CHANGE, managers="")
