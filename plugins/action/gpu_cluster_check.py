@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods, _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import labels_of, name_of
 
 _ARGUMENTS = {
@@ -25,7 +25,6 @@ _ARGUMENTS = {
     "runtime_class": {"type": "str", "required": True},
     "image": {"type": "str", "required": True},
     "timeout": {"type": "int", "required": True},
-    "interval": {"type": "int", "default": 5},
 }
 
 Data = t.Dict[str, t.Any]
@@ -84,7 +83,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         arguments = self._arguments
         namespace, strategy = arguments["namespace"], arguments["strategy"]
         end = time.monotonic() + arguments["timeout"]
-        logs: dict[str, str] = {}
+        intervals, logs = pauses(), dict[str, str]()
         while True:
             pods, nodes = self._api.read(
                 {"kind": "Pod", "namespace": namespace, "label_selectors": self._selector}, {"kind": "Node"}
@@ -98,7 +97,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             failed = any(_gpu_pods.phase(pod) == "Failed" for pod in pods)
             if failed or not (missing or labels) or time.monotonic() >= end:
                 break
-            time.sleep(arguments["interval"])
+            time.sleep(next(intervals))
         printed = [pod for pod in pods if logs.get(name_of(pod))]
         devices, problems = _gpu_pods.devices(printed, logs, self._replicas, strategy)
         result["devices"] = [each._asdict() for each in devices]

@@ -29,7 +29,6 @@ _ARGUMENTS = {
     "wait_for_pods": {"type": "bool", "default": True},
     "takeover": {"type": "int", "required": True},
     "timeout": {"type": "int", "required": True},
-    "interval": {"type": "int", "default": 5},
 }
 Reading = t.Tuple[Data, t.List[Data]]  # a node and its pods
 
@@ -47,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         self._api, self._run = Api(self, task_vars), _runs.current()
         host = self._host = self._api.host()
-        self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
+        self._progress = Progress(self._arguments["timeout"], Display().display)
         self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
         self._settings = _drain.Settings(**{name: self._arguments[name] for name in _drain.Settings._fields})
         planned = self._arguments["gpus"]

@@ -15,13 +15,12 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _mig_
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, labels_of, name_of
 
+_TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {
     "nodes": {"type": "list", "elements": "dict", "required": True},
     "retry": {"type": "list", "elements": "str", "default": []},
     "managers": {"type": "str", "default": ""},
     "takeover": {"type": "int", "required": True},
-    "timeout": {"type": "int", "default": 300},
-    "interval": {"type": "int", "default": 5},
 }
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # by node; None removes a label
 
@@ -41,7 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if not changes:
             return result
         self._api = Api(self, task_vars)
-        self._progress = Progress(arguments["timeout"], arguments["interval"], Display().display)
+        self._progress = Progress(_TIMEOUT, Display().display)
         try:
             nodes, managers = self._progress.result("reading the nodes", lambda: self._read(list(changes)))
             result["diff"] = [_diff(nodes[name], change) for name, change in changes.items()]

@@ -14,10 +14,9 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Pod
 
+_TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {
     "pods": {"type": "list", "elements": "dict", "required": True},
-    "timeout": {"type": "int", "default": 300},
-    "interval": {"type": "int", "default": 5},
 }
 
 
@@ -33,8 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if self._task.check_mode:
             return result
         try:
-            progress = Progress(arguments["timeout"], arguments["interval"], Display().display)
-            Api(self, task_vars).restart(pods, progress)
+            Api(self, task_vars).restart(pods, Progress(_TIMEOUT, Display().display))
         except Unreadable as error:
             result.update(failed=True, msg=str(error))
         return result

@@ -34,7 +34,6 @@ _ARGUMENTS = {
     "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
     "takeover": {"type": "int", "required": True},
     "timeout": {"type": "int", "required": True},
-    "interval": {"type": "int", "default": 5},
 }
 
 
@@ -50,7 +49,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         self._api, self._run = Api(self, task_vars), _runs.current()
-        self._progress = Progress(self._arguments["timeout"], self._arguments["interval"], Display().display)
+        self._progress = Progress(self._arguments["timeout"], Display().display)
         self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
         host = self._api.host()
         result.update(changed=False)

@@ -25,7 +25,6 @@ _ARGUMENTS = {
     "elsewhere": {"type": "bool", "default": True},
     "timeout": {"type": "int", "required": True},
     "settle": {"type": "int", "default": 0},
-    "interval": {"type": "int", "default": 5},
 }
 _LINES = 15  # of a log
 _REPEATED = 60  # seconds after which unchanged progress is shown again
@@ -42,7 +41,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         api = Api(self, task_vars)
         end = time.monotonic() + arguments["timeout"]
         shown, shown_at, ready_at = "", 0.0, 0.0
-        intervals = pauses(arguments["interval"])
+        intervals = pauses()
         while True:
             state = self._state(api, wanted, arguments)
             now = time.monotonic()

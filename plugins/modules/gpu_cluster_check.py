@@ -58,11 +58,6 @@ options:
       - Seconds to wait for the output of all pods, and for the labels.
     type: int
     required: true
-  interval:
-    description:
-      - Seconds between polls.
-    type: int
-    default: 5
 """
 
 EXAMPLES = r"""

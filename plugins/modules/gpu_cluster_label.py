@@ -44,16 +44,6 @@ options:
       - Seconds after which a node is taken over from a run on another controller, since its last change of the node.
     type: int
     required: true
-  timeout:
-    description:
-      - Seconds for each step.
-    type: int
-    default: 300
-  interval:
-    description:
-      - Seconds between checks.
-    type: int
-    default: 5
 """
 
 EXAMPLES = r"""

@@ -27,16 +27,6 @@ options:
     type: list
     elements: dict
     required: true
-  timeout:
-    description:
-      - Seconds for each step.
-    type: int
-    default: 300
-  interval:
-    description:
-      - Seconds between checks.
-    type: int
-    default: 5
 """
 
 EXAMPLES = r"""

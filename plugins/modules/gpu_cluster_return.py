@@ -65,11 +65,6 @@ options:
       - Seconds to wait, for each step, and for an API server that does not respond.
     type: int
     required: true
-  interval:
-    description:
-      - Seconds between polls.
-    type: int
-    default: 5
 """
 
 EXAMPLES = r"""

@@ -54,11 +54,6 @@ options:
       - Seconds for which the nodes must stay ready.
     type: int
     default: 0
-  interval:
-    description:
-      - Seconds between polls.
-    type: int
-    default: 5
 """
 
 EXAMPLES = r"""

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import typing as t
 
@@ -204,12 +205,9 @@ def _pods_on(node: str) -> Data:
     return {"kind": "Pod", "field_selectors": ["spec.nodeName=" + node]}
 
 
-def pauses(most: int) -> t.Iterator[int]:
+def pauses() -> t.Iterator[int]:
     """Seconds between checks: short at first, because many changes take only a moment."""
-    seconds = min(1, most)
-    while True:
-        yield seconds
-        seconds = min(2 * seconds, most)
+    return itertools.chain((1, 2, 4), itertools.repeat(5))
 
 
 class Progress:
@@ -217,8 +215,8 @@ class Progress:
 
     _REPEATED = 60  # seconds after which an unchanged reason is shown again
 
-    def __init__(self, timeout: int, interval: int, show: t.Callable[[str], object]) -> None:
-        self._timeout, self._interval, self._show = timeout, interval, show
+    def __init__(self, timeout: int, show: t.Callable[[str], object]) -> None:
+        self._timeout, self._show = timeout, show
 
     def result(self, title: str, step: t.Callable[[], T]) -> T:
         """The result of a step. Raises Unreadable if the API server does not respond in time."""
@@ -236,7 +234,7 @@ class Progress:
     def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
         """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
         end, shown, shown_at = time.monotonic() + self._timeout, "", 0.0
-        intervals = pauses(self._interval)
+        intervals = pauses()
         while True:
             try:
                 waiting = step()

@@ -143,7 +143,7 @@ def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[s
         return []
     return [
         "it advertises %s, and the layout needs %s. %s nodes keep the MIG layout with which they were created: %s"
-        % (_listed(offered), _listed(wanted), on.name, remedy)
+        % (_readiness.listed(offered), _readiness.listed(wanted), on.name, remedy)
     ]
 
 
@@ -166,7 +166,3 @@ def _node_pool(node: Data, host: Host) -> str:
         "--node-vm-size %s%s"
         % (labels_of(node).get(_TYPE), " --gpu-instance-profile MIG%dg" % slices if slices else "")
     )
-
-
-def _listed(counts: t.Mapping[str, int]) -> str:
-    return ", ".join("%s: %d" % pair for pair in sorted(counts.items())) or "no GPUs"

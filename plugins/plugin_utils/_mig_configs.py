@@ -30,13 +30,9 @@ def entries(host: Host) -> Entries:
     return mig_parted.from_gpus({index: content.held for index, content in layout_contents(host).items()})
 
 
-def name(configuration: Entries) -> str:
+def name(configuration: object) -> str:
     """A name that changes with the content, so that a node's state refers to exactly this configuration."""
-    return named(configuration)
-
-
-def named(content: object) -> str:
-    return PREFIX + hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+    return PREFIX + hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def config_map(wanted: t.Mapping[str, Entries], existing: object) -> dict[str, str]:

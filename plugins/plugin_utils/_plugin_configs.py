@@ -24,7 +24,7 @@ DEFAULT = "default"
 
 def name(sharing: object) -> str:
     """A name that changes with the content, because a device plugin reads its configuration when the label changes."""
-    return _mig_configs.named(sharing)
+    return _mig_configs.name(sharing)
 
 
 def used(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data]) -> bool:

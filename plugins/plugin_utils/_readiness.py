@@ -100,8 +100,7 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
     if wanted.resources is not None and offered != dict(wanted.resources):
         gone = not set(wanted.resources.items()) - set(offered.items())
         missing.append(
-            "advertises %s, should advertise %s%s"
-            % (_resources(offered), _resources(wanted.resources), _KEPT if gone else "")
+            "advertises %s, should advertise %s%s" % (listed(offered), listed(wanted.resources), _KEPT if gone else "")
         )
     if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
@@ -123,7 +122,7 @@ def _count(quantity: object) -> int:
     return int(text[:-1]) * 1000 if text.endswith("k") else int(text)
 
 
-def _resources(counts: t.Mapping[str, int]) -> str:
+def listed(counts: t.Mapping[str, int]) -> str:
     return ", ".join("%s: %d" % pair for pair in sorted(counts.items())) or "no GPUs"
 
 

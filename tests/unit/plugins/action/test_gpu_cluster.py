@@ -323,7 +323,7 @@ def test_the_pods_of_another_check_are_ignored(clock: Clock) -> None:
 
 def test_the_labels_may_come_later(clock: Clock) -> None:
     assert check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a"), NODE]))["problems"] == []
-    assert clock.now == 105.0
+    assert clock.now == 101.0
     assert check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a")]), labels=False)["problems"] == []
     assert len(check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a")]))["problems"]) == 2
 
@@ -331,7 +331,7 @@ def test_the_labels_may_come_later(clock: Clock) -> None:
 def test_pods_without_output_are_a_problem(clock: Clock) -> None:
     (problem,) = check(Api(mig("MIG-1"), ""))["problems"]
     assert problem == "a: 1 of 2 pods with nvidia.com/gpu have listed their devices"
-    assert clock.now == 120.0
+    assert clock.now == 122.0
 
 
 def test_a_failed_pod_ends_the_wait(clock: Clock) -> None:
