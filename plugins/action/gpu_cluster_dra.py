@@ -74,7 +74,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 def _unread(kind: str, result: Data) -> str:
     if not result.get("api_found", True):
         return "the cluster does not have %ss in its API: the DRA driver needs Kubernetes 1.34 or later" % kind
-    return "the cluster's %ss cannot be read: %s" % (kind, message(result)[:300])
+    return "the cluster's %ss cannot be read: %s" % (kind, message(result))
 
 
 def _differences(host: Host, nodes: t.Iterable[Data], slices: t.Sequence[Data]) -> list[str]:

@@ -11,13 +11,20 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _mig_configs, _readiness, _runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils import (
+    _cluster_plan,
+    _drain,
+    _mig_configs,
+    _readiness,
+    _runs,
+)
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, labels_of, name_of
 
 _TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {
-    "nodes": {"type": "list", "elements": "dict", "required": True},
+    "nodes": {"type": "list", "elements": "dict", "default": []},
+    "undo": {"type": "bool", "default": False},
     "retry": {"type": "list", "elements": "str", "default": []},
     "managers": {"type": "str", "default": ""},
     "takeover": {"type": "int", "required": True},
@@ -33,15 +40,17 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         arguments = self._arguments
-        wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
-        retried: Labels = {name: {_mig_configs.STATE: None} for name in arguments["retry"]}
-        changes = {name: {**retried.get(name, {}), **wanted.get(name, {})} for name in [*wanted, *retried]}
-        result.update(changed=bool(changes))
-        if not changes:
-            return result
         self._api = Api(self, task_vars)
         self._progress = Progress(_TIMEOUT, Display().display)
         try:
+            wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
+            if arguments["undo"]:
+                wanted = _cluster_plan.own_labels(*self._progress.result("reading the nodes", self._all))
+            retried: Labels = {name: {_mig_configs.STATE: None} for name in arguments["retry"]}
+            changes = {name: {**retried.get(name, {}), **wanted.get(name, {})} for name in [*wanted, *retried]}
+            result.update(changed=bool(changes))
+            if not changes:
+                return result
             nodes, managers = self._progress.result("reading the nodes", lambda: self._read(list(changes)))
             result["diff"] = [_diff(nodes[name], change) for name, change in changes.items()]
             if self._task.check_mode:
@@ -52,6 +61,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         except (Unreadable, ValueError) as error:
             result.update(failed=True, msg=str(error))
         return result
+
+    def _all(self) -> list[list[Data]]:
+        return self._api.read({"kind": "Node"})
 
     def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[_drain.Pod]]:
         """The nodes by name, and the MIG managers to restart: those that apply a configuration afterwards.

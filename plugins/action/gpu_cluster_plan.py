@@ -7,17 +7,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import shutil
 import typing as t
 
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of, is_true
 
 _ARGUMENTS = {
     "role": {"type": "str", "required": True, "choices": ["gpu_operator", "device_plugin"]},
-    "cluster": {"type": "dict", "required": True},
     "may_be_missing": {"type": "bool", "default": False},
     "on_controller": {"type": "bool", "default": True},
 }
@@ -35,6 +36,7 @@ _OTHERS: t.Mapping[str, t.Callable[[object], t.Any]] = {
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
+    _requires_connection = True
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
@@ -48,7 +50,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         hosts = [host_of(name, hostvars[name]) for name in variables["ansible_play_hosts"]]
         gone = set(variables["ansible_play_hosts_all"]) - {host.name for host in hosts}
         with_gpus = [host.name for host in hosts if host.gpus != []] or [hosts[0].name]
-        others = {name: kind(hostvars[with_gpus[0]].get(name)) for name, kind in _OTHERS.items()}
+        others = _others(hostvars[with_gpus[0]])
         result.update(changed=False, plan={}, missing=False)
         if errors:
             return {**result, **_refused({hosts[0].name: errors})}
@@ -64,7 +66,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
         )
         failed = [host_of(name, hostvars[name]) for name in sorted(gone)]
-        planned = _cluster_plan.plan(settings, hosts, _cluster_plan.Cluster(**arguments["cluster"]), failed)
+        planned = _cluster_plan.plan(settings, hosts, self._cluster(settings, variables), failed)
         if planned.plan:
             planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
         for host in hosts[1:]:
@@ -72,7 +74,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             given = {name: other[name] for name in own if name in other}
             planned.problems[host.name].extend(_different({**own, **values}, given, hosts[0].name))
         for name in with_gpus[1:]:
-            given = {each: kind(hostvars[name].get(each)) for each, kind in _OTHERS.items()}
+            given = _others(hostvars[name])
+            if others["nvidia_mig_owner"] != "operator":
+                del given["nvidia_mig_reboot"]  # otherwise it is a value of the chart
             planned.problems[name].extend(_different(others, given, with_gpus[0]))
         if planned.plan.get("method") == "helm" and arguments["on_controller"] and not shutil.which("helm"):
             planned.problems[hosts[0].name].append(_NO_HELM)
@@ -87,6 +91,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             result["warnings"] = planned.warnings
         return result
 
+    def _cluster(self, settings: _cluster_plan.Settings, variables: dict[str, t.Any]) -> _cluster_plan.Cluster:
+        api, objects = Api(self, variables), _cluster_plan.objects(settings)
+        try:
+            found = api.call("gpufleet.node.gpu_cluster_objects", objects=list(objects.values()))["results"]
+        except Unreadable as error:
+            return _cluster_plan.Cluster(nodes={"msg": str(error)})
+        reviews: list[dict[str, t.Any]] = []
+        with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
+            answer = api.call("kubernetes.core.k8s", resource_definition=_cluster_plan.reviews())
+            reviews = answer["result"]["results"]
+        return _cluster_plan.Cluster(**dict(zip(objects, found, strict=True)), reviews=reviews)
+
     def _helm_chart(self, own: t.Mapping[str, t.Any], values: str) -> dict[str, t.Any]:
         """The HelmChart specification for RKE2 and k3s. It embeds a chart that is a file on the controller."""
         target = {"targetNamespace": own["namespace"], "valuesContent": values}
@@ -95,6 +111,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 return {"chartContent": base64.b64encode(file.read()).decode(), **target}
         repository = {"repo": own["repository"]} if own["repository"] else {}  # helm-controller removes empty keys
         return {"chart": own["chart"], "version": own["version"], **repository, **target}
+
+
+def _others(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {name: kind(variables.get(name)) for name, kind in _OTHERS.items()}
 
 
 def _refused(problems: t.Mapping[str, list[str]]) -> dict[str, t.Any]:

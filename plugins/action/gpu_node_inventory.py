@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _inventory, _registry
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of
@@ -59,8 +60,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             excluded.add("nvidia_mig")  # its own preflight would repeat them
         checked = [role for role in selected if role not in excluded]
         result.update(changed=False, problems=problems, selected=selected, roles=[] if why else checked)
-        if found.notices:
-            result["warnings"] = found.notices
+        own = variables.get("hostvars", {}).get(variables.get("inventory_hostname"), {})
+        warnings = [*found.notices, *_inventory.without_effect(own, load_extra_vars(self._loader))]
+        if warnings:
+            result["warnings"] = warnings
         return result
 
     def _read(self, variables: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, str]]:

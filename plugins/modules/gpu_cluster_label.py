@@ -27,7 +27,12 @@ options:
       - The changes, with the keys C(node) and C(labels). The value null removes a label.
     type: list
     elements: dict
-    required: true
+    default: []
+  undo:
+    description:
+      - Whether to remove all labels that roles of this collection have set, on all nodes, instead of changing O(nodes).
+    type: bool
+    default: false
   retry:
     description:
       - Nodes whose MIG manager applies its configuration again after a failure.

@@ -13,9 +13,10 @@ module: gpu_cluster_plan
 short_description: Internal to the collection's roles, plan what a role installs in a Kubernetes cluster
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles. Computes the values of a chart from the variables of the role, validates them, checks the
-    layouts of all hosts of the play against the MIG strategy, and finds other owners of MIG in the cluster.
-  - Runs on the controller, and does not connect to a host. Requires the facts of M(gpufleet.node.nvidia_driver_facts)
+  - Internal to the collection's roles. Reads the cluster with the modules of C(kubernetes.core), computes the values of a
+    chart from the variables of the role, validates them, checks the layouts of all hosts of the play against the MIG
+    strategy, and finds other owners of MIG in the cluster.
+  - Takes the kubeconfig and the context from the environment variables of C(kubernetes.core). Requires the facts of M(gpufleet.node.nvidia_driver_facts)
     and C(ansible_nodename) of all hosts of the play. Returns problems instead of failing.
 extends_documentation_fragment:
   - gpufleet.node._attributes
@@ -28,13 +29,6 @@ options:
       - The role.
     type: str
     choices: [gpu_operator, device_plugin]
-    required: true
-  cluster:
-    description:
-      - Results of M(gpufleet.node.gpu_cluster_objects). The keys are C(nodes), C(daemonsets), C(policies), C(helm_charts),
-        C(config_map), C(plugin_config_map), C(plugins), C(runtime_class), and C(reviews), a list of the results of
-        SelfSubjectAccessReviews.
-    type: dict
     required: true
   may_be_missing:
     description:
@@ -52,9 +46,6 @@ EXAMPLES = r"""
 - name: Plan
   gpufleet.node.gpu_cluster_plan:
     role: gpu_operator
-    cluster:
-      nodes: "{{ nodes }}"
-      reviews: []
   run_once: true
   register: planned
 """

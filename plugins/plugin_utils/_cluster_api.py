@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 import typing as t
 
@@ -19,6 +20,7 @@ T = t.TypeVar("T")
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
 _FEW = 5  # pods that are read and named one by one
 _GONE = "the cluster no longer has the node %s"
+_API_MESSAGE = re.compile(r'"message":"(.*?)"(?:,"|})')  # in the text of an exception, after the response headers
 _NO_CLIENT = "Failed to import the required Python library"
 
 
@@ -35,8 +37,10 @@ class NoNode(Final):
 
 
 def message(result: Data) -> str:
-    """The message of a module's result, on one line."""
-    return " ".join(str(result.get("msg") or "no answer").split())
+    """The message of a module's result, on one line and without a full stop. That of the API, if it has responded."""
+    text = " ".join(str(result.get("msg") or "no answer").split())
+    rejected = _API_MESSAGE.search(text)
+    return (rejected.group(1).replace("\\", "") if rejected else text)[:400].rstrip(".")
 
 
 def was_read(result: Data) -> bool:
@@ -59,7 +63,7 @@ class Api:
         found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
         for each in found:
             if not was_read(each):
-                raise Unreadable(message(each)[:300])
+                raise Unreadable(message(each))
         return [each["resources"] for each in found]
 
     def log(self, namespace: str, pod: str, **options: t.Any) -> str:
@@ -70,7 +74,7 @@ class Api:
         """The result of a module. Raises Unreadable."""
         found = self._action._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
         if found.get("failed"):
-            text = message(found)[:300]
+            text = message(found)
             raise Final(text) if _NO_CLIENT in text else Unreadable(text)
         return t.cast("Data", found)
 

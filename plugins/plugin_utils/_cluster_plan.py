@@ -33,23 +33,26 @@ from ._cluster_nodes import Host, labels_of, name_of
 from ._refusal import Refusal
 
 CHARTS = {"gpu_operator": _operator_values.CHART, "device_plugin": _device_plugin_values.CHART}
-_API_MESSAGE = re.compile(r'"message":"([^"]+)"')
 _CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
 _NOTHING: Data = {"resources": []}
-# Names of the objects in messages.
-_OBJECTS = {
-    "daemonsets": "DaemonSets",
-    "policies": "ClusterPolicies",
-    "helm_charts": "HelmCharts",
-    "config_map": "ConfigMaps",
-    "plugin_config_map": "ConfigMaps",
-    "plugins": "pods",
-    "runtime_class": "RuntimeClasses",
+# The labels of the device plugin's pods.
+_PLUGIN = {
+    "gpu_operator": "app=nvidia-device-plugin-daemonset",
+    "device_plugin": "app.kubernetes.io/name=nvidia-device-plugin",
 }
+# Permissions that the charts need. helm uses this user's permissions, RKE2's helm-controller its own.
+_PERMISSIONS: tuple[Data, ...] = (
+    {"verb": "create", "group": "", "resource": "namespaces"},
+    {"verb": "patch", "group": "", "resource": "nodes"},
+    {"verb": "delete", "group": "", "resource": "pods"},
+    {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"},
+    {"verb": "create", "group": "apps", "resource": "daemonsets"},
+    {"verb": "create", "group": "rbac.authorization.k8s.io", "resource": "clusterroles"},
+)
 
 
 class Cluster(t.NamedTuple):
-    """The results of the tasks that read the cluster. A result with ``msg`` and without ``resources`` failed."""
+    """The results of reading the cluster. A result with ``msg`` and without ``resources`` failed."""
 
     nodes: Data
     daemonsets: Data = _NOTHING
@@ -82,6 +85,40 @@ class Planned(t.NamedTuple):
     warnings: t.List[str]
     plan: Data
     missing: bool  # the cluster cannot be reached, and this is accepted
+
+
+def objects(settings: Settings) -> dict[str, Data]:
+    """The objects that the plan needs, by their field of Cluster."""
+    namespace = settings.own["namespace"]
+    release = {"name": settings.own["release"], "namespace": "kube-system"}
+    runtime_class = settings.own.get("runtime_class") or "nvidia"
+    return {
+        "nodes": {"kind": "Node"},
+        "daemonsets": {"kind": "DaemonSet", "api_version": "apps/v1"},
+        "policies": {"kind": "ClusterPolicy", "api_version": "nvidia.com/v1"},
+        "helm_charts": {"kind": "HelmChart", "api_version": "helm.cattle.io/v1", **release},
+        "config_map": {"kind": "ConfigMap", "name": _operator_values.CONFIG_MAP, "namespace": namespace},
+        "plugin_config_map": {"kind": "ConfigMap", "name": _plugin_configs.CONFIG_MAP, "namespace": namespace},
+        "plugins": {"kind": "Pod", "label_selectors": [_PLUGIN[settings.role]]},
+        "runtime_class": {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1", "name": runtime_class},
+    }
+
+
+def reviews() -> list[Data]:
+    """Objects whose status, when they are created, says whether the user has the permissions."""
+    kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {}}
+    return [{**kind, "spec": {"resourceAttributes": each}} for each in _PERMISSIONS]
+
+
+def own_labels(nodes: t.Iterable[Data]) -> dict[str, dict[str, str | None]]:
+    """The changes that remove the labels of this collection, by node."""
+    states = {_mig_configs.LABEL: [_mig_configs.STATE]}
+    out: dict[str, dict[str, str | None]] = {}
+    for node in nodes:
+        for name in (_mig_configs.LABEL, _plugin_configs.LABEL, _operator_mig.MANAGER):
+            if labels_of(node).get(name, "").startswith(_mig_configs.PREFIX):
+                out.setdefault(name_of(node), {}).update(dict.fromkeys([name, *states.get(name, [])]))
+    return out
 
 
 def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: t.Sequence[Host] = ()) -> Planned:
@@ -144,7 +181,7 @@ def unreachable(nodes: Data, may_be_missing: bool, on_controller: bool) -> str:
     """Why the cluster cannot be read; empty if it can, or if this is expected."""
     if "resources" in nodes:
         return ""
-    message = _message(nodes)
+    message = _cluster_api.message(nodes)
     client = _CLIENT.search(message)
     if client and on_controller:
         return (
@@ -160,13 +197,6 @@ def unreachable(nodes: Data, may_be_missing: bool, on_controller: bool) -> str:
     )
 
 
-def _message(result: Data) -> str:
-    """The error message of a task that could not read the cluster, without a full stop."""
-    message = _cluster_api.message(result)
-    denied = _API_MESSAGE.search(message)  # in the exception's text, after the response headers
-    return (denied.group(1) if denied else message)[:400].rstrip(".")
-
-
 def _of_roles(settings: Settings) -> list[str]:
     if settings.role == "device_plugin" and "gpu_operator" in settings.selected:
         return [
@@ -176,16 +206,17 @@ def _of_roles(settings: Settings) -> list[str]:
     if settings.role == "device_plugin" and settings.owner == "operator":
         return [
             "nvidia_mig_owner is operator, but the MIG manager is part of the GPU operator: use the role gpu_operator, "
-            "or set nvidia_mig_owner to host"
+            "or set nvidia_mig_owner to host (in a managed cluster, remove nvidia_mig_layout)"
         ]
     return []
 
 
 def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
     unread = [
-        "the cluster's %s cannot be read: %s" % (kind, _message(getattr(cluster, field)))
-        for field, kind in _OBJECTS.items()
-        if "resources" not in getattr(cluster, field)
+        "the cluster's objects of the kind %s cannot be read: %s" % (wanted["kind"], _cluster_api.message(result))
+        for field, wanted in objects(settings).items()
+        for result in [getattr(cluster, field)]
+        if "resources" not in result
     ]
     if unread:  # they could include another owner of the GPUs
         return unread
@@ -197,7 +228,7 @@ def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
         cluster.policies["resources"],
     )
     denied = [
-        "%s %s" % (asked["verb"], asked["resource"])
+        "%s %s" % (asked["verb"], "/".join(filter(None, [asked["resource"], asked.get("subresource")])))
         for review in cluster.reviews
         for asked in [_asked(review)]
         if asked and not review["result"]["status"].get("allowed")

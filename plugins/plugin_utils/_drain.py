@@ -25,7 +25,7 @@ from ._workloads import Workload
 
 RECORD = "gpufleet.node/out-of-service"
 PAUSED = "paused-for-mig-change"  # a value that the GPU operator respects, as its MIG manager writes it
-_DEPLOY = "nvidia.com/gpu.deploy."
+DEPLOY = "nvidia.com/gpu.deploy."
 OPERANDS = (
     *("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client"),
     *("dra-validator", "dcgm-dra", "dcgm-exporter-dra"),
@@ -106,7 +106,7 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
     except (ValueError, TypeError, KeyError):
         raise ValueError(
             "the annotation %s of node %s is damaged: %r. Remove it, set the labels %s* that are %s to true, and "
-            "uncordon the node if it should be in service" % (RECORD, name_of(node), text, _DEPLOY, PAUSED)
+            "uncordon the node if it should be in service" % (RECORD, name_of(node), text, DEPLOY, PAUSED)
         ) from None
 
 
@@ -161,7 +161,7 @@ def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
     """The patch that records that a node is drained, and pauses operands of the GPU operator; empty if that is done."""
     known = record(node) or Record(cordoned=False)
     labels = labels_of(node)
-    found = {_DEPLOY + name: labels.get(_DEPLOY + name, "false") for name in operands}
+    found = {DEPLOY + name: labels.get(DEPLOY + name, "false") for name in operands}
     names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
     if _runs.is_same(known.run, run) and known.drained and not names:
         return {}
@@ -297,8 +297,8 @@ def unready(
     labels = labels_of(node)
     plugins = [pod for pod in new if _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]]
     others = [pod for pod in new if labels_of(pod).get("app") in _OPERAND_APPS + _VALIDATOR_APPS]
-    has_plugin = labels.get(_DEPLOY + "device-plugin") == "true" or any(map(_is_standalone, former))
-    has_validator = labels.get(_DEPLOY + "operator-validator") == "true"
+    has_plugin = labels.get(DEPLOY + "device-plugin") == "true" or any(map(_is_standalone, former))
+    has_validator = labels.get(DEPLOY + "operator-validator") == "true"
     has_manager = any(labels_of(pod).get("app") == _readiness.MIG_MANAGER for pod in [*former, *new])
     config = labels.get(_mig_configs.LABEL, "") if has_manager else ""
     wanted = _readiness.Wanted(resources, config, has_validator)

@@ -23,14 +23,22 @@ _ROLES = Path(__file__).resolve().parents[2] / "roles"
 # Variables that only playbooks read, or that roles set.
 _OF_PLAYBOOKS = (
     "gpu_cluster_changes",
+    "gpu_cluster_drained",
     "gpu_cluster_plan",
     "gpu_node_batches",
     "gpu_node_max_fail_percentage",
     "gpu_node_environment",
     "gpu_node_target",
     "gpu_node_undo_confirmed",
+    "nvidia_container_toolkit_disruption",
+    "nvidia_driver_disruption",
     "nvidia_driver_reboot_required",
+    "nvidia_mig_plan",
+    "rke2_disruption",
+    "rke2_present",
 )
+# Variables in keywords of plays.
+_KEYWORDS = ("gpu_node_batches", "gpu_node_target")
 # Variables of NVIDIA's role nvidia.nvidia_driver, and their equivalents in this collection.
 _EQUIVALENTS = {
     "nvidia_driver_package_version": "nvidia_driver_version",
@@ -114,6 +122,15 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
     refused = [error for role in roles for error in errors[role]]
     return Findings([*refused, *broken, *misspelled, *unfit, *layout], notices, invalid, layout)
+
+
+def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str]:
+    """Notices about variables of a host that playbooks read before the inventory."""
+    return [
+        "%s has no effect in the inventory, which is read later: give it with -e" % name
+        for name in _KEYWORDS
+        if name in own and name not in extra
+    ]
 
 
 def of_boards(values: Values, gpus: object) -> list[str]:

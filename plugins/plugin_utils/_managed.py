@@ -37,8 +37,8 @@ _BOTTLEROCKET = Platform(
     installs=False,
     changes=False,
     strategy="single",
-    remedy="set settings.kubelet-device-plugins.nvidia.mig.profile in the user data of its node group, and replace the "
-    "node",
+    remedy="set settings.kubelet-device-plugins.nvidia.device-partitioning-strategy to mig and mig.profile to the layout in "
+    "the user data of its node group, and replace the node",
 )
 _AUTO_MODE = Platform(
     "EKS Auto Mode", installs=False, changes=False, remedy="it does not support MIG: use a managed node group"

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
-from . import _dra, _drain
+from . import _dra, _drain, _mig_configs
 from ._cluster_nodes import Data, labels_of, name_of
+from ._drain import DEPLOY
 
-_DEPLOY = "nvidia.com/gpu.deploy."
 _PAUSED = "paused-"
 _BY = {
-    "paused-for-mig-change": "the MIG manager",
+    _drain.PAUSED: "the MIG manager",
     "paused-for-driver-upgrade": "the operator's driver manager",
 }
 
@@ -33,14 +33,10 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     paused = {
         key: value
         for key, value in sorted(labels.items())
-        if key.startswith(_DEPLOY) and value.startswith(_PAUSED) and key not in (own.labels if own else ())
+        if key.startswith(DEPLOY) and value.startswith(_PAUSED) and key not in (own.labels if own else ())
     }
     for value in sorted(set(paused.values())):
-        if (
-            owner == "operator"
-            and value == "paused-for-mig-change"
-            and labels.get("nvidia.com/mig.config.state") == "pending"
-        ):
+        if owner == "operator" and value == _drain.PAUSED and labels.get(_mig_configs.STATE) == "pending":
             continue  # the MIG manager will remove it when it has finished
         keys = [key for key in paused if paused[key] == value]
         out.append(
@@ -55,16 +51,15 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
                 " ".join("%s=true" % key for key in keys),
             )
         )
-    if labels.get(_DEPLOY + "operands") == "false":
+    if labels.get(DEPLOY + "operands") == "false":
         out.append(
             "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node "
-            "%s %soperands-" % (_DEPLOY, name, name, _DEPLOY)
+            "%s %soperands-" % (DEPLOY, name, name, DEPLOY)
         )
-    if owner == "operator" and labels.get(_DEPLOY + "mig-manager") == "false":
+    if owner == "operator" and labels.get(DEPLOY + "mig-manager") == "false":
         out.append(
             "the label %smig-manager=false of node %s disables the MIG manager, but nvidia_mig_owner is operator: remove it "
-            "with kubectl label node %s %smig-manager-, or set nvidia_mig_owner to host"
-            % (_DEPLOY, name, name, _DEPLOY)
+            "with kubectl label node %s %smig-manager-, or set nvidia_mig_owner to host" % (DEPLOY, name, name, DEPLOY)
         )
     return out
 

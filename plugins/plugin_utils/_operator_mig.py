@@ -15,7 +15,7 @@ from . import _cluster_nodes, _drain, _mig_configs
 from ._cluster_nodes import Data, Host, labels_of, name_of
 from ._refusal import Refusal
 
-_MANAGER = "nvidia.com/gpu.deploy.mig-manager"
+MANAGER = "nvidia.com/gpu.deploy.mig-manager"
 _LATER = _mig_configs.PREFIX + "drain-first"  # the operator keeps any value, and deploys nothing unless it is true
 NOTHING: Data = {"configs": {}, "labels": [], "retry": [], "pending": {}, "config_map": None}
 
@@ -54,7 +54,7 @@ def removal(nodes: t.Iterable[Data]) -> Data:
     """The plan if hosts own MIG: the labels are removed."""
     changes: dict[str, dict[str, str | None]] = {}
     for node in nodes:
-        late: dict[str, str | None] = {_MANAGER: None} if labels_of(node).get(_MANAGER) == _LATER else {}
+        late: dict[str, str | None] = {MANAGER: None} if labels_of(node).get(MANAGER) == _LATER else {}
         changes[name_of(node)] = {**(_mig_configs.removal(labels_of(node)) or {}), **late}
     return {**NOTHING, "labels": _labels(changes)}
 
@@ -78,11 +78,11 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
         change = _mig_configs.patch(labels, name)
         # The MIG manager applies a configuration when the label changes, or when it starts.
         retry = [node] if not change and labels.get(_mig_configs.STATE) == "failed" else []
-        start: dict[str, str | None] = {_MANAGER: "true"} if labels.get(_MANAGER) == _LATER else {}
+        start: dict[str, str | None] = {MANAGER: "true"} if labels.get(MANAGER) == _LATER else {}
         if drain and change and _mig_configs.LABEL not in labels:
             # The operator would label the node itself, so the label must precede the chart. Its MIG manager starts later.
-            out["labels"].extend(_labels({node: {**change, _MANAGER: _LATER}}))
-            out["pending"][hosts[node].name] = {"labels": _labels({node: {_MANAGER: "true"}}), "retry": []}
+            out["labels"].extend(_labels({node: {**change, MANAGER: _LATER}}))
+            out["pending"][hosts[node].name] = {"labels": _labels({node: {MANAGER: "true"}}), "retry": []}
         elif drain and (change or retry or start or _drain.record(nodes[node]) is not None):
             changes = {**(change or {}), **start}
             out["pending"][hosts[node].name] = {"labels": _labels({node: changes}), "retry": retry}

@@ -399,7 +399,9 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet) -> None:
     assert run.count("whole", "failed") == 0
     assert run.count("reset", "failed") == 1
     assert "reset does not match the inventory:" in run.output
-    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences with site.yml --tags mig" in run.output
+    assert (
+        "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences with mig.yml --check --diff" in run.output
+    )
     assert fleet.held("reset") == [[], HELD]
 
 

@@ -85,7 +85,7 @@ LAYERS = (
         ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "yaml"],
     ),
     Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
-    Layer("action", ["plugin_utils", MIG], ["ansible.errors", "ansible.plugins.action", "ansible.utils.display"]),
+    Layer("action", ["plugin_utils", MIG], ["ansible.errors", "ansible.plugins.action", "ansible.utils"]),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("plugin_utils", ["plugin_utils", MIG], ["ansible.errors", "ansible.module_utils", "yaml"]),

@@ -54,6 +54,23 @@ def test_no_registered_result_hides_a_tasks_own_variable(role):
     assert registered.intersection(name for task in every for name in task.get("vars", {})) == set()
 
 
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_facts_that_roles_set_are_not_reported_as_unknown_variables(role):
+    from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory
+
+    every = list(tasks(role))
+    names = {name for task in every for name in task.get("ansible.builtin.set_fact", {}) if name != "cacheable"}
+    names.update(task["register"] for task in every if "register" in task)
+    public = {name for name in names if not name.startswith("__") and not name.endswith("_problems")}
+    assert public - _inventory.known() == set()
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_no_role_reads_private_variables_of_another(role):
+    text = "".join(path.read_text() for path in role.rglob("*.yml"))
+    assert [other.name for other in ROLES if other != role and "__%s_" % other.name in text] == []
+
+
 def test_the_role_and_the_module_have_the_same_defaults():
     """Inputs that are passed to the module unchanged."""
     from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS
@@ -68,7 +85,7 @@ def test_the_readme_of_the_driver_has_the_default_source_and_branch_of_every_sys
     from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_tables
 
     text = next(role for role in ROLES if role.name == "nvidia_driver").joinpath("README.md").read_text()
-    for architecture, part in zip(("x86_64", "aarch64"), text.split("On aarch64, less is known:")):
+    for architecture, part in zip(("x86_64", "aarch64"), text.split("On aarch64:"), strict=True):
         for name in _driver_tables.systems():
             table = _driver_tables.load(name)
             sources = {key: rows for key, rows in table["sources"].items() if architecture in rows["architectures"]}

@@ -44,11 +44,31 @@ def plan(
     hosts: t.Sequence[Data],
     nodes: t.Optional[t.Sequence[str]] = None,
     failed: t.Sequence[Data] = (),
+    helm_controller: bool = False,
+    allowed: bool = True,
     **arguments: t.Any,
 ) -> Data:
     names = [each["inventory_hostname"] for each in hosts]
-    cluster = {"nodes": {"resources": [node(name) for name in nodes or names]}}
-    found = action(gpu_cluster_plan, "gpu_cluster_plan", {"role": "gpu_operator", "cluster": cluster, **arguments})
+    found = action(gpu_cluster_plan, "gpu_cluster_plan", {"role": "gpu_operator", **arguments})
+
+    def execute(module_name: str, module_args: Data, **_others: t.Any) -> Data:
+        if module_name == "kubernetes.core.k8s":
+            status = {"allowed": allowed}
+            return {
+                "result": {
+                    "results": [{"result": {**each, "status": status}} for each in module_args["resource_definition"]]
+                }
+            }
+        items = {"Node": [node(name) for name in nodes or names]}
+        known = {"HelmChart": helm_controller}
+        return {
+            "results": [
+                {"resources": items.get(each["kind"], []), "api_found": known.get(each["kind"], True)}
+                for each in module_args["objects"]
+            ]
+        }
+
+    found._execute_module = execute
     hostvars = {each["inventory_hostname"]: each for each in [*hosts, *failed]}
     plays = {"ansible_play_hosts": names, "ansible_play_hosts_all": list(hostvars)}
     result: Data = found.run(task_vars={**hosts[0], "hostvars": hostvars, **plays})
@@ -71,8 +91,12 @@ def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None
     result = plan(hosts)
     assert result["plan"] == {} and result["problems"]["a"][0].startswith("the controller lacks the command helm")
     assert plan(hosts, on_controller=False)["problems"] == {}
-    cluster = {"nodes": {"resources": [node("a")]}, "helm_charts": {"resources": [], "api_found": True}}
-    assert plan(hosts, cluster=cluster)["problems"] == {}
+    assert plan(hosts, helm_controller=True)["problems"] == {}
+
+
+def test_all_permissions_are_reviewed() -> None:
+    (problem,) = plan([host("a", gpu_operator_version="v26.7.0")], allowed=False)["problems"]["a"]
+    assert "create namespaces, patch nodes, delete pods, create pods/eviction, create daemonsets" in problem
 
 
 def test_names_of_nodes() -> None:
@@ -99,6 +123,13 @@ def test_a_host_without_a_variable_has_its_default(owners: t.Sequence[t.Optional
     each = [{} if owner is None else {"nvidia_mig_owner": owner} for owner in owners]
     hosts = [host(name, gpu_operator_version="v26.7.0", **given) for name, given in zip("ab", each)]
     assert any("nvidia_mig_owner differs" in problem for problem in plan(hosts)["problems"]["b"])
+
+
+@pytest.mark.parametrize("owner", ["operator", "host"])
+def test_reboots_must_be_equal_only_if_the_operator_makes_them(owner: str) -> None:
+    given = {"gpu_operator_version": "v26.7.0", "nvidia_mig_owner": owner}
+    hosts = [host("a", **given, nvidia_mig_reboot=True), host("b", **given)]
+    assert ("b" in plan(hosts)["problems"]) == (owner == "operator")
 
 
 @pytest.mark.parametrize("first", [True, False])

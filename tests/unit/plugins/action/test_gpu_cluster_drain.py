@@ -65,7 +65,7 @@ class Cluster:
                 "ResourceClaim": self.claims,
             }
             found = kinds.get(each["kind"], [self.controller])
-            if each["kind"] == "Node" and (self.node is None or self.node["metadata"]["name"] != each["name"]):
+            if each["kind"] == "Node" and (self.node is None or each.get("name", "a") != self.node["metadata"]["name"]):
                 found = []
             results.append({"resources": found})
         self.pods = [pod for pod in self.pods if not pod["metadata"].get("deletionTimestamp") or self.stuck(pod)]

@@ -124,6 +124,27 @@ def test_a_node_of_another_run_is_not_labelled(run: t.Callable[..., Data]) -> No
     assert found.patches == []
 
 
+OURS = {CONFIG: "gpufleet-1", STATE: "success", "nvidia.com/device-plugin.config": "gpufleet-2"}
+
+
+def test_undo_removes_the_labels_of_this_collection(run: t.Callable[..., Data]) -> None:
+    found = cluster(**OURS)
+    assert label(run, found, undo=True, managers="")["changed"]
+    assert found.node and not {*OURS} & {*found.node["metadata"]["labels"]}
+    assert label(run, found, undo=True, managers="") == {"changed": False}
+
+
+def test_undo_keeps_the_labels_of_others(run: t.Callable[..., Data]) -> None:
+    assert label(run, cluster(), undo=True, managers="") == {"changed": False}
+
+
+def test_undo_changes_no_node_of_another_run(run: t.Callable[..., Data]) -> None:
+    found = cluster(**OURS)
+    assert found.node
+    found.node = patched(found.node, _drain.cordon(found.node, OTHER))
+    assert "is out of service for another run" in label(run, found, undo=True, managers="")["msg"]
+
+
 def test_a_node_that_someone_else_changes_at_the_same_time(run: t.Callable[..., Data]) -> None:
     found = cluster()
     patch = found.gpu_cluster_patch

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
 import yaml
+from kubernetes.client.exceptions import ApiException
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _drain
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
@@ -179,12 +181,13 @@ def test_a_host_that_is_no_node() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "kind"), [("daemonsets", "DaemonSets"), ("policies", "ClusterPolicies"), ("helm_charts", "HelmCharts")]
+    ("field", "kind"), [("daemonsets", "DaemonSet"), ("policies", "ClusterPolicy"), ("helm_charts", "HelmChart")]
 )
 def test_objects_that_cannot_be_read_are_not_taken_for_none(field: str, kind: str) -> None:
-    answer = 'Reason: Forbidden HTTP response body: {"message":"x is forbidden: User cannot list"}'
-    (problem,) = problems(plan(cluster={field: {"msg": answer, "failed": False}}))
-    assert problem == "the cluster's %s cannot be read: x is forbidden: User cannot list" % kind
+    denied = ApiException(status=403, reason="Forbidden")
+    denied.body = json.dumps({"message": 'User "x" cannot list', "code": 403}, separators=(",", ":")).encode()
+    (problem,) = problems(plan(cluster={field: {"msg": str(denied), "failed": False}}))
+    assert problem == 'the cluster\'s objects of the kind %s cannot be read: User "x" cannot list' % kind
 
 
 def review(verb: str, resource: str, allowed: t.Optional[bool]) -> Data:
@@ -309,6 +312,12 @@ def test_old_device_plugins_are_restarted() -> None:
     pods = [pod("old", "a", started="2026-11-23T06:00:00Z")]
     found = plan(A._replace(mig_changed=1795413700.0), cluster={"plugins": {"resources": pods}})
     assert [each["name"] for each in found.plan["stale"]] == ["old"]
+
+
+def test_the_runtime_class_of_the_variable_is_read() -> None:
+    own = {**PLUGIN, "runtime_class": "other"}
+    assert _cluster_plan.objects(Settings("device_plugin", own))["runtime_class"]["name"] == "other"
+    assert _cluster_plan.objects(Settings("gpu_operator", OWN))["runtime_class"]["name"] == "nvidia"
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,13 @@ def test_variables_of_another_rke2_role_are_not_judged() -> None:
     assert problem == "rke2"
 
 
+def test_keywords_of_plays_in_the_inventory() -> None:
+    own = {"gpu_node_batches": 1, "gpu_node_roles": ["all"]}
+    assert _inventory.without_effect(own, {"gpu_node_batches": 1}) == []
+    (notice,) = _inventory.without_effect(own, {})
+    assert notice.startswith("gpu_node_batches has no effect in the inventory")
+
+
 def test_tokens_are_not_shown() -> None:
     (problem,) = judge({"rke2_token": "swordfish\n"}, "rke2").problems
     assert problem == "rke2_token is invalid: no control characters"

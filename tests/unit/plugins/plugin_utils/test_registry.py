@@ -24,10 +24,12 @@ NAMES = [row.role for row in ROWS]
 def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
     assert sorted(row["role"] for row in REGISTRY) == sorted(path.name for path in ROLES.iterdir())
     for row in REGISTRY:
-        assert set(row) == {"role", "tag", "scope", "enabled"}
+        assert set(row) - {"plan"} == {"role", "tag", "scope", "enabled"}
         assert row["scope"] in ("node", "cluster")
         for entry in ("preflight", "main", "verify", "undo"):
             assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
+        if "plan" in row:
+            assert row["role"] + "_disruption:" in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
 
 
 @pytest.mark.parametrize(("scope", "file"), [("node", "main.yml"), ("cluster", "cluster.yml")])
