@@ -11,7 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _drain, _runs, _workloads
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _drain, _evictions, _runs, _workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
@@ -48,11 +48,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         host = self._host = self._api.host()
         self._progress = Progress(self._arguments["timeout"], Display().display)
         self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
-        self._settings = _drain.Settings(**{name: self._arguments[name] for name in _drain.Settings._fields})
+        self._settings = _evictions.Settings(**{name: self._arguments[name] for name in _evictions.Settings._fields})
         planned = self._arguments["gpus"]
-        self._change = _drain.Change(
-            None if planned is None else _drain.devices_changed(planned, host.gpus or ()),
-            _drain.devices_held(self._arguments["checkpoint"]),
+        self._change = _evictions.Change(
+            None if planned is None else _evictions.devices_changed(planned, host.gpus or ()),
+            _evictions.devices_held(self._arguments["checkpoint"]),
         )
         result.update(changed=False, evicted=[])
         try:
@@ -72,7 +72,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             pods = self._progress.result("planning to drain %s" % name, lambda: self._to_evict(node, found))
             result.update(
                 changed=bool(known is None or not _drain.cordoned(node) or pods),
-                evicted=[str(_drain.pod_of(pod)) for pod in pods],
+                evicted=[str(_evictions.pod_of(pod)) for pod in pods],
             )
             if self._task.check_mode:
                 Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
@@ -112,7 +112,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             outdated = _dra.differences(self._host, name, slices)
             devices = {} if outdated else _dra.published(slices, name) or {}
             change = change._replace(held=_dra.claimed(claims, devices, name))
-        pods, problems = _drain.to_evict(found, self._settings, change)
+        pods, problems = _evictions.to_evict(found, self._settings, change)
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
@@ -160,7 +160,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _evict(self, node: Data, found: list[Data]) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""
         pods = self._to_evict(node, found)
-        staying = [_drain.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        staying = [_evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
         rejected = self._api.remove("evicted", staying, self._arguments["grace_period"])
         reasons = {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
         return [_waiting(pod, reasons) for pod in pods]
@@ -192,7 +192,7 @@ def _operands(node: Data, found: list[Data]) -> list[str]:
 
 
 def _waiting(pod: Data, rejected: t.Mapping[str, str]) -> str:
-    name = str(_drain.pod_of(pod))
+    name = str(_evictions.pod_of(pod))
     metadata = pod["metadata"]
     if name in rejected:
         return "pod %s: %s" % (name, rejected[name])

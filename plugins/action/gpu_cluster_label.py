@@ -14,6 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _cluster_plan,
     _drain,
+    _evictions,
     _mig_configs,
     _readiness,
     _runs,
@@ -65,7 +66,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _all(self) -> list[list[Data]]:
         return self._api.read({"kind": "Node"})
 
-    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[_drain.Pod]]:
+    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[_evictions.Pod]]:
         """The nodes by name, and the MIG managers to restart: those that apply a configuration afterwards.
 
         A running one sees a new ConfigMap with a delay, and does not retry a failed configuration. Where the label is
@@ -79,7 +80,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             selected = {"label_selectors": ["app=" + _readiness.MIG_MANAGER], "field_selectors": where}
             others = [{"kind": "Pod", "namespace": self._arguments["managers"], **selected}]
         nodes, pods = self._api.nodes(names, *others)
-        return nodes, [_drain.pod_of(pod) for pod in pods if (pod.get("spec") or {}).get("nodeName") in applying]
+        return nodes, [_evictions.pod_of(pod) for pod in pods if (pod.get("spec") or {}).get("nodeName") in applying]
 
     def _label(self, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
         """The nodes after the change. Fails if another run has taken one of them out of service."""

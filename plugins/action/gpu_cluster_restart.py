@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._evictions import Pod
 
 _TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _cluster_nodes,
     _dra,
     _drain,
+    _evictions,
     _mig_configs,
     _plugin_configs,
     _runs,
@@ -100,7 +101,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if arguments["uncordon"] and former:
             node = self._write(node, lambda _found: _drain.unconfirmed(former))
         node = self._write(node, lambda found: _drain.resume(found, self._run))
-        old = [_drain.pod_of(pod) for pod in former]
+        old = [_evictions.pod_of(pod) for pod in former]
         self._progress.result("restarting pods on node %s" % name, lambda: self._api.delete(old))
         if not arguments["uncordon"]:
             return

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Take a node of a cluster out of service before its GPUs change, and return it to service.
+"""How a node of a cluster is taken out of service before its GPUs change, and returned to service.
 
 An annotation of the node records what was changed, in the same write as the change itself: whether the node was
 cordoned, the former values of labels, and by which run. A later run can therefore continue or return a node at any point.
@@ -12,14 +12,12 @@ cordoned, the former values of labels, and by which run. A later run can therefo
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import typing as t
 
-from . import _dra, _mig_configs, _readiness, _runs
+from . import _mig_configs, _readiness, _runs
 from ._cluster_nodes import Data, labels_of, name_of
-from ._gpu_pods import gpus_of
+from ._evictions import Pod, pod_of
 from ._runs import Run
 from ._workloads import Workload
 
@@ -34,7 +32,6 @@ DRA_DRIVER = ("dra-driver",)  # after the others, whose pods have claims, and do
 # Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
 _OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
-_MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods, which the API cannot evict
 
 
 class Record(t.NamedTuple):
@@ -60,33 +57,6 @@ def interrupted(node: Data) -> list[str]:
 
 class Held(ValueError):
     """Another run has taken the node out of service."""
-
-
-class Settings(t.NamedTuple):
-    """Which pods are evicted. The last three have the meaning of kubectl drain's options."""
-
-    pods: str = "all"  # or "gpu", or "affected"
-    ignore_daemonsets: bool = True
-    delete_emptydir_data: bool = False
-    force: bool = False
-
-
-class Change(t.NamedTuple):
-    """The GPUs and MIG devices that the change removes or interrupts, and which pods have which devices."""
-
-    devices: t.Optional[t.Collection[str]]  # UUIDs; None if unknown
-    held: t.Optional[t.Mapping[str, t.Collection[str]]]  # UUIDs by UID of the pod; None if unknown
-
-
-class Pod(t.NamedTuple):
-    """A pod to evict or delete."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return "%s/%s" % (self.namespace, self.name)
 
 
 def record(node: t.Mapping[str, t.Any]) -> Record | None:
@@ -203,60 +173,6 @@ def _patch(new: Record, labels: t.Mapping[str, str] | None = None, unschedulable
     return out
 
 
-def to_evict(pods: t.Iterable[Data], settings: Settings, change: Change) -> tuple[list[Data], list[str]]:
-    """The pods to evict from a node, and the reasons why pods cannot be evicted."""
-    evicted, problems = [], []
-    for pod in pods:
-        if not _selected(pod, settings, change):
-            continue
-        why = _reason(pod, settings)
-        if why:
-            problems.append("pod %s %s" % (pod_of(pod), why))
-        elif why is not None:
-            evicted.append(pod)
-    return evicted, problems
-
-
-def pod_of(pod: Data) -> Pod:
-    return Pod(str(pod["metadata"].get("namespace")), name_of(pod), str(pod["metadata"].get("uid")))
-
-
-def _selected(pod: Data, settings: Settings, change: Change) -> bool:
-    if settings.pods == "all":
-        return True
-    held = (change.held or {}).get(str(pod["metadata"].get("uid")))
-    if not (gpus_of(pod) or held) or _finished(pod):
-        return False
-    # The kubelet may not have recorded the devices of a pod that is starting.
-    if settings.pods == "gpu" or change.devices is None or held is None:
-        return True
-    return _dra.UNKNOWN in held or not set(held).isdisjoint(change.devices)
-
-
-def _reason(pod: Data, settings: Settings) -> str | None:
-    """Why a pod must not be evicted: empty if it can be, None if it is left alone."""
-    metadata = pod["metadata"]
-    if _MIRROR in (metadata.get("annotations") or {}):
-        return None
-    owner: Data = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), {})
-    if owner.get("kind") == "DaemonSet" and not _finished(pod):
-        return (
-            None if settings.ignore_daemonsets else "belongs to a DaemonSet (see gpu_cluster_drain_ignore_daemonsets)"
-        )
-    if _finished(pod):
-        return ""
-    if not owner and not settings.force:
-        return "has no controller that would replace it (see gpu_cluster_drain_force)"
-    volumes = (pod.get("spec") or {}).get("volumes") or ()
-    if not settings.delete_emptydir_data and any("emptyDir" in volume for volume in volumes):
-        return "has data in an emptyDir volume (see gpu_cluster_drain_delete_emptydir_data)"
-    return ""
-
-
-def _finished(pod: Data) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
 def operands(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
     """Pods that pause() stops: those of DaemonSets that select nodes by the paused labels."""
     paused = {name for name, value in labels_of(node).items() if value == PAUSED}
@@ -313,45 +229,3 @@ def strategy(node: Data) -> str:
     """The MIG strategy of the node's device plugin, as GPU feature discovery shows it; empty if unknown."""
     labels = labels_of(node)
     return labels.get("nvidia.com/mig.strategy") or ("none" if "nvidia.com/gpu.product" in labels else "")
-
-
-def devices_held(checkpoint: str | None) -> dict[str, set[str]] | None:
-    """The UUIDs of GPUs and MIG devices by UID of the pod; None if the kubelet's checkpoint cannot be read.
-
-    ``checkpoint`` is the base64-encoded file device-plugins/kubelet_internal_checkpoint, in the format of Kubernetes
-    1.20 and later.
-    """
-    out: dict[str, set[str]] = {}
-    try:
-        entries = json.loads(base64.b64decode(checkpoint or "", validate=True))["Data"]["PodDeviceEntries"]
-        for entry in entries or ():
-            if entry["ResourceName"].startswith("nvidia.com/"):
-                ids = {device for devices in entry["DeviceIDs"].values() for device in devices}
-                # Replicas of time-slicing are called UUID::NUMBER.
-                out.setdefault(entry["PodUID"], set()).update(each.partition("::")[0] for each in ids)
-    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error):
-        return None
-    return out
-
-
-def devices_changed(planned: t.Iterable[Data], present: t.Iterable[Data]) -> set[str] | None:
-    """The UUIDs that a planned change removes or interrupts; None if they are unknown.
-
-    ``planned`` is the return value gpus of nvidia_mig in check mode, and ``present`` the GPUs in the facts.
-    """
-    known = {gpu["uuid"]: gpu for gpu in present}
-    out: set[str] = set()
-    for gpu in planned:
-        facts = known.get(gpu["uuid"])
-        if facts is None or facts["mig"]["devices"] is None:
-            return None
-        mode = gpu.get("mode")
-        # A plan that processes block has no mode. On a GPU without MIG devices, they block its change.
-        changes = mode["before"] != mode["wanted"] if mode else not facts["mig"]["devices"]
-        interrupted = gpu.get("reset_required") or changes
-        kept = [] if interrupted else gpu["kept"]
-        stay = {each["uuid"] for instance in kept for each in instance["compute_instances"]}
-        gone = {device["uuid"] for device in facts["mig"]["devices"]} - stay
-        if interrupted or gone:
-            out |= gone | {gpu["uuid"]}  # with the strategy none, pods have the whole GPU
-    return out

@@ -13,6 +13,7 @@ import typing as t
 from collections import Counter
 
 from ._cluster_nodes import Data, labels_of, name_of
+from ._evictions import gpus_of
 
 LABEL = "gpufleet.node/check"  # its value is that of Settings.check
 NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
@@ -69,24 +70,6 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
         for resource, count in gpus_of(pod).items():
             out[node, resource] += count
     return out
-
-
-def gpus_of(pod: Data) -> Counter[str]:
-    """The GPUs and MIG devices that a pod requests, by resource."""
-    spec = pod.get("spec") or {}
-    first = spec.get("initContainers") or ()
-    sidecars = [each for each in first if each.get("restartPolicy") == "Always"]
-    out: Counter[str] = Counter()
-    for container in (*sidecars, *(spec.get("containers") or ())):
-        out += _limits(container)
-    for container in first:  # they run one after the other, before the others
-        out |= _limits(container)
-    return out
-
-
-def _limits(container: Data) -> Counter[str]:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    return Counter({name: int(count) for name, count in limits.items() if name.startswith("nvidia.com/")})
 
 
 def _job(number: int, node: str, resource: str, count: int, settings: Settings) -> Data:

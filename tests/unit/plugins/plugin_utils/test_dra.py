@@ -8,9 +8,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Change, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._evictions import Change, Settings
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, unknown
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import user
@@ -118,7 +118,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
     pods = [user("one"), user("two"), user("web"), user("elsewhere")]
 
     def evicted(which: str, *changed: str) -> t.List[str]:
-        found = _drain.to_evict(pods, Settings(which), Change(changed, held))[0]
+        found = _evictions.to_evict(pods, Settings(which), Change(changed, held))[0]
         return [each["metadata"]["name"] for each in found]
 
     assert evicted("gpu") == ["one", "two"]
@@ -128,7 +128,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
 
 def test_a_claimed_device_that_is_not_published_counts_as_affected() -> None:
     held = _dra.claimed([claim("mig-1")], {}, "a")
-    assert _drain.to_evict([user("train")], Settings("affected"), Change([], held))[0]
+    assert _evictions.to_evict([user("train")], Settings("affected"), Change([], held))[0]
 
 
 def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:

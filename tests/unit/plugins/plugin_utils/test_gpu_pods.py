@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _evictions, _gpu_pods
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
@@ -134,4 +134,4 @@ def test_init_containers_use_gpus_too() -> None:
     item = user("a", MIG, "1")
     resources = {"resources": {"limits": {MIG: "1"}}}
     item["spec"]["initContainers"] = [{**resources, "restartPolicy": "Always"}, {"resources": {"limits": {GPU: "2"}}}]
-    assert _gpu_pods.gpus_of(item) == {MIG: 2, GPU: 2}
+    assert _evictions.gpus_of(item) == {MIG: 2, GPU: 2}

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import base64
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._evictions import Change, Settings
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import user
+
+Data = t.Dict[str, t.Any]
+NOTHING = Change([], {})
+DEFAULT = Settings()
+
+
+def names(pods: t.Iterable[Data], settings: Settings = DEFAULT, change: Change = NOTHING) -> t.List[str]:
+    return [each["metadata"]["name"] for each in _evictions.to_evict(pods, settings, change)[0]]
+
+
+# --- The node ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_meaning_of_kubectl_options() -> None:
+    data = {"volumes": [{"emptyDir": {}}]}
+    pods = [user("one"), user("set", owner="DaemonSet"), user("bare", owner=""), user("data", **data)]
+    assert names(pods) == ["one"]
+    assert _evictions.to_evict(pods, Settings(), NOTHING)[1] == [
+        "pod gpu-operator/bare has no controller that would replace it (see gpu_cluster_drain_force)",
+        "pod gpu-operator/data has data in an emptyDir volume (see gpu_cluster_drain_delete_emptydir_data)",
+    ]
+    assert names(pods, Settings(force=True, delete_emptydir_data=True)) == ["one", "bare", "data"]
+    (problem,) = _evictions.to_evict(pods[:2], Settings(ignore_daemonsets=False), NOTHING)[1]
+    assert problem.startswith("pod gpu-operator/set belongs to a DaemonSet")
+
+
+def test_static_and_finished_pods() -> None:
+    static = user("static", owner="Node")
+    static["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    finished = [user("done", owner="", volumes=[{"emptyDir": {}}]), user("failed", owner="DaemonSet")]
+    finished[0]["status"]["phase"], finished[1]["status"]["phase"] = "Succeeded", "Failed"
+    assert names([static, *finished]) == ["done", "failed"]
+    assert names(finished, Settings("gpu")) == []
+
+
+def test_only_pods_that_use_gpus() -> None:
+    assert names([user("web"), user("train", 1)], Settings("gpu")) == ["train"]
+
+
+def test_only_pods_whose_devices_change() -> None:
+    pods = [user("web"), user("kept", 1), user("lost", 1), user("new", 1)]
+    held = {"kept": {"MIG-1"}, "lost": {"MIG-2"}}
+    assert names(pods, Settings("affected"), Change({"MIG-2", "GPU-1"}, held)) == ["lost", "new"]
+    # If the devices are unknown, all may be affected.
+    assert names(pods, Settings("affected"), Change({"MIG-2"}, None)) == ["kept", "lost", "new"]
+
+
+def checkpoint(*entries: Data) -> str:
+    return base64.b64encode(json.dumps({"Data": {"PodDeviceEntries": list(entries)}}).encode()).decode()
+
+
+def test_the_devices_in_the_kubelet_checkpoint() -> None:
+    def entry(uid: str, resource: str, *ids: str) -> Data:
+        return {"PodUID": uid, "ContainerName": "c", "ResourceName": resource, "DeviceIDs": {"-1": list(ids)}}
+
+    text = checkpoint(
+        entry("1", "nvidia.com/gpu", "MIG-1", "MIG-2"),
+        entry("2", "nvidia.com/gpu", "GPU-1::3"),
+        entry("3", "x.com/y", "z"),
+    )
+    assert _evictions.devices_held(text) == {"1": {"MIG-1", "MIG-2"}, "2": {"GPU-1"}}
+    assert _evictions.devices_held(base64.b64encode(b'{"Data": {"PodDeviceEntries": null}}').decode()) == {}
+
+
+@pytest.mark.parametrize("text", [None, "", "&", base64.b64encode(b"{}").decode(), checkpoint({"PodUID": "1"})])
+def test_a_checkpoint_that_cannot_be_read_is_unknown(text: t.Optional[str]) -> None:
+    assert _evictions.devices_held(text) is None
+
+
+def planned(*kept: str, **more: t.Any) -> Data:
+    instances = [{"compute_instances": [{"uuid": uuid}, {"uuid": None}]} for uuid in kept]
+    out: Data = {"uuid": "GPU-1", "mode": {"before": True, "wanted": True}, "reset_required": False, "kept": instances}
+    return {**out, **more}
+
+
+def test_the_devices_that_a_plan_changes() -> None:
+    present = [{"uuid": "GPU-1", "mig": {"devices": [{"uuid": "MIG-1"}, {"uuid": "MIG-2"}]}}]
+    assert _evictions.devices_changed([planned("MIG-1", "MIG-2")], present) == set()
+    assert _evictions.devices_changed([planned("MIG-1")], present) == {"GPU-1", "MIG-2"}
+    everything = {"GPU-1", "MIG-1", "MIG-2"}
+    off = {"before": True, "wanted": False}
+    assert _evictions.devices_changed([planned(mode=off)], present) == everything
+    assert _evictions.devices_changed([planned("MIG-1", "MIG-2", reset_required=True)], present) == everything
+    # Of a plan that processes block, only the kept instances are known.
+    assert _evictions.devices_changed([{"uuid": "GPU-1", "kept": planned("MIG-1")["kept"]}], present) == {
+        "GPU-1",
+        "MIG-2",
+    }
+    whole = [{"uuid": "GPU-1", "mig": {"devices": []}}]  # its processes block a change of the mode
+    assert _evictions.devices_changed([{"uuid": "GPU-1", "kept": []}], whole) == {"GPU-1"}
+
+
+def test_devices_of_unknown_gpus() -> None:
+    assert _evictions.devices_changed([planned()], []) is None
+    assert _evictions.devices_changed([planned()], [{"uuid": "GPU-1", "mig": {"devices": None}}]) is None
+    assert names([user("train", 1)], Settings("affected"), Change(None, {"train": set()})) == ["train"]
+
+
+# --- Return to service ------------------------------------------------------------------------------------------------
