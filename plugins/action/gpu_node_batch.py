@@ -1,0 +1,40 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: show the progress of a play in batches, and stop it if too many hosts failed."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _batches
+
+_ARGUMENTS = {
+    "most": {"type": "int", "default": 0},
+    "after_batches": {"type": "bool", "default": False},
+    "sorted": {"type": "bool", "default": False},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
+    _VALID_ARGS = frozenset(_ARGUMENTS)
+
+    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+        variables = task_vars or {}
+        every = list(variables["ansible_play_hosts_all"])
+        current = list(variables["ansible_play_batch"])
+        failed = sorted(set(every) - set(variables["ansible_play_hosts"]))
+        batch = _batches.Batch(sorted(every) if arguments["sorted"] else every, current, failed)
+        message = _batches.refusal(batch, arguments["most"], arguments["after_batches"])
+        result.update(changed=False)
+        if message:
+            result.update(failed=True, msg=message)
+        elif not arguments["after_batches"] and len(current) < len(every):
+            Display().display(_batches.progress(batch))
+        return result
