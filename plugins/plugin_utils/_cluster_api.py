@@ -13,7 +13,7 @@ import re
 import time
 import typing as t
 
-from . import _cluster_nodes
+from . import _cluster_client, _cluster_nodes
 from ._cluster_nodes import Data, Host
 
 T = t.TypeVar("T")
@@ -72,7 +72,10 @@ class Api:
 
     def call(self, module: str, **arguments: t.Any) -> Data:
         """The result of a module. Raises Unreadable."""
-        found = self._action._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
+        if _cluster_client.runs_here(self._action, module, self._task_vars or {}):
+            found = _cluster_client.run(self._action, module, arguments)
+        else:
+            found = self._action._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
         if found.get("failed"):
             text = message(found)
             raise Final(text) if _NO_CLIENT in text else Unreadable(text)

@@ -88,7 +88,11 @@ LAYERS = (
     Layer("action", ["plugin_utils", MIG], ["ansible.errors", "ansible.plugins.action", "ansible.utils"]),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
-    Layer("plugin_utils", ["plugin_utils", MIG], ["ansible.errors", "ansible.module_utils", "yaml"]),
+    Layer(
+        "plugin_utils",
+        ["plugin_utils", MIG, *("module_utils._module.cluster_" + name for name in ("objects", "patch", "pods"))],
+        ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "kubernetes", "yaml"],
+    ),
     Layer("doc_fragments", []),
 )
 SOURCES = sorted(path.relative_to(PLUGINS) for path in PLUGINS.rglob("*.py"))

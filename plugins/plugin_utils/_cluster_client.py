@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Runs a module that uses the API in this process, if Ansible would start it with the same Python on this machine.
+
+A module is a process, which takes half a second to import the client. The process of a task is a copy of Ansible's own,
+into which this file has imported the client once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import typing as t
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.utils.display import Display
+
+from ..module_utils._module import cluster_objects, cluster_patch, cluster_pods
+from ._cluster_nodes import Data
+
+with contextlib.suppress(ImportError):  # only the server may have it
+    import kubernetes  # noqa: F401
+
+_MODULES: t.Mapping[str, t.Any] = {
+    "gpufleet.node.gpu_cluster_objects": cluster_objects,
+    "gpufleet.node.gpu_cluster_patch": cluster_patch,
+    "gpufleet.node.gpu_cluster_pods": cluster_pods,
+}
+
+
+class _Module:
+    """What these modules use of AnsibleModule."""
+
+    def __init__(self, name: str, arguments: Data, check_mode: bool) -> None:
+        validator = ArgumentSpecValidator(_MODULES[name].ARGUMENTS["argument_spec"])
+        self.params = validator.validate(arguments).validated_parameters
+        self.check_mode = check_mode
+        self.result: Data = {}
+
+    def exit_json(self, **result: t.Any) -> t.NoReturn:
+        self.result = result
+        raise SystemExit
+
+    def fail_json(self, **result: t.Any) -> t.NoReturn:
+        self.exit_json(failed=True, **result)
+
+    @staticmethod
+    def warn(text: str) -> None:
+        Display().warning(text)
+
+
+def runs_here(action: t.Any, module: str, variables: t.Mapping[str, t.Any]) -> bool:
+    python = action._templar.template(variables.get("ansible_python_interpreter"))
+    is_local = getattr(action._connection, "transport", None) == "local" and not action._play_context.become
+    return module in _MODULES and is_local and python == sys.executable
+
+
+def run(action: t.Any, module: str, arguments: Data) -> Data:
+    """The result of the module, with the environment and in the check mode of the action's task."""
+    environment: dict[str, str] = {}
+    action._compute_environment_string(environment)
+    process = _Module(module, arguments, action._task.check_mode)
+    with _environment(environment), contextlib.suppress(SystemExit):
+        _MODULES[module].run(process)
+    return process.result
+
+
+@contextlib.contextmanager
+def _environment(variables: t.Mapping[str, str]) -> t.Iterator[None]:
+    former = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(former)

@@ -1,0 +1,66 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import sys
+import typing as t
+from types import SimpleNamespace
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_client
+
+Data = t.Dict[str, t.Any]
+OBJECTS = "gpufleet.node.gpu_cluster_objects"
+HERE = {"ansible_python_interpreter": sys.executable}
+
+
+def action(transport: str = "local", become: bool = False, check_mode: bool = False) -> t.Any:
+    return SimpleNamespace(
+        _templar=SimpleNamespace(template=lambda value: value),
+        _connection=SimpleNamespace(transport=transport),
+        _play_context=SimpleNamespace(become=become),
+        _task=SimpleNamespace(check_mode=check_mode),
+        _compute_environment_string=lambda out: out.update(K8S_AUTH_CONTEXT="other"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "variables", "connection", "here"),
+    [
+        (OBJECTS, HERE, {}, True),
+        (OBJECTS, HERE, {"transport": "ssh"}, False),
+        (OBJECTS, HERE, {"become": True}, False),
+        (OBJECTS, {"ansible_python_interpreter": "/usr/bin/python3.99"}, {}, False),
+        (OBJECTS, {}, {}, False),
+        ("kubernetes.core.k8s", HERE, {}, False),
+    ],
+)
+def test_only_modules_that_ansible_would_start_with_the_same_python(
+    module: str, variables: Data, connection: Data, here: bool
+) -> None:
+    assert _cluster_client.runs_here(action(**connection), module, variables) == here
+
+
+def test_the_result_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(module: t.Any) -> None:
+        context = os.environ.get("K8S_AUTH_CONTEXT")
+        module.exit_json(changed=False, results=[module.params, module.check_mode, context])
+
+    monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", run)
+    wanted = {"api_version": "v1", "kind": "Node", "label_selectors": [], "field_selectors": []}
+    found = _cluster_client.run(action(check_mode=True), OBJECTS, {"objects": [{"kind": "Node"}]})
+    (params, check_mode, context) = found["results"]
+    assert wanted.items() <= params["objects"][0].items()
+    assert (check_mode, context, os.environ.get("K8S_AUTH_CONTEXT")) == (True, "other", None)
+
+
+def test_the_error_of_a_module() -> None:
+    """The real one, without a cluster."""
+    action_ = action()
+    action_._compute_environment_string = lambda out: out.update(K8S_AUTH_KUBECONFIG="/nonexistent")
+    result = _cluster_client.run(action_, OBJECTS, {"objects": [{"kind": "Node"}]})
+    assert result["failed"] and "Invalid kube-config" in result["msg"]
