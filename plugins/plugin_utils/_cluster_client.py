@@ -4,15 +4,16 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Runs a module that uses the API in this process, if Ansible would start it with the same Python on this machine.
+"""Runs a module that uses the API in a copy of this process, if Ansible would start it with the same Python here.
 
-A module is a process, which takes half a second to import the client. The process of a task is a copy of Ansible's own,
-into which this file has imported the client once.
+A new process takes half a second to import the client. This file has imported it once, into Ansible's own process.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import multiprocessing
 import os
 import sys
 import typing as t
@@ -64,18 +65,28 @@ def run(action: t.Any, module: str, arguments: Data) -> Data:
     """The result of the module, with the environment and in the check mode of the action's task."""
     environment: dict[str, str] = {}
     action._compute_environment_string(environment)
-    process = _Module(module, arguments, action._task.check_mode)
-    with _environment(environment), contextlib.suppress(SystemExit):
-        _MODULES[module].run(process)
-    return process.result
-
-
-@contextlib.contextmanager
-def _environment(variables: t.Mapping[str, str]) -> t.Iterator[None]:
-    former = dict(os.environ)
-    os.environ.update(variables)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    wanted = (module, arguments, action._task.check_mode, environment, sender)
+    process = context.Process(target=_run, args=wanted)
+    process.start()
+    sender.close()
     try:
-        yield
+        result = t.cast("Data", receiver.recv())
+    except EOFError:
+        result = {"failed": True, "msg": "the process of %s has ended without a result" % module}
+    process.join()
+    return result
+
+
+def _run(name: str, arguments: Data, check_mode: bool, environment: t.Mapping[str, str], sender: t.Any) -> None:
+    # The client removes its files with certificates and keys at exit. Ansible's own process does so with its files.
+    atexit._clear()
+    os.environ.update(environment)
+    module = _Module(name, arguments, check_mode)
+    try:
+        _MODULES[name].run(module)
+    except SystemExit:
+        sender.send(module.result)
     finally:
-        os.environ.clear()
-        os.environ.update(former)
+        atexit._run_exitfuncs()

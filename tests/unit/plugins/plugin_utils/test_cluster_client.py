@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import tempfile
 import typing as t
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -56,6 +59,31 @@ def test_the_result_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     (params, check_mode, context) = found["results"]
     assert wanted.items() <= params["objects"][0].items()
     assert (check_mode, context, os.environ.get("K8S_AUTH_CONTEXT")) == (True, "other", None)
+
+
+def test_a_module_that_ends_without_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", lambda _module: os._exit(1))
+    assert _cluster_client.run(action(), OBJECTS, {"objects": []})["failed"]
+
+
+def test_files_of_the_client_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It writes certificates and keys of the kubeconfig to temporary files."""
+    server = {"server": "https://127.0.0.1:1", "certificate-authority-data": "eA=="}
+    user = {"client-certificate-data": "eA==", "client-key-data": "eA=="}
+    config = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": server}],
+        "users": [{"name": "x", "user": user}],
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    action_ = action()
+    action_._compute_environment_string = lambda out: out.update(K8S_AUTH_KUBECONFIG=str(tmp_path / "kubeconfig"))
+    result = _cluster_client.run(action_, OBJECTS, {"objects": [{"kind": "Node"}]})
+    assert "Connection refused" in result["msg"]
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_the_error_of_a_module() -> None:
