@@ -79,7 +79,7 @@ class Api:
         if found.get("failed"):
             text = message(found)
             raise Final(text) if _NO_CLIENT in text else Unreadable(text)
-        return t.cast("Data", found)
+        return found
 
     def node(self, host: Host) -> Data:
         """The node of a host. Raises Unreadable, also if there is none."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import multiprocessing
 import os
 import sys
@@ -25,7 +26,7 @@ from ..module_utils._module import cluster_objects, cluster_patch, cluster_pods
 from ._cluster_nodes import Data
 
 with contextlib.suppress(ImportError):  # only the server may have it
-    import kubernetes  # noqa: F401
+    importlib.import_module("kubernetes")
 
 _MODULES: t.Mapping[str, t.Any] = {
     "gpufleet.node.gpu_cluster_objects": cluster_objects,

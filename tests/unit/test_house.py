@@ -91,7 +91,7 @@ LAYERS = (
     Layer(
         "plugin_utils",
         ["plugin_utils", MIG, *("module_utils._module.cluster_" + name for name in ("objects", "patch", "pods"))],
-        ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "kubernetes", "yaml"],
+        ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml"],
     ),
     Layer("doc_fragments", []),
 )

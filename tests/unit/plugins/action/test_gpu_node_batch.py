@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.node.plugins.action import gpu_node_batch
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action
 
 Data = t.Dict[str, t.Any]
-EVERY = ["b", "a", "c", "d"]
+EVERY = ("b", "a", "c", "d")
 
 
 @pytest.fixture(name="run")
