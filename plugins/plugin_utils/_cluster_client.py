@@ -16,6 +16,7 @@ import contextlib
 import importlib
 import multiprocessing
 import os
+import signal
 import sys
 import typing as t
 
@@ -25,9 +26,11 @@ from ansible.utils.display import Display
 from ..module_utils._module import cluster_objects, cluster_patch, cluster_pods
 from ._cluster_nodes import Data
 
-with contextlib.suppress(ImportError):  # only the server may have it
+with contextlib.suppress(Exception):  # only a server may have it, or one that works
     importlib.import_module("kubernetes")
 
+# Variables that Python and the client have read when they were imported.
+_READ_FIRST = {"KUBECONFIG", "PYTHONPATH"}
 _MODULES: t.Mapping[str, t.Any] = {
     "gpufleet.node.gpu_cluster_objects": cluster_objects,
     "gpufleet.node.gpu_cluster_patch": cluster_patch,
@@ -59,35 +62,58 @@ class _Module:
 def runs_here(action: t.Any, module: str, variables: t.Mapping[str, t.Any]) -> bool:
     python = action._templar.template(variables.get("ansible_python_interpreter"))
     is_local = getattr(action._connection, "transport", None) == "local" and not action._play_context.become
-    return module in _MODULES and is_local and python == sys.executable
+    return module in _MODULES and is_local and python == sys.executable and not _READ_FIRST & {*_environment(action)}
 
 
 def run(action: t.Any, module: str, arguments: Data) -> Data:
     """The result of the module, with the environment and in the check mode of the action's task."""
-    environment: dict[str, str] = {}
-    action._compute_environment_string(environment)
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    wanted = (module, arguments, action._task.check_mode, environment, sender)
-    process = context.Process(target=_run, args=wanted)
+    wanted = (module, arguments, action._task.check_mode, _environment(action), receiver, sender)
+    process = context.Process(target=_run, args=wanted, daemon=True)
     process.start()
     sender.close()
     try:
         result = t.cast("Data", receiver.recv())
-    except EOFError:
+    except (EOFError, OSError):
         result = {"failed": True, "msg": "the process of %s has ended without a result" % module}
+    except BaseException:  # such as the task's time limit
+        process.terminate()
+        raise
     process.join()
     return result
 
 
-def _run(name: str, arguments: Data, check_mode: bool, environment: t.Mapping[str, str], sender: t.Any) -> None:
+def _environment(action: t.Any) -> dict[str, str]:
+    out: Data = {}
+    action._compute_environment_string(out)
+    return {name: str(value) for name, value in out.items()}
+
+
+def _run(
+    name: str, arguments: Data, check_mode: bool, environment: t.Mapping[str, str], receiver: t.Any, sender: t.Any
+) -> None:
+    """What a new process would do. The other end of the pipe is closed, so that this one ends with its parent."""
+    receiver.close()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     # The client removes its files with certificates and keys at exit. Ansible's own process does so with its files.
     atexit._clear()
-    os.environ.update(environment)
+    with open(os.devnull, "w", encoding="utf-8") as nothing, contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+        sys.stdout = sys.stderr = nothing
+        os.environ.update(environment)
+        try:
+            sender.send(_result(name, arguments, check_mode))
+        finally:
+            atexit._run_exitfuncs()
+
+
+def _result(name: str, arguments: Data, check_mode: bool) -> Data:
     module = _Module(name, arguments, check_mode)
     try:
         _MODULES[name].run(module)
     except SystemExit:
-        sender.send(module.result)
-    finally:
-        atexit._run_exitfuncs()
+        return module.result
+    except Exception as error:  # the cause is not lost
+        return {"failed": True, "msg": "%s: %s" % (type(error).__name__, error)}
+    return {"failed": True, "msg": "no result"}

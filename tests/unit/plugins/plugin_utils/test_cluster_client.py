@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import multiprocessing
 import os
+import signal
 import sys
 import tempfile
+import time
 import typing as t
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,13 +25,15 @@ OBJECTS = "gpufleet.node.gpu_cluster_objects"
 HERE = {"ansible_python_interpreter": sys.executable}
 
 
-def action(transport: str = "local", become: bool = False, check_mode: bool = False) -> t.Any:
+def action(
+    transport: str = "local", become: bool = False, check_mode: bool = False, environment: t.Optional[Data] = None
+) -> t.Any:
     return SimpleNamespace(
         _templar=SimpleNamespace(template=lambda value: value),
         _connection=SimpleNamespace(transport=transport),
         _play_context=SimpleNamespace(become=become),
         _task=SimpleNamespace(check_mode=check_mode),
-        _compute_environment_string=lambda out: out.update(K8S_AUTH_CONTEXT="other"),
+        _compute_environment_string=lambda out: out.update(environment or {"K8S_AUTH_CONTEXT": "other"}),
     )
 
 
@@ -39,6 +45,7 @@ def action(transport: str = "local", become: bool = False, check_mode: bool = Fa
         (OBJECTS, HERE, {"become": True}, False),
         (OBJECTS, {"ansible_python_interpreter": "/usr/bin/python3.99"}, {}, False),
         (OBJECTS, {}, {}, False),
+        (OBJECTS, HERE, {"environment": {"KUBECONFIG": "other"}}, False),
         ("kubernetes.core.k8s", HERE, {}, False),
     ],
 )
@@ -59,6 +66,40 @@ def test_the_result_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     (params, check_mode, context) = found["results"]
     assert wanted.items() <= params["objects"][0].items()
     assert (check_mode, context, os.environ.get("K8S_AUTH_CONTEXT")) == (True, "other", None)
+
+
+def test_values_of_the_environment_need_not_be_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = lambda module: module.exit_json(found=os.environ["NUMBER"])  # noqa: E731
+    monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", run)
+    assert _cluster_client.run(action(environment={"NUMBER": 5}), OBJECTS, {"objects": []}) == {"found": "5"}
+
+
+def test_an_unexpected_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", lambda _module: {}["x"])
+    assert _cluster_client.run(action(), OBJECTS, {"objects": []}) == {"failed": True, "msg": "KeyError: 'x'"}
+
+
+def test_the_process_ends_with_the_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A request may take longer than the time limit of the task."""
+
+    def run(module: t.Any) -> None:
+        atexit.register((tmp_path / "removed").touch)
+        os.kill(os.getppid(), signal.SIGALRM)
+        time.sleep(60)
+
+    def alarm(*_arguments: t.Any) -> t.NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", run)
+    former = signal.signal(signal.SIGALRM, alarm)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _cluster_client.run(action(), OBJECTS, {"objects": []})
+    finally:
+        signal.signal(signal.SIGALRM, former)
+    for child in multiprocessing.active_children():
+        child.join(30)
+    assert (tmp_path / "removed").exists() and not multiprocessing.active_children()
 
 
 def test_a_module_that_ends_without_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
