@@ -69,7 +69,9 @@ def test_the_result_of_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_values_of_the_environment_need_not_be_strings(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = lambda module: module.exit_json(found=os.environ["NUMBER"])  # noqa: E731
+    def run(module: t.Any) -> None:
+        module.exit_json(found=os.environ["NUMBER"])
+
     monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", run)
     assert _cluster_client.run(action(environment={"NUMBER": 5}), OBJECTS, {"objects": []}) == {"found": "5"}
 
