@@ -8,10 +8,23 @@
 
 from __future__ import annotations
 
+import signal
 import typing as t
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
+
+
+# Seconds for all requests of a module. The client would wait for ever for a server that accepts connections only.
+_LIMIT = 120
+
+
+class _NoResponse(Exception):
+    """Not an OSError, after which the client would repeat the request."""
+
+
+def _stop(*_arguments: t.Any) -> t.NoReturn:
+    raise _NoResponse("the API server has not responded for %d seconds" % _LIMIT)
 
 
 def use(module: AnsibleModule, function: t.Callable[[t.Any], t.Any]) -> t.Any:
@@ -22,7 +35,12 @@ def use(module: AnsibleModule, function: t.Callable[[t.Any], t.Any]) -> t.Any:
         module.fail_json(msg="the collection kubernetes.core is missing: install it with ansible-galaxy")
     # This fails with a clear message if the Python library kubernetes is missing.
     wrapped = AnsibleK8SModule(module_class=lambda **_arguments: module)
+    signal.signal(signal.SIGALRM, _stop)
+    # Again every few seconds, because libraries may handle the exception.
+    signal.setitimer(signal.ITIMER_REAL, _LIMIT, 5)
     try:
         return function(wrapped)
     except Exception as error:  # the client has many, and some have no common base class
         module.fail_json(msg=str(error) or type(error).__name__)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
