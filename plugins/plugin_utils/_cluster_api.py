@@ -21,7 +21,7 @@ _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kub
 _FEW = 5  # pods that are read and named one by one
 _GONE = "the cluster no longer has the node %s"
 _API_MESSAGE = re.compile(r'"message":"(.*?)"(?:,"|})')  # in the text of an exception, after the response headers
-_NO_CLIENT = "Failed to import the required Python library"
+_PERMANENT = ("Failed to import the required Python library", "Invalid kube-config file")
 
 
 class Unreadable(Exception):
@@ -78,7 +78,7 @@ class Api:
             found = self._action._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
         if found.get("failed"):
             text = message(found)
-            raise Final(text) if _NO_CLIENT in text else Unreadable(text)
+            raise Final(text) if any(each in text for each in _PERMANENT) else Unreadable(text)
         return found
 
     def node(self, host: Host) -> Data:

@@ -95,7 +95,7 @@ def _run(
 ) -> None:
     """What a new process would do. The other end of the pipe is closed, so that this one ends with its parent."""
     receiver.close()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     # The client removes its files with certificates and keys at exit. Ansible's own process does so with its files.
     atexit._clear()

@@ -192,8 +192,8 @@ def unreachable(nodes: Data, may_be_missing: bool, on_controller: bool) -> str:
     if client or may_be_missing:
         return ""
     return (
-        "the cluster cannot be reached: %s. Check gpu_cluster_host and gpu_cluster_kubeconfig, and that the API server "
-        "runs" % message
+        "the cluster cannot be read: %s. Check gpu_cluster_host and gpu_cluster_kubeconfig, the permissions of its user, "
+        "and that the API server runs" % message
     )
 
 

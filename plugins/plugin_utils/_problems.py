@@ -104,6 +104,9 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 problems.append(
                     "%s is %s: give numbers of hosts or percentages, from 1 or 1%% to 100%%" % (name, _shown(value))
                 )
+        elif name == "gpu_node_environment":  # Ansible would ignore it, with a warning
+            if not all(isinstance(each, dict) for each in (value if isinstance(value, (list, tuple)) else [value])):
+                problems.append("%s is %s: give a dictionary" % (name, _shown(value)))
         elif name == "gpu_node_max_fail_percentage":
             number = _number(value)
             if number is None or not 0 <= number <= 100:

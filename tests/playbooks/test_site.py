@@ -161,9 +161,7 @@ def test_the_cluster_is_checked_before_any_node_is_changed(fleet: Fleet) -> None
     assert "- a: gpu_operator_mig_strategy is single: the strategy single needs MIG devices of one profile" in message
     assert "- a: gpu_operator_values has the unknown key drivr (did you mean driver?)" in message
     # Without the client's library, which is a requirement of the tests but not of this one.
-    assert re.search(
-        "- a: the (cluster cannot be reached: .*Check gpu_cluster_host|controller's Python lacks)", message
-    )
+    assert re.search("- a: the (cluster cannot be read: .*Check gpu_cluster_host|controller's Python lacks)", message)
     assert fleet.held("a") == [[]]
 
 

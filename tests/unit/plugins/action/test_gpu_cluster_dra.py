@@ -108,7 +108,7 @@ NO_CLIENT = {"failed": True, "msg": "Failed to import the required Python librar
 @pytest.mark.parametrize(
     ("answer", "arguments", "problem", "warned"),
     [
-        (AWAY, {}, "the cluster cannot be reached: Connection refused", False),
+        (AWAY, {}, "the cluster cannot be read: Connection refused", False),
         (AWAY, {"may_be_missing": True}, "", True),
         (NO_CLIENT, {"on_controller": False}, "", True),
         (NO_CLIENT, {}, "the controller's Python lacks the library kubernetes", False),

@@ -249,12 +249,20 @@ def test_a_write_whose_response_is_lost(run: t.Callable[..., Data]) -> None:
     assert not cluster.node["spec"]["unschedulable"]
 
 
-def test_the_client_may_be_missing(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = {"failed": True, "msg": "Failed to import the required Python library (kubernetes) on x"}
-    monkeypatch.setattr(Cluster, "__call__", lambda *_self, **_arguments: missing)
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Failed to import the required Python library (kubernetes) on x",
+        "Could not create API client: Invalid kube-config file. No configuration found.",
+    ],
+)
+def test_a_client_that_cannot_send_requests(
+    run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    monkeypatch.setattr(Cluster, "__call__", lambda *_self, **_arguments: {"failed": True, "msg": error})
     cluster = Cluster(node("a"))
     for module in (gpu_cluster_drain, gpu_cluster_return):
-        assert "Failed to import" in run(module, cluster)["msg"]
+        assert error.rstrip(".") in run(module, cluster)["msg"]
     assert cluster.now == 100.0  # without waiting
 
 

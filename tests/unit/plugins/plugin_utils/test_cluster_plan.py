@@ -145,7 +145,7 @@ def test_pods_get_gpus_with_instances_without_cdi() -> None:
 @pytest.mark.parametrize(
     ("message", "settings", "words"),
     [
-        ("Connection refused", {}, "the cluster cannot be reached: Connection refused. Check gpu_cluster_host"),
+        ("Connection refused", {}, "the cluster cannot be read: Connection refused. Check gpu_cluster_host"),
         (
             "Failed to import the required Python library (kubernetes) on host's Python x.",
             {},
@@ -155,7 +155,7 @@ def test_pods_get_gpus_with_instances_without_cdi() -> None:
             "Exception '403 Reason: Forbidden HTTP response headers: x HTTP response body: "
             '{"kind":"Status","message":"nodes is forbidden: User cannot list","code":403}',
             {},
-            "the cluster cannot be reached: nodes is forbidden: User cannot list. Check",
+            "the cluster cannot be read: nodes is forbidden: User cannot list. Check",
         ),
         ("Connection refused", {"may_be_missing": True}, ""),
         ("Failed to import the required Python library (kubernetes) on h", {"on_controller": False}, ""),

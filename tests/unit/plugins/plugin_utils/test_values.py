@@ -35,6 +35,7 @@ def test_valid_values() -> None:
                 "nvidia_driver_branch": 580,
                 "nvidia_mig_boot_before": ["kubelet.service"],
                 "gpu_node_batches": [1, "25%"],
+                "gpu_node_environment": [{"http_proxy": "x"}, {}],
                 "nvidia_driver_repository_key_checksum": "sha256:" + "aB" * 32,
                 "nvidia_container_toolkit_pynvml_checksum": "sha256:https://example.com/SHA256SUMS",
                 "nvidia_driver_repository_key_fingerprint": "EB69 3B30 35CD 5710 E231  E123 A4B4 6996 3BF8 63CC",
@@ -51,6 +52,8 @@ def test_valid_values() -> None:
 @pytest.mark.parametrize(
     "name, value, words",
     [
+        ("gpu_node_environment", "http_proxy=x", "gpu_node_environment is 'http_proxy=x': give a dictionary"),
+        ("gpu_node_environment", ["a"], "gpu_node_environment is ['a']: give a dictionary"),
         ("nvidia_mig_lock_path", "lock", "nvidia_mig_lock_path is 'lock': give an absolute path"),
         ("nvidia_mig_export_path", "/etc/a\0b", "nvidia_mig_export_path is '/etc/a\\x00b': no control characters"),
         ("nvidia_mig_export_path", {"a": 1}, "nvidia_mig_export_path is {'a': 1}: give a string"),
