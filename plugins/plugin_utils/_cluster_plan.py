@@ -116,7 +116,7 @@ def own_labels(nodes: t.Iterable[Data]) -> dict[str, dict[str, str | None]]:
     out: dict[str, dict[str, str | None]] = {}
     for node in nodes:
         for name in (_mig_configs.LABEL, _plugin_configs.LABEL, _operator_mig.MANAGER):
-            if labels_of(node).get(name, "").startswith(_mig_configs.PREFIX):
+            if _mig_configs.is_ours(labels_of(node).get(name)):
                 out.setdefault(name_of(node), {}).update(dict.fromkeys([name, *states.get(name, [])]))
     return out
 

@@ -35,6 +35,11 @@ def name(configuration: object) -> str:
     return PREFIX + hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def is_ours(label: str | None) -> bool:
+    """Whether the value of a label is a name of this collection."""
+    return label is not None and label.startswith(PREFIX)
+
+
 def config_map(wanted: t.Mapping[str, Entries], existing: object) -> dict[str, str]:
     """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
     document = {"version": mig_parted.VERSION, "mig-configs": {**_configurations(existing), **wanted}}

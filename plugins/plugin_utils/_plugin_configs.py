@@ -30,7 +30,9 @@ def name(sharing: object) -> str:
 def used(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data]) -> bool:
     """Whether GPUs of any node are shared. ``hosts`` are by the name of their node, and ``nodes`` all of the cluster."""
     others = (node for node in nodes.values() if name_of(node) not in hosts)
-    return any(host.sharing for host in hosts.values()) or any(_is_ours(labels_of(node).get(LABEL)) for node in others)
+    return any(host.sharing for host in hosts.values()) or any(
+        _mig_configs.is_ours(labels_of(node).get(LABEL)) for node in others
+    )
 
 
 def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> Data:
@@ -59,7 +61,7 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
 def problems(host: Host, node: Data) -> list[str]:
     """Why the sharing of a host cannot be applied."""
     found = labels_of(node).get(LABEL)
-    if not host.sharing or found is None or _is_ours(found):
+    if not host.sharing or found is None or _mig_configs.is_ours(found):
         return []
     return [
         "node %s has the label %s=%s, which someone else set: remove it, or %s"
@@ -73,16 +75,12 @@ def _text(sharing: object) -> str:
     return yaml.safe_dump(document, sort_keys=True, default_flow_style=False)
 
 
-def _is_ours(label: str | None) -> bool:
-    return label is not None and label.startswith(_mig_configs.PREFIX)
-
-
 def _patch(labels: t.Mapping[str, str], sharing: object) -> dict[str, str | None]:
     """The change to a node's labels; empty if current."""
     found = labels.get(LABEL)
     if sharing:
         return {} if found == name(sharing) else {LABEL: name(sharing)}
-    return {LABEL: None} if _is_ours(found) else {}
+    return {LABEL: None} if _mig_configs.is_ours(found) else {}
 
 
 def in_effect(host: Host, node: Data) -> Host | None:
