@@ -149,6 +149,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         def reasons() -> list[str]:
             read[:] = [first.pop() if first else self._api.node_and_pods(name)]
+            _drain.owned(read[0][0], self._run)
             return step(*read[0])
 
         waiting = self._progress.until_empty("draining %s" % name, reasons)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import time
 import typing as t
@@ -51,6 +52,7 @@ def was_read(result: Data) -> bool:
 class Api:
     def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
         self._action, self._task_vars = action, task_vars
+        self._run = os.getppid()
 
     def host(self) -> Host:
         """The host of the task. Its variables may be templates."""
@@ -72,6 +74,8 @@ class Api:
 
     def call(self, module: str, **arguments: t.Any) -> Data:
         """The result of a module. Raises Unreadable."""
+        if os.getppid() != self._run:  # it was killed, and the next run may be at work
+            raise Final("ansible-playbook has ended")
         if _cluster_client.runs_here(self._action, module, self._task_vars or {}):
             found = _cluster_client.run(self._action, module, arguments)
         else:

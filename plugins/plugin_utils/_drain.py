@@ -95,6 +95,14 @@ def held(node: Data, run: Run, takeover: int) -> Record | None:
     )
 
 
+def owned(node: Data, run: Run) -> Record:
+    """The record of a node that this run has cordoned. Raises Held if another run has continued with the node since."""
+    known = record(node)
+    if known is None or not _runs.is_same(known.run, run):
+        raise Held("another run has taken over node %s, and may have returned it to service" % name_of(node))
+    return known
+
+
 def guarded(make: t.Callable[[Data], Data], run: Run, takeover: int) -> t.Callable[[Data], Data]:
     """The same patch, which raises Held if another run has taken the node over in the meantime."""
 
@@ -128,12 +136,15 @@ def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
 
 
 def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
-    """The patch that records that a node is drained, and pauses operands of the GPU operator; empty if that is done."""
-    known = record(node) or Record(cordoned=False)
+    """The patch that records that a node is drained, and pauses operands of the GPU operator; empty if that is done.
+
+    Raises Held.
+    """
+    known = owned(node, run)
     labels = labels_of(node)
     found = {DEPLOY + name: labels.get(DEPLOY + name, "false") for name in operands}
     names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
-    if _runs.is_same(known.run, run) and known.drained and not names:
+    if known.drained and not names:
         return {}
     former = {**known.labels, **{name: labels[name] for name in names}}
     return _patch(known._replace(run=run, drained=True, labels=former), dict.fromkeys(names, PAUSED))

@@ -372,6 +372,33 @@ def test_a_run_whose_node_was_taken_over_changes_nothing_more(run: t.Callable[..
     assert cluster.node["metadata"]["labels"][DEPLOY + "device-plugin"] == "paused-for-mig-change"
 
 
+@pytest.mark.parametrize("returned", [False, True])
+def test_another_run_takes_over(run: t.Callable[..., Data], returned: bool) -> None:
+    """From a controller whose run it takes to have ended, so that this one must not evict or pause anything else."""
+    cluster = Cluster(operator_node(), user("train"), train=9)
+
+    def other() -> None:
+        assert cluster.node
+        cluster.write(_drain.cordon(cluster.node, OTHER))
+        if returned:
+            cluster.write(_drain.uncordon(cluster.node))
+        cluster.patches.clear()
+
+    cluster.shown = SimpleNamespace(append=lambda _text: other())  # type: ignore[assignment]
+    message = run(gpu_cluster_drain, cluster)["msg"]
+    assert message == "a: another run has taken over node a, and may have returned it to service"
+    assert cluster.calls.count("pods") == 1 and cluster.patches == []
+
+
+def test_a_run_that_is_killed(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker processes go on."""
+    cluster = Cluster(operator_node(), user("train"), train=9)
+    killed = SimpleNamespace(append=lambda _text: monkeypatch.setattr(_cluster_api.os, "getppid", lambda: 1))
+    cluster.shown = killed  # type: ignore[assignment]
+    assert "ansible-playbook has ended" in run(gpu_cluster_drain, cluster)["msg"]
+    assert cluster.calls.count("pods") == 1 and len(cluster.patches) == 1
+
+
 def test_the_evicted_pods_must_become_ready_again(run: t.Callable[..., Data]) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "train", "uid": "rs", "controller": True}
     evicted, new = user("train-a", uid="a"), user("train-b", uid="b")

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import atexit
 import json
-import multiprocessing
+import multiprocessing.connection
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -84,21 +83,22 @@ def test_an_unexpected_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_process_ends_with_the_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A request may take longer than the time limit of the task."""
 
+    started = tmp_path / "started"
+
     def run(module: t.Any) -> None:
         atexit.register((tmp_path / "removed").touch)
-        os.kill(os.getppid(), signal.SIGALRM)
+        started.touch()
         time.sleep(60)
 
-    def alarm(*_arguments: t.Any) -> t.NoReturn:
+    def recv(_connection: object) -> t.NoReturn:
+        while not started.exists():
+            time.sleep(0.01)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", run)
-    former = signal.signal(signal.SIGALRM, alarm)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            _cluster_client.run(action(), OBJECTS, {"objects": []})
-    finally:
-        signal.signal(signal.SIGALRM, former)
+    monkeypatch.setattr(multiprocessing.connection.Connection, "recv", recv)
+    with pytest.raises(KeyboardInterrupt):
+        _cluster_client.run(action(), OBJECTS, {"objects": []})
     for child in multiprocessing.active_children():
         child.join(30)
     assert (tmp_path / "removed").exists() and not multiprocessing.active_children()
