@@ -41,6 +41,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self._selector = ["%s=%s" % (_gpu_pods.LABEL, self._check)]
         wanted = {node: each["resources"] for node, each in arguments["wanted"].items() if each["resources"]}
         self._replicas = {node: each.get("replicas", {}) for node, each in arguments["wanted"].items()}
+        self._profiles = {node: each.get("profile") for node, each in arguments["wanted"].items()}
         result.update(changed=False, devices=[])
         try:
             problems = self._runtime_class() or self._run(wanted, result)
@@ -93,13 +94,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                     logs[name_of(pod)] = self._log(name_of(pod))
             missing = _gpu_pods.missing(jobs, pods, logs)
             # GPU feature discovery updates the labels once a minute.
-            labels = _gpu_pods.wrong_labels(nodes, wanted, self._replicas, strategy) if arguments["labels"] else []
+            labels = []
+            if arguments["labels"]:
+                labels = _gpu_pods.wrong_labels(nodes, wanted, self._replicas, strategy, self._profiles)
             failed = any(_gpu_pods.phase(pod) == "Failed" for pod in pods)
             if failed or not (missing or labels) or time.monotonic() >= end:
                 break
             time.sleep(next(intervals))
         printed = [pod for pod in pods if logs.get(name_of(pod))]
-        devices, problems = _gpu_pods.devices(printed, logs, self._replicas, strategy)
+        devices, problems = _gpu_pods.devices(printed, logs, self._replicas, strategy, self._profiles)
         result["devices"] = [each._asdict() for each in devices]
         for each in devices:
             Display().display("%s: a pod with one %s got %s" % each)

@@ -109,6 +109,17 @@ def expected(host: Host, strategy: str) -> dict[str, int] | None:
     return _sharing.advertised(_resources.resources(contents, strategy), _sharing.parse(host.sharing), strategy, mig)
 
 
+def single_profile(host: Host, strategy: str) -> str | None:
+    """The profile of all MIG devices of a node with the strategy single; empty if MIG is off.
+
+    None with another strategy, for unknown GPUs, and for profiles with attributes, such as 1g.10gb+me.
+    """
+    contents = _contents(host, gpus(host)).values() if strategy == "single" and gpus(host) else ()
+    names = {name for content in contents for name in _resources.devices(content) or [""]}
+    name = names.pop() if len(names) == 1 else "?"
+    return name if name.replace(".", "").isalnum() or not name else None
+
+
 def unused(host: Host, strategy: str) -> str:
     """A warning if the strategy does not advertise the MIG instances of the layout; empty otherwise."""
     known = gpus(host)

@@ -40,6 +40,10 @@ _PLUGIN = {
     "gpu_operator": "app=nvidia-device-plugin-daemonset",
     "device_plugin": "app.kubernetes.io/name=nvidia-device-plugin",
 }
+# Values of the charts: the device plugin's configuration, and the tolerations of the pods on GPU nodes.
+_PLUGIN_CONFIG = {"gpu_operator": "devicePlugin.config", "device_plugin": "config"}
+_TOLERATIONS = {"gpu_operator": "daemonsets.tolerations", "device_plugin": "tolerations"}
+_TOLERATED: tuple[Data, ...] = ({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},)  # by default
 # Permissions that the charts need. helm uses this user's permissions, RKE2's helm-controller its own.
 _PERMISSIONS: tuple[Data, ...] = (
     {"verb": "create", "group": "", "resource": "namespaces"},
@@ -153,7 +157,12 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: 
         shared.extend(_of_cluster(settings, cluster))
     by_node = {found[host.name]: host for host in hosts if host.name in found}
     mig_unused = bool(warnings or _wanted(settings, failed, {host.name: [] for host in failed})[1])
-    chart, own_problems = _chart(settings, nodes, mig_unused, _plugin_configs.used(by_node, nodes))
+    # The end of sharing must not restart the device plugins, because drained nodes are shared until later.
+    shares = _plugin_configs.used(by_node, nodes) or (
+        bool(cluster.plugin_config_map.get("resources"))
+        and _charts.value(settings.own["values"], _PLUGIN_CONFIG[settings.role]) is None
+    )
+    chart, own_problems = _chart(settings, nodes, mig_unused, shares)
     shared.extend(own_problems or _without_gfd(hosts, chart["values"]))
     out: Data = {}
     if not any(problems.values()) and not missing:
@@ -172,6 +181,7 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: 
         out["pods_runtime_class"] = _pods_runtime_class(settings, chart["values"])
         out["has_gfd"] = _charts.value(chart["values"], "gfd.enabled") is not False
         warnings.extend(_of_version(settings, nodes))
+        warnings.extend(_tainted(settings.role, (nodes[name] for name in by_node), chart["values"]))
     if missing and not why:
         warnings.append("the cluster cannot be read yet, so %s cannot show its changes" % settings.role)
     return Planned(problems, warnings, out, missing and not why)
@@ -279,6 +289,7 @@ def _wanted(
             "resources": resources,
             "validator": settings.role == "gpu_operator",
             "replicas": _sharing.replicas(_sharing.parse(host.sharing)) if resources else {},
+            "profile": _cluster_nodes.single_profile(host, strategy),
         }
     return out, warnings
 
@@ -322,6 +333,28 @@ def _chart(settings: Settings, nodes: t.Mapping[str, Data], mig_unused: bool, sh
         return {}, problems
     text = yaml.safe_dump(computed, sort_keys=True, default_flow_style=False)
     return {"values": computed, "values_text": text}, []
+
+
+def _tainted(role: str, nodes: t.Iterable[Data], values: Data) -> list[str]:
+    """Warnings about taints that keep the pods of the chart away. Such a taint may be temporary."""
+    tolerations = _charts.value(values, _TOLERATIONS[role]) or _TOLERATED
+    return [
+        "node %s has the taint %s%s:%s, which pods of the chart do not tolerate: add a toleration to %s_tolerations"
+        % (name_of(node), taint["key"], "=" + taint["value"] if taint.get("value") else "", taint["effect"], role)
+        for node in nodes
+        for taint in (node.get("spec") or {}).get("taints") or ()
+        # Pods of DaemonSets tolerate those of Kubernetes itself.
+        if taint["effect"] != "PreferNoSchedule" and not taint["key"].startswith("node.kubernetes.io/")
+        if not any(_tolerates(each, taint) for each in tolerations)
+    ]
+
+
+def _tolerates(toleration: Data, taint: Data) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    return (toleration.get("key"), toleration.get("value") or "") == (taint["key"], taint.get("value") or "")
 
 
 def _is_rke2(node: Data) -> bool:

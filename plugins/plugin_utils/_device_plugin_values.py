@@ -45,8 +45,8 @@ def values(settings: Settings) -> Data:
         out["runtimeClassName"] = settings.runtime_class
     if settings.tolerations:
         out["tolerations"] = [*_TOLERATIONS, *settings.tolerations]
-    if settings.gfd:
-        out["nfd"] = {"worker": {"tolerations": [*_WORKER_TOLERATIONS, *settings.tolerations]}}
+    # It labels the nodes that the device plugin runs on. By default, it is only enabled with GPU feature discovery.
+    out["nfd"] = {"enabled": True, "worker": {"tolerations": [*_WORKER_TOLERATIONS, *settings.tolerations]}}
     if settings.sharing:
         out["config"] = {"name": _plugin_configs.CONFIG_MAP, "default": _plugin_configs.DEFAULT}
     return _charts.merged(out, settings.overrides)

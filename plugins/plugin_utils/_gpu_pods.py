@@ -20,6 +20,7 @@ NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # a
 _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[^)]+)\)", re.MULTILINE)
 _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
 _MIG_RESOURCE = "nvidia.com/mig-"
+PRODUCT = "nvidia.com/gpu.product"
 _SHARED = ".shared"  # suffix of resources that are renamed because they are shared
 _HELD = 3600  # seconds; longer than any check
 _KEPT = 60  # seconds after which the cluster removes a finished job that this check left
@@ -27,6 +28,8 @@ _KEPT = 60  # seconds after which the cluster removes a finished job that this c
 
 # By node and resource: how many pods get one device. Not shared if missing.
 Replicas = t.Mapping[str, t.Mapping[str, int]]
+# By node, with the strategy single: the profile of its MIG devices, or empty if MIG is off.
+Profiles = t.Mapping[str, t.Optional[str]]
 
 
 class Settings(t.NamedTuple):
@@ -136,7 +139,7 @@ def _place(item: Data) -> tuple[str, str]:
 
 
 def devices(
-    pods: t.Iterable[Data], logs: t.Mapping[str, str], replicas: Replicas, strategy: str
+    pods: t.Iterable[Data], logs: t.Mapping[str, str], replicas: Replicas, strategy: str, profiles: Profiles
 ) -> tuple[list[Device], list[str]]:
     """The devices that the pods list, and problems of pods that do not list exactly one, or share one that is not shared."""
     found: list[Device] = []
@@ -144,7 +147,8 @@ def devices(
     for pod in sorted(pods, key=name_of):
         node, resource = _place(pod)
         listed = _devices(logs.get(name_of(pod), ""), whole=strategy == "none")
-        if len(listed) != 1 or (resource.startswith(_MIG_RESOURCE) and not listed[0].startswith("MIG-")):
+        is_mig = resource.startswith(_MIG_RESOURCE) or profiles.get(node)
+        if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
                 % (node, resource, " ".join(logs.get(name_of(pod), "").split()) or "nothing")
@@ -165,8 +169,17 @@ def _devices(log: str, whole: bool = False) -> list[str]:
     return (not whole and _MIG.findall(log)) or _GPU.findall(log)
 
 
+def profile_of(product: str) -> str:
+    """The profile in the product label of a node with the strategy single; empty if MIG is off."""
+    return product.partition("-MIG-")[2].removesuffix("-SHARED")
+
+
 def wrong_labels(
-    nodes: t.Iterable[Data], wanted: t.Mapping[str, t.Mapping[str, int]], replicas: Replicas, strategy: str
+    nodes: t.Iterable[Data],
+    wanted: t.Mapping[str, t.Mapping[str, int]],
+    replicas: Replicas,
+    strategy: str,
+    profiles: Profiles,
 ) -> list[str]:
     """Labels of GPU feature discovery that do not match the resources."""
     out: list[str] = []
@@ -178,7 +191,7 @@ def wrong_labels(
         for name, count in resources.items():
             times = replicas.get(name_of(node), {}).get(name, 1)
             label = name[: -len(_SHARED)] if name.endswith(_SHARED) else name
-            if times > 1:
+            if times > 1 and strategy != "none":  # which counts no replicas of GPUs with MIG
                 expected[label + ".replicas"] = str(times)
             if name.startswith(_MIG_RESOURCE):
                 expected[label + ".count"] = str(count // times)
@@ -190,6 +203,11 @@ def wrong_labels(
             for name, value in sorted(expected.items())
             if found.get(name) != value
         )
-        if "nvidia.com/gpu.product" not in found:
-            out.append("%s: the label nvidia.com/gpu.product is missing" % name_of(node))
+        product = found.get(PRODUCT)
+        profile = profiles.get(name_of(node))
+        if product is None:
+            out.append("%s: the label %s is missing" % (name_of(node), PRODUCT))
+        elif profile is not None and profile_of(product) != profile:
+            named = "should end with -MIG-%s" % profile if profile else "should name a GPU without MIG"
+            out.append("%s: the label %s is %s, but %s" % (name_of(node), PRODUCT, product, named))
     return out

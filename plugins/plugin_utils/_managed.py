@@ -8,18 +8,22 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
 import yaml
 
 from ..module_utils._mig.errors import MigError
-from . import _cluster_nodes, _plugin_configs, _readiness
+from . import _boards, _cluster_nodes, _drain, _gpu_pods, _plugin_configs, _readiness, _resources
 from ._cluster_nodes import Data, Host, labels_of, name_of
+from ._content import Content
 from ._refusal import Refusal
 
 _TYPE = "node.kubernetes.io/instance-type"
 _TYPES = Path(__file__).with_name("instance_types.yml")
+_PARTITION = "cloud.google.com/gke-gpu-partition-size"
+_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
 _AKS_COUNTS = {1: 7, 2: 3, 3: 2, 4: 1, 7: 1}  # instances of a GPU by their compute slices
 
 
@@ -27,8 +31,10 @@ class Platform(t.NamedTuple):
     name: str
     installs: bool = True  # whether charts are installed on its nodes
     changes: bool = True  # whether the MIG manager may change the layout of its nodes
-    remedy: str = ""  # how to get another layout
     strategy: str = ""  # of its own device plugin; empty if charts are installed
+    offers: str = "as many of one profile as fit"  # the instances of a GPU
+    partitioned: str = ""  # how to create nodes whose GPUs have instances of a profile; empty if there is no MIG
+    whole: str = ""  # how to create nodes without MIG
 
 
 _OTHER = Platform("the cluster")
@@ -37,19 +43,29 @@ _BOTTLEROCKET = Platform(
     installs=False,
     changes=False,
     strategy="single",
-    remedy="set settings.kubelet-device-plugins.nvidia.device-partitioning-strategy to mig and mig.profile to the layout in "
-    "the user data of its node group, and replace the node",
+    partitioned="set settings.kubelet-device-plugins.nvidia.device-partitioning-strategy to mig and mig.profile to %(profile)s "
+    "in the user data of its node group, and replace the node",
+    whole="remove device-partitioning-strategy from the user data of its node group, and replace the node",
 )
-_AUTO_MODE = Platform(
-    "EKS Auto Mode", installs=False, changes=False, remedy="it does not support MIG: use a managed node group"
+_AUTO_MODE = Platform("EKS Auto Mode", installs=False, changes=False, strategy="mixed", whole="replace the node")
+_NODE_POOL = (
+    "create a node pool with az aks nodepool add --resource-group GROUP --cluster-name CLUSTER --name POOL "
+    "--node-count COUNT --node-vm-size %(type)s"
 )
-_AKS = Platform("AKS", changes=False)  # the remedy depends on the layout
+_AKS = Platform(
+    "AKS",
+    changes=False,
+    offers="7 with one slice, 3 with two, 2 with three, or 1 with four or seven",
+    partitioned=_NODE_POOL + " --gpu-instance-profile MIG%(slices)sg",
+    whole=_NODE_POOL,
+)
 _GKE = Platform(
     "GKE",
     installs=False,
     changes=False,
     strategy="single",
-    remedy="create a node pool with --accelerator=...,gpu-partition-size=PROFILE",
+    partitioned="create a node pool with --accelerator=...,gpu-partition-size=%(profile)s",
+    whole="create a node pool without gpu-partition-size",
 )
 
 
@@ -72,14 +88,14 @@ class Found(t.NamedTuple):
 def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
     out = Found([], [], [])
     for node in sorted(nodes, key=name_of):
-        boards = _boards(node)
+        boards = _of_type(node)
         if not boards and not settings.selected and labels_of(node).get("nvidia.com/gpu.present") != "true":
             continue
         boards = list(settings.boards) or boards
         if not boards:
             out.problems.append(
-                "node %s has the unknown instance type %s: set gpu_node_boards to the boards of its GPUs, or exclude the node "
-                "with gpu_cluster_selector if it has none" % (name_of(node), labels_of(node).get(_TYPE))
+                "node %s has the unknown instance type %s: set gpu_node_boards to the boards of its GPUs, or gpu_cluster_selector "
+                "to select only other nodes" % (name_of(node), labels_of(node).get(_TYPE))
             )
             continue
         problems = _problems(node, boards, settings)
@@ -112,7 +128,7 @@ def platform(node: Data) -> Platform:
     return _GKE if "cloud.google.com/gke-nodepool" in labels else _OTHER
 
 
-def _boards(node: Data) -> list[str]:
+def _of_type(node: Data) -> list[str]:
     with _TYPES.open(encoding="utf-8") as file:
         types = yaml.safe_load(file)
     count, board = types.get(labels_of(node).get(_TYPE), (0, ""))
@@ -128,41 +144,77 @@ def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[s
         ]
     if on.changes or settings.layout is None:
         return []
-    host = _plugin_configs.in_effect(
-        Host(name_of(node), boards=boards, layout=settings.layout, sharing=settings.sharing), node
-    )
-    if host is None:  # what it offers is multiplied by an unknown number
-        return [] if on.installs else ["its GPUs are shared, so that its layout cannot be compared"]
+    host = Host(name_of(node), boards=boards, layout=settings.layout, sharing=settings.sharing)
     try:
-        wanted = _cluster_nodes.expected(host, on.strategy or settings.strategy) or {}
-        remedy = _node_pool(node, host) if on == _AKS else on.remedy
+        profile = _profile(host, on)
+        if profile and not on.partitioned:
+            return ["%s does not support MIG: use a managed node group" % on.name]
+        strategy = on.strategy or settings.strategy
+        if profile and strategy == "none":
+            return ["with the strategy none, pods get whole GPUs, although MIG is enabled: use single or mixed"]
+        shared = _plugin_configs.in_effect(host, node)
+        if shared is None:  # what it offers is multiplied by an unknown number
+            return [] if on.installs else ["its GPUs are shared, so that its layout cannot be compared"]
+        # A former strategy applies until the chart has changed.
+        strategy = on.strategy or _drain.strategy(node) or strategy
+        wanted = _cluster_nodes.expected(shared, strategy) or {}
     except (MigError, Refusal) as error:
         return [str(error)]
+    wanted = {name: count * int(labels_of(node).get(_CLIENTS, 1)) for name, count in wanted.items()}
     offered = _readiness.allocatable(node)
-    if offered == wanted or (not offered and on.installs):
+    if on.installs and (not offered or (profile and strategy == "none")):
         return []
+    found = _partitioned(node, strategy)
+    if offered == wanted and found in (None, profile):
+        return []
+    remedy = (on.partitioned if profile else on.whole) % {
+        "profile": profile,
+        "slices": profile.partition("g")[0],
+        "type": labels_of(node).get(_TYPE),
+    }
     return [
-        "it advertises %s, and the layout needs %s. %s nodes keep the MIG layout with which they were created: %s"
-        % (_readiness.listed(offered), _readiness.listed(wanted), on.name, remedy)
+        "it advertises %s%s, and the layout needs %s%s. %s nodes keep the MIG layout with which they were created: %s"
+        % (
+            *(_readiness.listed(offered), _of(found) if offered == wanted else ""),
+            *(_readiness.listed(wanted), _of(profile) if offered == wanted else ""),
+            *(on.name, remedy),
+        )
     ]
 
 
-def _node_pool(node: Data, host: Host) -> str:
-    """The command that creates a node pool of AKS with the layout. Raises Refusal if AKS does not offer it."""
-    layouts = {tuple(held.profile for held in content.held or ()) for content in _cluster_nodes.contents(host).values()}
-    (profiles, *different) = layouts
-    for slices, count in _AKS_COUNTS.items():
-        if len(set(profiles)) == 1 and len(profiles) == count and profiles[0].startswith("%dg." % slices):
-            break
-    else:
-        slices = 0
-    if different or (profiles and not slices):
-        raise Refusal(
-            "AKS offers only layouts in which all GPUs have the same instances: 7 with one slice, 3 with two, 2 with three, "
-            "or 1 with four or seven. Change nvidia_mig_layout"
-        )
-    return (
-        "create a node pool with az aks nodepool add --resource-group GROUP --cluster-name CLUSTER --name POOL "
-        "--node-vm-size %s%s"
-        % (labels_of(node).get(_TYPE), " --gpu-instance-profile MIG%dg" % slices if slices else "")
+def _of(profile: str | None) -> str:
+    return " with the profile %s" % profile if profile else " without MIG"
+
+
+def _partitioned(node: Data, strategy: str) -> str | None:
+    """The profile of a node's instances as its labels show it; empty if MIG is off, and None if they do not show it."""
+    labels = labels_of(node)
+    if platform(node) == _GKE:
+        return labels.get(_PARTITION, "")
+    product = labels.get(_gpu_pods.PRODUCT)
+    return _gpu_pods.profile_of(product) if strategy == "single" and product else None
+
+
+def _profile(host: Host, on: Platform) -> str:
+    """The profile of the instances that fill each GPU; empty if MIG is off. Raises Refusal for other layouts."""
+    found = {_full(content, host.boards[index], on) for index, content in sorted(_cluster_nodes.contents(host).items())}
+    if len(found) == 1 and None not in found:
+        return str(found.pop())
+    raise Refusal(
+        "%s offers only layouts in which all GPUs have the same instances: %s. Change nvidia_mig_layout"
+        % (on.name, on.offers)
     )
+
+
+def _full(content: Content, board: str, on: Platform) -> str | None:
+    """The profile of the instances that fill a GPU; empty if MIG is off, and None if the platform does not offer this."""
+    if content.held is None:
+        return ""
+    devices = _resources.devices(content)
+    (name, *different) = dict.fromkeys(devices) or [""]
+    if different or not re.fullmatch(r"\d+g\.\d+gb", name):
+        return None
+    most = {row["name"]: row["max_instances"] for row in _boards.data(board)["profiles"]}[name]
+    if on == _AKS:
+        most = _AKS_COUNTS.get(int(name.partition("g")[0]))
+    return name if len(devices) == most else None

@@ -31,6 +31,7 @@ class Wanted(t.NamedTuple):
     config: str = ""  # the configuration that the MIG manager applies; empty if the host owns MIG
     validator: bool = False  # whether the operator's validator runs there
     replicas: t.Mapping[str, int] = {}  # of shared resources
+    profile: t.Optional[str] = None  # with the strategy single, of all MIG devices; empty if MIG is off
 
 
 class Container(t.NamedTuple):

@@ -46,7 +46,7 @@ def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
         if content.held is None:
             out[GPU] += 1
         else:
-            out.update(resource_name(name) for name in _devices(content))
+            out.update(resource_name(name) for name in devices(content))
     return out
 
 
@@ -65,23 +65,23 @@ def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
     first: tuple[str, str] | None = None
     total = 0
     for content in on:
-        devices = _devices(content)
-        if not devices:
+        names = devices(content)
+        if not names:
             raise LayoutError(
                 "the strategy single needs MIG devices on every GPU, but %s has none: %s" % (content.label, remedy)
             )
-        for name in devices:
+        for name in names:
             first = first or (name, content.label)
             if name != first[0]:
                 raise LayoutError(
                     "the strategy single needs MIG devices of one profile on the whole node, but found %s on %s "
                     "and %s on %s: %s" % (first[0], first[1], name, content.label, remedy)
                 )
-        total += len(devices)
+        total += len(names)
     return Counter({GPU: total})
 
 
-def _devices(content: Content) -> list[str]:
+def devices(content: Content) -> list[str]:
     """The MIG devices of a GPU, by name."""
     return [name for held in content.held or () for name in _parts(held)]
 

@@ -128,7 +128,8 @@ def test_workers_tolerate_the_usual_taint_of_gpu_nodes() -> None:
     assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in values["nfd"]["worker"][
         "tolerations"
     ]
-    assert "nfd" not in _device_plugin_values.values(plugin(gfd=False))
+    # The device plugin runs on the nodes that node feature discovery labels.
+    assert _device_plugin_values.values(plugin(gfd=False))["nfd"]["enabled"] is True
 
 
 @pytest.mark.parametrize("overrides", [{"migManager": None}, {"migManager": {"enabled": None}}, {"driver": None}])

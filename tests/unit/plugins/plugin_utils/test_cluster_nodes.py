@@ -103,3 +103,15 @@ def test_unused_instances_under_none_give_a_warning() -> None:
 def test_only_gpus_of_the_layout_are_configured() -> None:
     host = Host("a", gpus=[gpu(0), gpu(1), gpu(2)], layout=[{**SEVEN[0], "devices": [1]}])
     assert list(_cluster_nodes.layout_contents(host)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("devices", "profile"),
+    [({"1g.5gb": 7}, "1g.5gb"), ({}, ""), ({"1g.5gb+me": 1}, None), ({"1g.5gb": 1, "3g.20gb": 1}, None)],
+)
+def test_the_profile_with_the_strategy_single(devices: t.Dict[str, int], profile: t.Optional[str]) -> None:
+    layout = [{"devices": "all", "mig_enabled": bool(devices), "mig_devices": devices}]
+    host = Host("a", boards=["A100-40GB"] * 2, layout=layout)
+    assert _cluster_nodes.single_profile(host, "single") == profile
+    assert _cluster_nodes.single_profile(host, "mixed") is None
+    assert _cluster_nodes.single_profile(Host("a", layout=layout), "single") is None

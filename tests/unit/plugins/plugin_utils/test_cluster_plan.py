@@ -36,7 +36,7 @@ OWN = {
 }
 PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
 RECORD = _drain.Record(cordoned=True).text()
-OWNED_BY_HOST = {"validator": True, "replicas": {}, "config": ""}
+OWNED_BY_HOST = {"validator": True, "replicas": {}, "profile": None, "config": ""}
 A = Host("a", gpus=[gpu(0)], layout=SEVEN)
 B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)
 
@@ -135,6 +135,37 @@ def test_problems_of_the_layouts_are_found_without_a_cluster() -> None:
 
 def test_unused_instances_give_a_warning() -> None:
     assert len(plan(own={"mig_strategy": "none"}).warnings) == 2
+
+
+@pytest.mark.parametrize("role", ["gpu_operator", "device_plugin"])
+@pytest.mark.parametrize(
+    ("taint", "toleration", "tolerated"),
+    [
+        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, None, False),
+        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, {"key": "sku", "value": "gpu"}, True),
+        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, {"key": "sku", "value": "cpu"}, False),
+        ({"key": "sku", "effect": "NoExecute"}, {"key": "sku", "operator": "Exists", "effect": "NoSchedule"}, False),
+        ({"key": "sku", "effect": "NoExecute"}, {"operator": "Exists"}, True),
+        ({"key": "sku", "effect": "PreferNoSchedule"}, None, True),
+        ({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, None, True),
+        ({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, {"key": "sku"}, True),
+        ({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, None, True),
+    ],
+)
+def test_taints_that_the_chart_does_not_tolerate(role: str, taint: Data, toleration: Data, tolerated: bool) -> None:
+    tainted = node("a")
+    tainted["spec"] = {"taints": [taint]}
+    found = plan(
+        A,
+        role=role,
+        own={"tolerations": [toleration] if toleration else []},
+        cluster={"nodes": {"resources": [tainted]}},
+    )
+    expected = (
+        "node a has the taint %s%s:%s, which pods of the chart do not tolerate: add a toleration to %s_tolerations"
+    )
+    text = expected % (taint["key"], "=gpu" if "value" in taint else "", taint["effect"], role)
+    assert found.warnings == [] if tolerated else [text]
 
 
 def test_pods_get_gpus_with_instances_without_cdi() -> None:

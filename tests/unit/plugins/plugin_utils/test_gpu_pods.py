@@ -80,16 +80,16 @@ def test_all_pods_must_have_listed_devices() -> None:
 
 def test_each_pod_gets_another_device() -> None:
     logs = {"p": log("MIG-1"), "q": log("MIG-2"), "r": log("MIG-2", gpu="GPU-2")}
-    found, problems = _gpu_pods.devices([ran("p"), ran("q")], logs, {}, "mixed")
+    found, problems = _gpu_pods.devices([ran("p"), ran("q")], logs, {}, "mixed", {})
     assert ([each.uuid for each in found], problems) == (["MIG-1", "MIG-2"], [])
-    _found, problems = _gpu_pods.devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed")
+    _found, problems = _gpu_pods.devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed", {})
     assert problems == ["%s: 2 pods got the same device MIG-2" % name for name in "ab"]
 
 
 def test_pods_share_a_device_that_is_shared() -> None:
     pods, logs = [ran("p"), ran("q"), ran("r")], dict.fromkeys("pqr", log("MIG-1"))
-    assert _gpu_pods.devices(pods, logs, {"a": {MIG: 3}}, "mixed")[1] == []
-    assert _gpu_pods.devices(pods, logs, {"a": {MIG: 2}}, "mixed")[1] == ["a: 3 pods got the same device MIG-1"]
+    assert _gpu_pods.devices(pods, logs, {"a": {MIG: 3}}, "mixed", {})[1] == []
+    assert _gpu_pods.devices(pods, logs, {"a": {MIG: 2}}, "mixed", {})[1] == ["a: 3 pods got the same device MIG-1"]
 
 
 @pytest.mark.parametrize(
@@ -108,26 +108,47 @@ def test_pods_share_a_device_that_is_shared() -> None:
     ],
 )
 def test_the_device_of_a_pod(resource: str, strategy: str, output: str, uuid: str) -> None:
-    found, problems = _gpu_pods.devices([ran("p", resource=resource)], {"p": output}, {}, strategy)
+    found, problems = _gpu_pods.devices([ran("p", resource=resource)], {"p": output}, {}, strategy, {"a": None})
     assert [each.uuid for each in found] == [uuid] * bool(uuid)
     assert bool(problems) != bool(uuid)
 
 
 def test_labels() -> None:
     right = node("a", **{MIG + ".count": "7", "nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.product": "x"})
-    assert _gpu_pods.wrong_labels([right, node("b"), node("c")], {"a": {MIG: 7}, "c": {}}, {}, "mixed") == []
-    assert _gpu_pods.wrong_labels([right], {"a": {MIG: 6}}, {}, "single") == [
+    assert _gpu_pods.wrong_labels([right, node("b"), node("c")], {"a": {MIG: 7}, "c": {}}, {}, "mixed", {}) == []
+    assert _gpu_pods.wrong_labels([right], {"a": {MIG: 6}}, {}, "single", {}) == [
         "a: the label %s.count is 7, but should be 6" % MIG,
         "a: the label nvidia.com/mig.strategy is mixed, but should be single",
     ]
     shared = node("a", **{**right["metadata"]["labels"], MIG + ".replicas": "4"})
     wanted, replicas = {MIG + ".shared": 28}, {MIG + ".shared": 4}
-    assert _gpu_pods.wrong_labels([shared], {"a": wanted}, {"a": replicas}, "mixed") == []
-    assert _gpu_pods.wrong_labels([right], {"a": wanted}, {"a": replicas}, "mixed") == [
+    assert _gpu_pods.wrong_labels([shared], {"a": wanted}, {"a": replicas}, "mixed", {}) == []
+    assert _gpu_pods.wrong_labels([right], {"a": wanted}, {"a": replicas}, "mixed", {}) == [
         "a: the label %s.replicas is missing, but should be 4" % MIG
     ]
     expected = ["a: the label nvidia.com/gpu.product is missing"]
-    assert _gpu_pods.wrong_labels([node("a")], {"a": {GPU: 1}}, {}, "none") == expected
+    assert _gpu_pods.wrong_labels([node("a")], {"a": {GPU: 1}}, {}, "none", {}) == expected
+
+
+def test_the_profile_with_the_strategy_single() -> None:
+    """The number of devices may be the same with another profile, and without MIG."""
+
+    def problems(profile: t.Optional[str], product: str) -> t.List[str]:
+        labelled = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": product})
+        return _gpu_pods.wrong_labels([labelled], {"a": {GPU: 1}}, {}, "single", {"a": profile})
+
+    wrong = "a: the label nvidia.com/gpu.product is %s, but should "
+    for product, profile in (("A100", ""), ("A100-MIG-7g.40gb", "7g.40gb"), ("A100-MIG-7g.40gb-SHARED", "7g.40gb")):
+        assert problems(profile, product) == problems(None, product) == []
+        assert problems("4g.20gb", product) == [wrong % product + "end with -MIG-4g.20gb"]
+    assert problems("", "A100-MIG-7g.40gb") == [wrong % "A100-MIG-7g.40gb" + "name a GPU without MIG"]
+    (problem,) = _gpu_pods.devices([ran("p", resource=GPU)], {"p": log()}, {}, "single", {"a": "7g.40gb"})[1]
+    assert "should list one device" in problem
+
+
+def test_gpus_with_mig_and_the_strategy_none_have_no_replicas() -> None:
+    labelled = node("a", **{"nvidia.com/gpu.product": "A100", "nvidia.com/gpu.replicas": "0"})
+    assert _gpu_pods.wrong_labels([labelled], {"a": {GPU: 4}}, {"a": {GPU: 4}}, "none", {}) == []
 
 
 def test_init_containers_use_gpus_too() -> None:

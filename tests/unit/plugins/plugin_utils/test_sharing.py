@@ -149,6 +149,23 @@ def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label()
     assert ended["config_maps"] == [] and "devicePlugin" not in ended["values"]
 
 
+@pytest.mark.parametrize("role", ["gpu_operator", "device_plugin"])
+def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> None:
+    """They would not share the GPUs any more before the nodes are drained."""
+    labelled = node("a", {MIG: "28"}, **{LABEL: _plugin_configs.name(slices())})
+    shares = {"nodes": {"resources": [labelled]}, "plugin_config_map": {"resources": [{"data": {"default": ""}}]}}
+    before = plan(host(slices()), role=role, drain=True, cluster=shares).plan
+    ended = plan(host({}), role=role, drain=True, cluster=shares).plan
+    assert ended["values"] == before["values"] and ended["config_maps"] == []
+    assert ended["pending"]["a"]["plugin_labels"] == [{"node": "a", "labels": {LABEL: None}}]
+    own = {
+        "values": {"config": {"name": "mine"}}
+        if role == "device_plugin"
+        else {"devicePlugin": {"config": {"name": "mine"}}}
+    }
+    assert not plan(host({}), role=role, own=own, cluster=shares).problems["a"]
+
+
 def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
     other = node("z", **{LABEL: "gpufleet-other"})
     former = {"gpufleet-other": "kept", "gpufleet-unused": "kept"}  # a run may be about to label a node with the second
