@@ -77,10 +77,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if self._task.check_mode:
                 Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
                 return
-            workloads = self._workloads(name, pods, known)
-            node = self._write(node, lambda item: _drain.cordon(item, self._run, workloads))
-            # If there were no pods, some may have started before the node was cordoned.
-            node, found = self._until_empty(name, "is not drained", self._evict, (node, found) if pods else None)
+            node = self._cordon(node, pods)
+            # A run that is killed, or interrupted from the keyboard, can show nothing.
+            notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
+            Display().display(notice % name)
+            # Other pods may have started before the node was cordoned.
+            reading = "reading the pods of node %s" % name
+            node, found = self._progress.result(reading, lambda: self._api.node_and_pods(name))
+            node = self._cordon(node, self._to_evict(node, found))
+            node, found = self._until_empty(name, "is not drained", self._evict, (node, found))
             # The operator's MIG manager pauses and restarts the components itself.
             by_operator = self._arguments["by_operator"]
             node = self._pause(node, (), found) if by_operator else self._pause(node, _drain.OPERANDS)
@@ -88,9 +93,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 self._pause(node, _drain.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
-        # A run that is killed, or loses its connection to this host, can show nothing.
-        notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
-        Display().display(notice % name)
+
+    def _cordon(self, node: Data, pods: t.Iterable[Data]) -> Data:
+        workloads = self._workloads(name_of(node), pods, self._held(node))
+        return self._write(node, lambda item: _drain.cordon(item, self._run, workloads))
 
     def _pause(self, node: Data, operands: t.Sequence[str], found: list[Data] | None = None) -> Data:
         """Pause operands, and wait until their pods are gone. ``found`` are the pods, if they need not be read again."""
@@ -124,11 +130,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         which an earlier run has evicted pods are recorded, and lack these.
         """
         recorded = {each.uid for each in known.workloads} if known else set[str]()
-        found, read = [each for each in _workloads.of(pods) if each.uid not in recorded], list[list[Data]]()
+        wanted = _workloads.of(pods) if self._arguments["wait_for_pods"] else []
+        found, read = [each for each in wanted if each.uid not in recorded], list[list[Data]]()
 
         def degraded() -> list[str]:
             read[:] = self._api.read(*_workloads.requests(found)) if found else []
-            return _workloads.degraded(found, read) if self._arguments["wait_for_pods"] else []
+            return _workloads.degraded(found, read)
 
         waiting = self._progress.until_empty("draining %s" % name, degraded)
         if waiting:
@@ -148,9 +155,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         first, read = [known] if known else [], list[Reading]()
 
         def reasons() -> list[str]:
-            read[:] = [first.pop() if first else self._api.node_and_pods(name)]
-            _drain.owned(read[0][0], self._run)
-            return step(*read[0])
+            node, found = first.pop() if first else self._api.node_and_pods(name)
+            node = self._write(node, lambda item: _drain.keep(item, self._run))
+            read[:] = [(node, found)]
+            return step(node, found)
 
         waiting = self._progress.until_empty("draining %s" % name, reasons)
         if waiting:

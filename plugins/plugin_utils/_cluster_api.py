@@ -14,7 +14,9 @@ import re
 import time
 import typing as t
 
-from . import _cluster_client, _cluster_nodes
+from ansible.errors import AnsibleConnectionFailure
+
+from . import _cluster_client, _cluster_nodes, _runs
 from ._cluster_nodes import Data, Host
 
 T = t.TypeVar("T")
@@ -52,7 +54,7 @@ def was_read(result: Data) -> bool:
 class Api:
     def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
         self._action, self._task_vars = action, task_vars
-        self._run = os.getppid()
+        self._controller = _runs.controller()
 
     def host(self) -> Host:
         """The host of the task. Its variables may be templates."""
@@ -74,12 +76,17 @@ class Api:
 
     def call(self, module: str, **arguments: t.Any) -> Data:
         """The result of a module. Raises Unreadable."""
-        if os.getppid() != self._run:  # it was killed, and the next run may be at work
+        if os.getppid() != self._controller:  # it was killed, and the next run may be at work
             raise Final("ansible-playbook has ended")
         if _cluster_client.runs_here(self._action, module, self._task_vars or {}):
             found = _cluster_client.run(self._action, module, arguments)
         else:
-            found = self._action._execute_module(module_name=module, module_args=arguments, task_vars=self._task_vars)
+            try:
+                found = self._action._execute_module(
+                    module_name=module, module_args=arguments, task_vars=self._task_vars
+                )
+            except AnsibleConnectionFailure as error:  # to gpu_cluster_host
+                raise Unreadable(str(error)) from None
         if found.get("failed"):
             text = message(found)
             raise Final(text) if any(each in text for each in _PERMANENT) else Unreadable(text)

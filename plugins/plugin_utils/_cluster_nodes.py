@@ -93,6 +93,15 @@ def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
     )
 
 
+def taken(node: str, found: t.Mapping[str, str]) -> list[str]:
+    """A problem if another host has the same node. ``found`` are the nodes of other hosts, by host."""
+    return [
+        "the host %s has the same node %s: set gpu_cluster_node_name to different nodes" % (other, node)
+        for other, name in found.items()
+        if name == node
+    ][:1]
+
+
 def gpus(host: Host) -> list[t.Any]:
     """The GPUs that the driver lists, or the boards before it is installed."""
     listed = [gpu for gpu in host.gpus or () if gpu.get("index") is not None]

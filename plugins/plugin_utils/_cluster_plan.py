@@ -145,6 +145,7 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: 
         if node is None:
             problems[host.name].append(reason)
             continue
+        problems[host.name].extend(_cluster_nodes.taken(node, found))
         found[host.name] = node
         problems[host.name].extend(_mig_owner.of_node(nodes[node], settings.owner))
         problems[host.name].extend(_plugin_configs.problems(host, nodes[node]))

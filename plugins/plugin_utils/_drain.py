@@ -13,6 +13,7 @@ cordoned, the former values of labels, and by which run. A later run can therefo
 from __future__ import annotations
 
 import json
+import time
 import typing as t
 
 from . import _mig_configs, _readiness, _runs
@@ -32,6 +33,9 @@ DRA_DRIVER = ("dra-driver",)  # after the others, whose pods have claims, and do
 # Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
 _OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
+
+
+_RENEWED = 300  # seconds after which the record is written again while the run waits
 
 
 class Record(t.NamedTuple):
@@ -103,6 +107,13 @@ def owned(node: Data, run: Run) -> Record:
     return known
 
 
+def keep(node: Data, run: Run) -> Data:
+    """The patch that keeps a node cordoned, and renews the time of its record; empty if both are current. Raises Held."""
+    known = owned(node, run)
+    is_current = time.time() - known.run.written < _RENEWED
+    return {} if cordoned(node) and is_current else _cordoned(node, known)
+
+
 def guarded(make: t.Callable[[Data], Data], run: Run, takeover: int) -> t.Callable[[Data], Data]:
     """The same patch, which raises Held if another run has taken the node over in the meantime."""
 
@@ -129,10 +140,7 @@ def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
     new = [each for each in workloads if each.uid not in uids]
     if _runs.is_same(known.run, run) and cordoned(node) and not new:
         return {}
-    known = known._replace(run=run, workloads=[*known.workloads, *new])
-    if not cordoned(node):
-        return _patch(known._replace(cordoned=True), unschedulable=True)
-    return _patch(known)
+    return _cordoned(node, known._replace(run=run, workloads=[*known.workloads, *new]))
 
 
 def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
@@ -144,10 +152,10 @@ def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
     labels = labels_of(node)
     found = {DEPLOY + name: labels.get(DEPLOY + name, "false") for name in operands}
     names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
-    if known.drained and not names:
+    if known.drained and not names and cordoned(node):
         return {}
     former = {**known.labels, **{name: labels[name] for name in names}}
-    return _patch(known._replace(run=run, drained=True, labels=former), dict.fromkeys(names, PAUSED))
+    return _cordoned(node, known._replace(drained=True, labels=former), dict.fromkeys(names, PAUSED))
 
 
 def resume(node: Data, run: Run) -> Data:
@@ -175,13 +183,16 @@ def _former(node: Data, known: Record) -> Data:
     return {name: value for name, value in known.labels.items() if labels.get(name) == PAUSED}
 
 
-def _patch(new: Record, labels: t.Mapping[str, str] | None = None, unschedulable: bool = False) -> Data:
-    out: Data = {"metadata": {"annotations": {RECORD: new.text()}}}
-    if labels:
-        out["metadata"]["labels"] = dict(labels)
-    if unschedulable:
-        out["spec"] = {"unschedulable": True}
-    return out
+def _cordoned(node: Data, new: Record, labels: t.Mapping[str, str] | None = None) -> Data:
+    """The patch with a new record, which also cordons the node if it is not."""
+    if cordoned(node):
+        return _patch(new, labels)
+    return {**_patch(new._replace(cordoned=True), labels), "spec": {"unschedulable": True}}
+
+
+def _patch(new: Record, labels: t.Mapping[str, str] | None = None) -> Data:
+    new = new._replace(run=new.run._replace(written=int(time.time())))
+    return {"metadata": {"annotations": {RECORD: new.text()}, **({"labels": dict(labels)} if labels else {})}}
 
 
 def operands(node: Data, pods: t.Iterable[Data]) -> list[Pod]:

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import socket
 import time
@@ -16,7 +18,7 @@ from pathlib import Path
 
 
 class Run(t.NamedTuple):
-    place: str = ""  # host name of the controller, and its PID namespace, which differs between containers
+    place: str = ""  # host name of the controller, its PID namespace, which differs between containers, and machine id
     pid: int = 0
     started: str = ""  # when the process started, because PIDs are used again
     written: int = 0  # when it last changed the record, in seconds since the epoch
@@ -25,9 +27,14 @@ class Run(t.NamedTuple):
         return "process %d on %s" % (self.pid, self.place.partition(" ")[0] or "an unknown controller")
 
 
+def controller() -> int:
+    """The PID of ansible-playbook, even if it has ended. Actions run in a child process of it."""
+    parent = multiprocessing.parent_process()
+    return os.getppid() if parent is None else t.cast("int", parent.pid)
+
+
 def current() -> Run:
-    """This run. Actions run in a child process of ansible-playbook."""
-    pid = os.getppid()
+    pid = controller()
     return Run(_place(), pid, _started(pid), int(time.time()))
 
 
@@ -38,15 +45,17 @@ def is_same(one: Run, other: Run) -> bool:
 def has_ended(run: Run, seconds: int) -> bool:
     """Whether a run has ended. One on another controller has if its last change is so many seconds ago."""
     if run.place == _place():
-        return not _exists(run.pid) or _started(run.pid) != run.started
+        # The processes of other users may be hidden.
+        return not _exists(run.pid) or _started(run.pid) not in ("", run.started)
     return time.time() - run.written >= seconds
 
 
 def _place() -> str:
-    try:
-        return "%s %s" % (socket.gethostname(), os.readlink("/proc/self/ns/pid"))
-    except OSError:  # not Linux
-        return socket.gethostname()
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):  # not Linux
+        parts.append(os.readlink("/proc/self/ns/pid"))
+        parts.append(Path("/etc/machine-id").read_text(encoding="ascii").strip())
+    return " ".join(parts)
 
 
 def _exists(pid: int) -> bool:
@@ -60,9 +69,11 @@ def _exists(pid: int) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Clock ticks from the boot to the start of a process; empty if unknown."""
+    """Clock ticks from the boot to the start of a process; empty if unknown, and "ended" if only its parent waits."""
     try:
         # The second field, a name in parentheses, may contain spaces.
-        return Path("/proc/%d/stat" % pid).read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
+        text = Path("/proc/%d/stat" % pid).read_text(encoding="utf-8", errors="replace")
+        state, *others = text.rpartition(")")[2].split()
+        return "ended" if state in "ZX" else others[18]
+    except (OSError, IndexError, ValueError):
         return ""

@@ -33,11 +33,12 @@ class Workload(t.NamedTuple):
 
 
 def of(evicted: t.Iterable[Data]) -> list[Workload]:
-    """The controllers of the evicted pods."""
+    """The controllers of the evicted pods, except of those that have ended."""
     out = set()
     for pod in evicted:
         owner = _owner(pod)
-        if owner.get("kind") in _KINDS:
+        has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if owner.get("kind") in _KINDS and not has_ended:
             namespace = str(pod["metadata"].get("namespace"))
             out.add(Workload(namespace, owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]))
     return sorted(out)

@@ -11,6 +11,7 @@ import typing as t
 from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, gpu_cluster_return
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _drain, _runs, _workloads
@@ -170,7 +171,7 @@ def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
 def test_a_budget_delays_the_eviction(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train"), user("other"), train=2)
     assert "failed" not in run(gpu_cluster_drain, cluster)
-    assert cluster.pods == [] and BUDGET in cluster.shown[0]
+    assert cluster.pods == [] and BUDGET in cluster.shown[1]
 
 
 def test_a_budget_that_never_allows_it(run: t.Callable[..., Data]) -> None:
@@ -301,11 +302,56 @@ def test_the_operands_remain_if_the_mig_manager_changes_the_gpus(run: t.Callable
     assert cluster.node and not cluster.node["spec"]["unschedulable"]
 
 
+def test_controllers_that_cannot_be_read_are_not_if_no_pods_are_waited_for(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"), user("train"))
+    read = cluster.gpu_cluster_objects
+
+    def denied(objects: t.Sequence[Data]) -> Data:
+        failed = any(each["kind"] == "ReplicaSet" for each in objects)
+        return {"failed": True, "msg": "Forbidden"} if failed else read(objects)
+
+    cluster.gpu_cluster_objects = denied  # type: ignore[method-assign]
+    assert "Forbidden" in run(gpu_cluster_drain, cluster)["msg"]
+    assert "failed" not in run(gpu_cluster_drain, cluster, wait_for_pods=False)
+
+
+def test_pods_that_start_before_the_node_is_cordoned_are_planned_too(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"), user("train"))
+    write = cluster.gpu_cluster_patch
+
+    def later(patches: t.Sequence[Data]) -> Data:
+        if not cluster.patches:
+            cluster.pods.append(user("bare", owner=""))
+        return write(patches)
+
+    cluster.gpu_cluster_patch = later  # type: ignore[method-assign]
+    message = run(gpu_cluster_drain, cluster)["msg"]
+    assert "pod gpu-operator/bare has no controller" in message and "The node is in service" in message
+    assert "pods" not in cluster.calls
+
+
+def test_the_connection_to_the_host_with_the_client_fails_for_a_moment(run: t.Callable[..., Data]) -> None:
+    """Ansible would give the host up, and leave its node out of service."""
+    cluster = Cluster(node("a"), user("train"), train=1)
+    request = cluster.gpu_cluster_pods
+    failures = [AnsibleConnectionFailure("Failed to connect to the host via ssh")]
+
+    def fails(**given: t.Any) -> Data:
+        if failures:
+            raise failures.pop()
+        return request(**given)
+
+    cluster.gpu_cluster_pods = fails  # type: ignore[method-assign]
+    assert "failed" not in run(gpu_cluster_drain, cluster)
+    assert "Failed to connect to the host via ssh" in cluster.shown[1] and cluster.pods == []
+
+
 def test_nothing_is_read_twice(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train"))
     run(gpu_cluster_drain, cluster, gpus=None, by_operator=True)
-    # The node with its pods, and their controllers; the pod is still there in the first reading after its eviction.
-    assert cluster.calls == ["objects", "objects", "patch", "pods", "objects", "objects", "patch"]
+    # The node with its pods, and their controllers; then the same of the cordoned node, whose pods are still there in the
+    # first reading after their eviction.
+    assert cluster.calls == [*["objects", "objects", "patch"], *["objects"] * 2, "pods", *["objects"] * 2, "patch"]
     cluster.calls.clear()
     run(gpu_cluster_return, cluster, by_operator=True)
     assert cluster.calls == ["objects", "patch"]
@@ -377,23 +423,27 @@ def test_another_run_takes_over(run: t.Callable[..., Data], returned: bool) -> N
     """From a controller whose run it takes to have ended, so that this one must not evict or pause anything else."""
     cluster = Cluster(operator_node(), user("train"), train=9)
 
-    def other() -> None:
+    def other(shown: str) -> None:
         assert cluster.node
+        if BUDGET not in shown:
+            return
         cluster.write(_drain.cordon(cluster.node, OTHER))
         if returned:
             cluster.write(_drain.uncordon(cluster.node))
         cluster.patches.clear()
 
-    cluster.shown = SimpleNamespace(append=lambda _text: other())  # type: ignore[assignment]
+    cluster.shown = SimpleNamespace(append=other)  # type: ignore[assignment]
     message = run(gpu_cluster_drain, cluster)["msg"]
-    assert message == "a: another run has taken over node a, and may have returned it to service"
+    assert ("may have returned it to service" if returned else "is out of service for another run") in message
     assert cluster.calls.count("pods") == 1 and cluster.patches == []
 
 
 def test_a_run_that_is_killed(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its worker processes go on."""
     cluster = Cluster(operator_node(), user("train"), train=9)
-    killed = SimpleNamespace(append=lambda _text: monkeypatch.setattr(_cluster_api.os, "getppid", lambda: 1))
+    parents = [os.getppid(), 1]
+    killed = SimpleNamespace(append=lambda text: BUDGET in text and parents.pop(0))
+    monkeypatch.setattr(_cluster_api.os, "getppid", lambda: parents[0])
     cluster.shown = killed  # type: ignore[assignment]
     assert "ansible-playbook has ended" in run(gpu_cluster_drain, cluster)["msg"]
     assert cluster.calls.count("pods") == 1 and len(cluster.patches) == 1

@@ -66,6 +66,14 @@ def test_a_plan_of_the_operator() -> None:
     assert (found.plan["plugin_labels"], found.plan["pending"]) == ([], {})
 
 
+def test_two_hosts_with_one_node() -> None:
+    found = plan(A._replace(node_name="a"), B._replace(node_name="a"))
+    assert found.problems == {
+        "a": [],
+        "b": ["the host a has the same node a: set gpu_cluster_node_name to different nodes"],
+    }
+
+
 def test_hosts_without_gpus_need_not_be_nodes() -> None:
     found = plan(A, Host("server", gpus=[]))
     assert list(found.plan["wanted"]) == ["a"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import os
+import time
 import typing as t
 
 import pytest
@@ -58,10 +59,16 @@ def resume(item: Data) -> Data:
     return _drain.resume(item, RUN)
 
 
+def record(item: Data) -> t.Optional[Record]:
+    """As if it was written when this module was imported."""
+    found = _drain.record(item)
+    return found and found._replace(run=found.run._replace(written=RUN.written))
+
+
 def test_a_node_is_afterwards_as_it_was() -> None:
     before = node("a", **OPERATOR)
     now = patched(before, cordon(before))
-    assert now["spec"]["unschedulable"] and _drain.record(now) == Record(True, workloads=[], run=RUN)
+    assert now["spec"]["unschedulable"] and record(now) == Record(True, workloads=[], run=RUN)
     now = patched(now, pause(now))
     assert now["metadata"]["labels"][DEPLOY + "device-plugin"] == "paused-for-mig-change"
     assert now["metadata"]["labels"][DEPLOY + "dcgm"] == "false"
@@ -78,13 +85,36 @@ def test_steps_can_be_repeated_after_an_interruption() -> None:
         now = patched(now, step(now))
         assert step(now) == {}
     former = {DEPLOY + "device-plugin": "true", DEPLOY + "gpu-feature-discovery": "custom"}
-    assert _drain.record(now) == Record(True, True, former, [], RUN)
+    assert record(now) == Record(True, True, former, [], RUN)
     now = patched(now, resume(now))
     assert resume(now) == {}
     # From any point to the end.
     paused = patched(node("a", **OPERATOR), cordon(node("a", **OPERATOR)))
     paused = patched(paused, pause(paused))
     assert patched(paused, _drain.uncordon(paused)) == patched(now, _drain.uncordon(now))
+
+
+def test_the_record_is_renewed_while_a_run_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a run on another controller would take it to have ended."""
+    now = patched(node("a"), cordon(node("a")))
+    assert _drain.keep(now, RUN) == {}
+    later = time.time() + 1000
+    monkeypatch.setattr(_drain.time, "time", lambda: later)
+    now = patched(now, _drain.keep(now, RUN))
+    found = _drain.record(now)
+    assert found and found.run.written == int(later) and _drain.keep(now, RUN) == {}
+
+
+@pytest.mark.parametrize("step", [_drain.keep, _drain.pause])
+def test_a_node_that_someone_uncordoned_during_the_drain_is_cordoned_again(step: t.Callable[..., Data]) -> None:
+    """Also if someone else had cordoned it, who now expects that it is in service afterwards."""
+    before = node("a", **OPERATOR)
+    before["spec"] = {"unschedulable": True}
+    now = patched(before, cordon(before))
+    now["spec"]["unschedulable"] = False
+    now = patched(now, step(now, RUN))
+    assert now["spec"]["unschedulable"]
+    assert not patched(now, _drain.uncordon(now))["spec"]["unschedulable"]
 
 
 def test_the_workloads_of_an_interrupted_run_are_kept() -> None:
@@ -100,7 +130,7 @@ def test_a_foreign_cordon_remains() -> None:
     before = node("a")
     before["spec"] = {"unschedulable": True}
     now = patched(before, cordon(before))
-    assert _drain.record(now) == Record(False, workloads=[], run=RUN)
+    assert record(now) == Record(False, workloads=[], run=RUN)
     now = patched(now, _drain.uncordon(now))
     assert now["spec"]["unschedulable"] and _drain.record(now) is None
 
@@ -193,7 +223,8 @@ def test_a_node_in_service_needs_no_return() -> None:
     ],
 )
 def test_a_node_of_another_run(other: Run, refused: bool) -> None:
-    now = patched(node("a"), _drain.cordon(node("a"), other))
+    now = node("a")
+    now["metadata"]["annotations"] = {_drain.RECORD: Record(True, run=other).text()}
     if not refused:
         assert _drain.held(now, RUN, 3600)
         return

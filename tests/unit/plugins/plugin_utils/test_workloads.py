@@ -42,6 +42,9 @@ def job(ready: int, active: int) -> t.List[Data]:
 def test_the_controllers_of_pods() -> None:
     custom = owned(pod("d"), "PyTorchJob", "custom")
     assert _workloads.of([owned(pod("a")), owned(pod("b")), pod("bare"), custom]) == [TRAIN]
+    ended = owned(pod("e"))
+    ended["status"] = {"phase": "Failed", "reason": "Evicted"}
+    assert _workloads.of([ended]) == []  # the controller has replaced it
     assert _workloads.requests([TRAIN]) == [
         {"api_version": "apps/v1", "kind": "ReplicaSet", "name": "train", "namespace": "gpu-operator"}
     ]

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a run that holds a node has ended."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _runs
+
+
+def run_of(pid: int) -> _runs.Run:
+    return _runs.current()._replace(pid=pid, started=_runs._started(pid))
+
+
+def test_a_process_that_its_parent_does_not_wait_for_has_ended() -> None:
+    """As in a container whose first process waits for no others."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        run = run_of(process.pid)
+        assert not _runs.has_ended(run, 0)
+        process.kill()
+        deadline = time.monotonic() + 30
+        while not _runs.has_ended(run, 3600) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert _runs.has_ended(run, 3600) and process.returncode is None
+
+
+def test_a_process_of_another_user_may_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with the mount option hidepid of /proc."""
+    run = run_of(os.getpid())
+    monkeypatch.setattr(_runs, "_started", lambda _pid: "")
+    assert not _runs.has_ended(run, 0)
+
+
+def test_the_controller_is_known_after_its_end() -> None:
+    """Workers of a process that was killed go on."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def orphan(own: t.Any) -> None:
+        parent = os.getppid()
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        own.send(_runs.controller())
+
+    def controller(own: t.Any) -> None:
+        context.Process(target=orphan, args=(own,)).start()
+        os._exit(0)
+
+    process = context.Process(target=controller, args=(sender,))
+    process.start()
+    assert receiver.recv() == process.pid
+    process.join()
