@@ -10,7 +10,14 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _cluster_plan, _dra, _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import (
+    _cluster_nodes,
+    _cluster_plan,
+    _dra,
+    _drain,
+    _mig_owner,
+    _readiness,
+)
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, message, was_read
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, host_of, name_of
 
@@ -57,14 +64,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         problems = {host.name: list(shared) for host in hosts}
         if not shared and not warnings:
             nodes, daemonsets, slices, _claims = (each["resources"] for each in found)
-            installed = _dra.is_installed(daemonsets)
+            installed = _dra.is_installed(daemonsets, slices)
             own = _dra.dynamic_mig(daemonsets)
             if not installed:
                 (own if verifies else warnings).append(_MISSING)
+            by_name = {name_of(each): each for each in nodes}
+            known: dict[str, str] = {}
             for host in hosts:
                 problems[host.name].extend(own)
+                if host.gpus == []:  # a server of the cluster
+                    continue
+                node, why = _cluster_nodes.find(host, list(by_name))
+                if node is None:
+                    problems[host.name].extend([why] if verifies else [])
+                    continue
+                problems[host.name].extend([*_cluster_nodes.taken(node, known), *_others(by_name[node])])
+                known[host.name] = node
                 if verifies and installed:
-                    problems[host.name].extend(_differences(host, nodes, slices))
+                    problems[host.name].extend(_differences(host, by_name[node], slices))
         result.update(changed=False, problems=problems)
         if warnings:
             result["warnings"] = warnings
@@ -77,9 +94,20 @@ def _unread(kind: str, result: Data) -> str:
     return "the cluster's %ss cannot be read: %s" % (kind, message(result))
 
 
-def _differences(host: Host, nodes: t.Iterable[Data], slices: t.Sequence[Data]) -> list[str]:
-    if host.gpus == []:  # a server of the cluster
-        return []
-    by_name = {name_of(each): each for each in nodes}
-    node, why = _cluster_nodes.find(host, list(by_name))
-    return [why] if node is None else [*_drain.interrupted(by_name[node]), *_dra.differences(host, node, slices)]
+def _others(node: Data) -> list[str]:
+    """Other components that hand out the GPUs of a node, or change their layout."""
+    advertised = _readiness.allocatable(node)
+    text = "a device plugin advertises %s on node %s, so that pods would get the same GPUs: uninstall it"
+    out = [text % (_readiness.listed(advertised), name_of(node))] if advertised else []
+    return [*out, *_mig_owner.of_node(node, "host")]
+
+
+def _differences(host: Host, node: Data, slices: t.Sequence[Data]) -> list[str]:
+    name = name_of(node)
+    waiting = _readiness.state({name: _readiness.Wanted()}, [node], []).waiting
+    return [
+        *waiting,
+        *_drain.interrupted(node),
+        *_dra.differences(host, name, slices),
+        *_dra.tainted(name, slices),
+    ]

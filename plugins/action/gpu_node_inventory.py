@@ -50,7 +50,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         if why:
             problems.append(why)
         elif _compares_boards(registry, enabled, tags) and "gpu_node" not in found.invalid:
-            problems.extend(_inventory.of_boards(values, _gpus(facts)))
+            # Some machines show no GPUs before the driver is installed.
+            if _gpus(facts) or arguments["check"] != "preflight":
+                problems.extend(_inventory.of_boards(values, _gpus(facts)))
         if arguments["check"] == "preflight":
             host = host_of(str(variables.get("inventory_hostname")), {**values, **facts})
             problems.extend(_dra.of_variables(host, values))

@@ -53,5 +53,5 @@ problems:
   description: The problems by host, in sentences without a full stop. The cluster's problems are under each host.
   returned: success
   type: dict
-  sample: {"gpu1": ["gpu1: 2 of 7 devices are not published"]}
+  sample: {"gpu1": ["gpu1: 1 of 7 devices are not published: MIG-22222222-2222-5222-9222-222222222222 (1g.10gb)"]}
 """

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..module_utils._mig import profile as profiles
 from ..module_utils._mig.errors import MigError
 from . import _cluster_nodes, _readiness
 from ._cluster_nodes import Data, Host, is_true, labels_of, name_of
@@ -31,6 +32,7 @@ _PLUGINS = (
     ("app", "nvidia-dra-driver-kubelet-plugin"),
 )
 _DEPLOYED = "nvidia.com/gpu.deploy.dra-driver"  # label with which the GPU operator deploys the kubelet plugin
+_NAMED = 5  # devices in a message
 _CHARTS = ("gpu_operator_version", "device_plugin_version")
 
 CLAIMS: Data = {"kind": "ResourceClaim", "api_version": _API}
@@ -45,22 +47,50 @@ def slices(node: str = "") -> Data:
     }
 
 
-def published(found: t.Iterable[Data], node: str) -> dict[str, str] | None:
-    """The UUIDs of the node's GPUs and MIG devices by name; None if the DRA driver has not published all of them yet."""
+class Device(t.NamedTuple):
+    """A GPU, or a MIG device with its profile. An instance at the same place, of any profile, has the same UUID."""
+
+    uuid: str
+    profile: str = ""
+    taints: t.Tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "%s (%s)" % (self.uuid, self.profile) if self.profile else self.uuid
+
+    def is_like(self, other: Device) -> bool:
+        try:
+            named = self.profile and other.profile
+            return self.uuid == other.uuid and (
+                not named or profiles.is_near(profiles.parse(self.profile), profiles.parse(other.profile))
+            )
+        except MigError:
+            return self[:2] == other[:2]
+
+
+def published(found: t.Iterable[Data], node: str) -> dict[str, Device] | None:
+    """The node's GPUs and MIG devices by name; None if the DRA driver has not published all of them yet."""
     own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
     newest = max((spec["pool"]["generation"] for spec in own), default=0)
     current = [spec for spec in own if spec["pool"]["generation"] == newest]
     if not current or len(current) != current[0]["pool"]["resourceSliceCount"]:
         return None
     devices = [device for spec in current for device in spec.get("devices") or ()]
-    return {device["name"]: _text(device, "uuid") for device in devices if _text(device, "type") in ("gpu", "mig")}
+    return {
+        device["name"]: Device(
+            _text(device, "uuid"),
+            _text(device, "profile"),
+            tuple(str(taint["key"]) for taint in device.get("taints") or ()),
+        )
+        for device in devices
+        if _text(device, "type") in ("gpu", "mig")
+    }
 
 
 def _text(device: Data, attribute: str) -> str:
     return str(((device.get("attributes") or {}).get(attribute) or {}).get("string", UNKNOWN))
 
 
-def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, str], node: str) -> dict[str, set[str]]:
+def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, Device], node: str) -> dict[str, set[str]]:
     """The UUIDs of the GPUs and MIG devices of a node that are reserved for pods, by UID of the pod."""
     out: dict[str, set[str]] = {}
     for claim in claims:
@@ -69,16 +99,16 @@ def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, str], node: str) -
         names = [each["device"] for each in results if (each["driver"], each["pool"]) == (DRIVER, node)]
         for user in (status.get("reservedFor") or ()) if names else ():
             if user.get("resource") == "pods":
-                out.setdefault(user["uid"], set()).update(devices.get(name, UNKNOWN) for name in names)
+                out.setdefault(user["uid"], set()).update(devices.get(name, Device(UNKNOWN)).uuid for name in names)
     return out
 
 
-def present(host: Host) -> set[str] | None:
-    """The UUIDs that the DRA driver should publish, from the facts; None if they are unknown.
+def present(host: Host) -> list[Device] | None:
+    """The devices that the DRA driver should publish, from the facts; None if they are unknown.
 
     A GPU in MIG mode is not published itself, only its MIG devices.
     """
-    out: set[str] = set()
+    out: list[Device] = []
     if host.gpus is None:
         return None
     for gpu in host.gpus:
@@ -88,11 +118,11 @@ def present(host: Host) -> set[str] | None:
         if mig["capable"] is None or (mig["capable"] and mig["current"] is None):
             return None
         if not mig["current"]:
-            out.add(gpu["uuid"])
+            out.append(Device(gpu["uuid"]))
         elif mig["devices"] is None:
             return None
         else:
-            out.update(device["uuid"] for device in mig["devices"])
+            out.extend(Device(device["uuid"], device["profile"]) for device in mig["devices"])
     return out
 
 
@@ -102,11 +132,31 @@ def differences(host: Host, node: str, found: t.Iterable[Data]) -> list[str]:
     if wanted is None:
         return ["%s: its GPUs or MIG devices cannot be read, nor compared with the published ones" % node]
     if devices is None:
-        return ["%s: the DRA driver has not published its devices" % node] if wanted else []
-    missing, gone = len(wanted - set(devices.values())), len([uuid for uuid in devices.values() if uuid not in wanted])
-    texts = ["%d of %d devices are not published" % (missing, len(wanted))] if missing else []
-    texts += ["%d published devices do not exist" % gone] if gone else []
-    return ["%s: %s" % (node, ", ".join(texts))] if texts else []
+        text = "%s: the DRA driver has not published its devices. Check its pod on the node, and resources.gpus of its chart"
+        return [text % node] if wanted else []
+    listed = list(devices.values())
+    missing = [each for each in wanted if not any(map(each.is_like, listed))]
+    gone = [each for each in listed if not any(map(each.is_like, wanted))]
+    texts = ["%d of %d devices are not published: %s" % (len(missing), len(wanted), _few(missing))] if missing else []
+    texts += ["%d published devices do not exist: %s" % (len(gone), _few(gone))] if gone else []
+    return (
+        ["%s: %s. Restart the kubelet plugin of the DRA driver, or run mig.yml" % (node, "; ".join(texts))]
+        if texts
+        else []
+    )
+
+
+def tainted(node: str, found: t.Iterable[Data]) -> list[str]:
+    """Devices that are published, but that pods may not get, for example because they are faulty."""
+    return [
+        "%s: the DRA driver has tainted the device %s: %s" % (node, device, ", ".join(device.taints))
+        for device in (published(found, node) or {}).values()
+        if device.taints
+    ]
+
+
+def _few(devices: t.Sequence[Device]) -> str:
+    return ", ".join(map(str, devices[:_NAMED])) + (" and others" if len(devices) > _NAMED else "")
 
 
 def unready(
@@ -115,7 +165,8 @@ def unready(
     """Why a node cannot return to service yet. ``former`` are pods that were deleted."""
     out = list(_readiness.state({name_of(node): _readiness.Wanted()}, [node], []).waiting)
     found_plugins = plugins([*pods, *former])
-    if not found_plugins and labels_of(node).get(_DEPLOYED) != "true":  # not installed yet, or not on this node
+    found = [each for each in found if each["spec"].get("nodeName") == name_of(node)]
+    if not (found_plugins or found) and labels_of(node).get(_DEPLOYED) != "true":  # not installed yet, or not here
         return out
     old = {pod["metadata"].get("uid") for pod in former}
     running = [pod for pod in found_plugins if pod["metadata"].get("uid") not in old]
@@ -153,8 +204,8 @@ def _has_dynamic_mig(pod: Data) -> bool:
     return values.get("dynamicmig", bool(plugins([pod])) and values.get("allalpha", False))
 
 
-def is_installed(daemonsets: t.Iterable[Data]) -> bool:
-    return any(plugins([item["spec"]["template"]]) for item in daemonsets)
+def is_installed(daemonsets: t.Iterable[Data], slices_: t.Collection[Data]) -> bool:
+    return bool(slices_) or any(plugins([item["spec"]["template"]]) for item in daemonsets)
 
 
 def of_variables(host: Host, variables: t.Mapping[str, t.Any]) -> list[str]:

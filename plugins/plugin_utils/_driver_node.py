@@ -52,6 +52,11 @@ def running_problems(nvidia: Data, planned: t.Optional[Data] = None) -> t.List[s
                 "the node has NVSwitches, but nvidia-fabricmanager.service does not run; CUDA fails without it. "
                 "See journalctl -u nvidia-fabricmanager"
             )
+        elif planned and fabric_manager["enabled"] is False:
+            problems.append(
+                "the node has NVSwitches, but nvidia-fabricmanager.service is not enabled, so that CUDA fails after a "
+                "reboot. Run site.yml --tags driver"
+            )
         elif fabric_manager["active"] is None:
             problems.append(
                 "the node has NVSwitches, but systemctl does not report the state of nvidia-fabricmanager.service"
@@ -59,6 +64,14 @@ def running_problems(nvidia: Data, planned: t.Optional[Data] = None) -> t.List[s
     if nvidia["nvswitches"] is None:
         problems.append("its PCI bus cannot be read, so NVSwitches cannot be detected. Check that /sys is readable")
     problems += ["GPU %s: %s" % (_name(gpu), gpu["problem"]) for gpu in nvidia["gpus"] or () if gpu["problem"]]
+    if not nvidia["driver"]["problem"]:
+        problems += [
+            "GPU %s (%s) belongs to the kernel module, but the driver does not list it. See dmesg for NVRM"
+            % (gpu["pci_bus_id"], gpu["name"])
+            for gpu in nvidia["gpus"] or ()
+            # Without a name, it is passed through to a virtual machine.
+            if gpu["index"] is None and gpu["name"] and not gpu["problem"]
+        ]
     return problems
 
 

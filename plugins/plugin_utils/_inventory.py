@@ -136,7 +136,7 @@ def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str
 def of_boards(values: Values, gpus: object) -> list[str]:
     """The differences between gpu_node_boards and the GPUs of the facts, which are null if they cannot be read."""
     boards = values.get("gpu_node_boards")
-    if not boards or not isinstance(gpus, (list, tuple)) or not gpus:
+    if not boards or not isinstance(gpus, (list, tuple)):
         return []
     remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
     return [remedy % problem for problem in _problems.of_boards(gpus, boards)]

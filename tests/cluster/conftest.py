@@ -135,9 +135,9 @@ def is_ready(pod: Data) -> bool:
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 
-def node(name: str, group: str) -> Data:
+def node(name: str, group: str, offers: t.Mapping[str, str] = OFFERS) -> Data:
     labels = {**LABELS, "kubernetes.io/hostname": name, "group": group}
-    status = {"capacity": OFFERS, "allocatable": OFFERS}
+    status = {"capacity": offers, "allocatable": offers}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 

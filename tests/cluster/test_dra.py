@@ -223,5 +223,5 @@ def test_a_driver_that_does_not_publish_the_new_devices(cluster: Cluster, driver
     given = variables(driver, tmp_path, gpus(MIG_1="1g.10gb", MIG_3="3g.40gb"))
     driver.devices = lambda: {"MIG-1": "1g.10gb", "MIG-2": "2g.20gb"}  # type: ignore[method-assign]
     message = cluster.fails(**{**given, "seconds": 15})
-    assert "1 of 2 devices are not published, 1 published devices do not exist" in message
+    assert "1 of 2 devices are not published: " in message and "1 published devices do not exist: " in message
     assert cluster.read()["spec"]["unschedulable"]

@@ -91,6 +91,13 @@ def canonical(text: str) -> str:
         return text[4:] if text.startswith("MIG ") else text
 
 
+def is_near(one: Name, other: Name) -> bool:
+    """Whether two names may be those of different drivers for one profile."""
+    difference = abs(one.memory_gb - other.memory_gb)
+    same_kind = one._replace(memory_gb=0) == other._replace(memory_gb=0)
+    return same_kind and difference * 100 <= one.memory_gb * _DRIFT_PERCENT
+
+
 def find(name: Name, profiles: t.Iterable[Profile]) -> t.Optional[Profile]:
     """The profile that a name denotes on a GPU, or None.
 
@@ -106,10 +113,8 @@ def find(name: Name, profiles: t.Iterable[Profile]) -> t.Optional[Profile]:
             continue
         if offered == wanted:
             return profile
-        if offered._replace(memory_gb=0) == wanted._replace(memory_gb=0):
-            difference = abs(offered.memory_gb - wanted.memory_gb)
-            if difference * 100 <= offered.memory_gb * _DRIFT_PERCENT:
-                drifted.append(profile)
+        if is_near(offered, wanted):
+            drifted.append(profile)
     return drifted[0] if len(drifted) == 1 else None
 
 

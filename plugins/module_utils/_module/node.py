@@ -89,7 +89,8 @@ class Node:
                 PciGpu(
                     pci_bus_id=nvml_bus_id(slot),
                     pci_device_id=device_id,
-                    name=information.get("Model"),
+                    # The driver does not list GPUs that its option NVreg_ExcludedGpus names.
+                    name=None if information.get("GPU Excluded") == "Yes" else information.get("Model"),
                     # The kernel module prints question marks until it has initialised the GPU.
                     uuid=None if "?" in information.get("GPU UUID", "?") else information["GPU UUID"],
                 )

@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_dra 
     PLUGIN,
     claim,
     driver,
+    mig,
     resource_slice,
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import patched, user
@@ -54,9 +55,7 @@ def check(which: str, *results: t.Any, hosts: t.Sequence[Data] = (), **arguments
 
 
 def mig_host(name: str, *uuids: str) -> Data:
-    item = gpu(0)
-    item["mig"]["devices"] = [{"uuid": uuid} for uuid in uuids]
-    return host(name, ansible_facts={"nvidia": {"gpus": [item]}, "nodename": name})
+    return host(name, ansible_facts={"nvidia": {"gpus": [mig(0, *uuids)]}, "nodename": name})
 
 
 def test_verify_compares_all_hosts() -> None:
@@ -65,7 +64,7 @@ def test_verify_compares_all_hosts() -> None:
     slices = [resource_slice("MIG-1"), resource_slice("MIG-0", name="b")]
     result = check("verify", [node("a"), node("b"), node("server")], [driver(None)], slices, [], hosts=hosts)
     assert result["problems"]["server"] == result["problems"]["a"] == []
-    assert result["problems"]["b"] == ["b: 1 of 1 devices are not published, 1 published devices do not exist"]
+    assert result["problems"]["b"][0].startswith("b: 1 of 1 devices are not published: MIG-2 (1g.10gb); 1 published")
     assert result["problems"]["c"][0].startswith("the cluster has no node named c")
 
 
@@ -73,6 +72,36 @@ def test_verify_reports_a_node_that_is_out_of_service() -> None:
     out = patched(node("a"), _drain.cordon(node("a"), _runs.current()))
     result = check("verify", [out], [driver(None)], [resource_slice("MIG-1")], [], hosts=[mig_host("a", "MIG-1")])
     assert result["problems"]["a"][0].startswith("an earlier run has left its node a out of service")
+
+
+@pytest.mark.parametrize("which", ["preflight", "verify"])
+def test_another_owner_of_the_gpus(which: str) -> None:
+    item = node("a", {"nvidia.com/mig-1g.10gb": "1"}, **{DEPLOY + "device-plugin": "paused-for-driver-upgrade"})
+    found = check(which, [item], [driver(None)], [resource_slice("MIG-1")], [], hosts=[mig_host("a", "MIG-1")])
+    advertised, paused = found["problems"]["a"]
+    assert advertised == (
+        "a device plugin advertises nvidia.com/mig-1g.10gb: 1 on node a, so that pods would get the same GPUs: uninstall it"
+    )
+    assert "has paused components" in paused
+
+
+def test_two_hosts_with_one_node() -> None:
+    hosts = [mig_host("a", "MIG-1"), {**mig_host("b", "MIG-2"), "gpu_cluster_node_name": "a"}]
+    problems = check("preflight", [node("a")], [driver(None)], [], [], hosts=hosts)["problems"]
+    assert problems == {
+        "a": [],
+        "b": ["the host a has the same node a: set gpu_cluster_node_name to different nodes"],
+    }
+
+
+def test_verify_reports_nodes_whose_pods_get_no_devices() -> None:
+    found = resource_slice("MIG-1")
+    found["spec"]["devices"][0]["taints"] = [{"key": "x", "effect": "NoExecute"}]
+    not_ready = node("a", ready=False)
+    problems = check("verify", [not_ready], [driver(None)], [found], [], hosts=[mig_host("a", "MIG-1")])["problems"][
+        "a"
+    ]
+    assert problems == ["a: the node is not ready", "a: the DRA driver has tainted the device MIG-1 (1g.10gb): x"]
 
 
 def test_preflight_does_not_compare() -> None:

@@ -19,10 +19,21 @@ Data = t.Dict[str, t.Any]
 PLUGIN = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
 
 
+SMALL = "1g.10gb"
+
+
 def resource_slice(*uuids: str, generation: int = 1, count: int = 1, name: str = "a") -> Data:
+    """The names may end with a profile: MIG-1 3g.40gb."""
     devices = [
-        {"name": "gpu-0-mig-" + uuid.lower(), "attributes": {"type": {"string": "mig"}, "uuid": {"string": uuid}}}
-        for uuid in uuids
+        {
+            "name": "gpu-0-mig-" + uuid.lower(),
+            "attributes": {
+                "type": {"string": "mig"},
+                "uuid": {"string": uuid},
+                "profile": {"string": profile or SMALL},
+            },
+        }
+        for uuid, _space, profile in (each.partition(" ") for each in uuids)
     ]
     pool = {"name": name, "generation": generation, "resourceSliceCount": count}
     return {"spec": {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": devices}}
@@ -34,29 +45,28 @@ def host(*gpus: Data, **changes: t.Any) -> Host:
 
 def mig(index: int, *uuids: str) -> Data:
     out: Data = gpu(index)
-    out["mig"]["devices"] = [{"uuid": uuid} for uuid in uuids]
+    parts = [each.partition(" ") for each in uuids]
+    out["mig"]["devices"] = [{"uuid": uuid, "profile": profile or SMALL} for uuid, _space, profile in parts]
     return out
 
 
 def test_the_published_devices_are_those_of_the_newest_generation() -> None:
     found = [resource_slice("MIG-1"), resource_slice("MIG-2", generation=2), resource_slice("MIG-9", name="b")]
-    assert _dra.published(found, "a") == {"gpu-0-mig-mig-2": "MIG-2"}
+    assert _dra.published(found, "a") == {"gpu-0-mig-mig-2": _dra.Device("MIG-2", SMALL)}
 
 
 @pytest.mark.parametrize("found", [[], [resource_slice("MIG-1", name="b")], [resource_slice("MIG-1", count=2)]])
 def test_what_is_not_published_completely_is_unknown(found: t.List[Data]) -> None:
     assert _dra.published(found, "a") is None
-    assert _dra.differences(host(mig(0, "MIG-1")), "a", found) == ["a: the DRA driver has not published its devices"]
+    (text,) = _dra.differences(host(mig(0, "MIG-1")), "a", found)
+    assert text.startswith("a: the DRA driver has not published its devices. Check its pod on the node")
 
 
 def test_a_gpu_in_mig_mode_is_published_only_through_its_mig_devices() -> None:
     """A GPU that is only on the PCI bus is not published either."""
-    assert _dra.present(host(mig(0, "MIG-1"), mig(1), gpu(2, current=False), gpu(3, current=None))) == {
-        "MIG-1",
-        gpu(2)["uuid"],
-        gpu(3)["uuid"],
-    }
-    assert _dra.present(host(unknown(None, None))) == set()
+    found = _dra.present(host(mig(0, "MIG-1"), mig(1), gpu(2, current=False), gpu(3, current=None)))
+    assert found == [_dra.Device("MIG-1", SMALL), _dra.Device(gpu(2)["uuid"]), _dra.Device(gpu(3)["uuid"])]
+    assert _dra.present(host(unknown(None, None))) == []
 
 
 @pytest.mark.parametrize(
@@ -84,6 +94,9 @@ def test_a_node_without_the_dra_driver() -> None:
     own = host(mig(0, "MIG-1"))
     assert _dra.unready(own, node("a"), [], [], []) == []
     assert _dra.unready(own, node("a", ready=False), [], [], []) == ["a: the node is not ready"]
+    # Its pods have other labels.
+    (text,) = (each for each in _dra.unready(own, node("a"), [], [resource_slice("MIG-0")], []) if "published" in each)
+    assert "MIG-0" in text
     labelled = node("a", **{"nvidia.com/gpu.deploy.dra-driver": "true"})
     assert len(_dra.unready(own, labelled, [], [], [])) == 2  # its pod comes when it is resumed
 
@@ -92,10 +105,39 @@ def test_differences_between_the_host_and_what_is_published() -> None:
     found = [resource_slice("MIG-1", "MIG-2")]
     assert _dra.differences(host(mig(0, "MIG-1", "MIG-2")), "a", found) == []
     assert _dra.differences(host(mig(0, "MIG-1", "MIG-3")), "a", found) == [
-        "a: 1 of 2 devices are not published, 1 published devices do not exist"
+        "a: 1 of 2 devices are not published: MIG-3 (1g.10gb); 1 published devices do not exist: MIG-2 (1g.10gb). Restart "
+        "the kubelet plugin of the DRA driver, or run mig.yml"
     ]
+    many = mig(0, *("MIG-%d" % number for number in range(7)))
+    (text,) = _dra.differences(host(many), "a", [resource_slice()])
+    assert "MIG-4 (1g.10gb) and others" in text
     # The layout has the same profiles, but the instances were made again.
     assert _dra.differences(host(mig(0, "MIG-8", "MIG-9")), "a", found) != []
+
+
+@pytest.mark.parametrize(
+    ("known", "listed", "same"),
+    [
+        ("3g.40gb", "4g.40gb", False),
+        ("1g.20gb", "2g.20gb", False),
+        ("1g.10gb", "1g.20gb", False),
+        ("1g.10gb", "1g.10gb+me", False),
+        ("3g.40gb", "3g.39gb", True),  # other names of one profile
+        ("3g.40gb", "new", False),
+        ("new", "new", True),
+    ],
+)
+def test_the_uuid_of_another_profile_at_the_same_place(known: str, listed: str, same: bool) -> None:
+    found = [resource_slice("MIG-1 " + listed)]
+    assert (_dra.differences(host(mig(0, "MIG-1 " + known)), "a", found) == []) is same
+
+
+def test_tainted_devices() -> None:
+    found = resource_slice("MIG-1", "MIG-2")
+    found["spec"]["devices"][1]["taints"] = [{"key": "gpu.nvidia.com/xid", "effect": "NoExecute"}]
+    assert _dra.tainted("a", [found]) == [
+        "a: the DRA driver has tainted the device MIG-2 (1g.10gb): gpu.nvidia.com/xid"
+    ]
 
 
 def claim(*devices: str, uids: t.Sequence[str] = ("train",), driver: str = "gpu.nvidia.com", pool: str = "a") -> Data:
@@ -178,7 +220,8 @@ def test_the_gates_of_other_programs() -> None:
 
 
 def test_whether_the_dra_driver_is_installed() -> None:
-    assert _dra.is_installed([daemonset("other"), driver(None)]) and not _dra.is_installed([daemonset("other")])
+    assert _dra.is_installed([daemonset("other"), driver(None)], []) and not _dra.is_installed([daemonset("other")], [])
+    assert _dra.is_installed([daemonset("other")], [resource_slice("MIG-1")])  # its pods have other labels
 
 
 def test_variables_that_contradict_it() -> None:

@@ -24,6 +24,15 @@ RUNNING: Data = {
 
 def test_a_driver_without_problems() -> None:
     assert running_problems(RUNNING) == running_problems(RUNNING, {"fabric_manager": True}) == []
+    passed_through = {"index": None, "pci_bus_id": "00000000:48:00.0", "name": None, "problem": None}
+    assert running_problems({**RUNNING, "gpus": [*RUNNING["gpus"], passed_through]}) == []
+
+
+def test_a_fabric_manager_that_does_not_start_after_a_reboot() -> None:
+    facts = {**RUNNING, "fabric_manager": {"active": True, "enabled": False}}
+    (problem,) = running_problems(facts, {"fabric_manager": True})
+    assert "is not enabled" in problem
+    assert running_problems(facts) == []  # another tool may start it
 
 
 @pytest.mark.parametrize(
@@ -42,8 +51,12 @@ def test_a_driver_without_problems() -> None:
             "GPU 1: GPU_IS_LOST",
         ),
         (
-            {"gpus": [{"index": None, "pci_bus_id": "00000000:47:00.0", "problem": "UNKNOWN"}]},
+            {"gpus": [{"index": None, "pci_bus_id": "00000000:47:00.0", "name": "H100", "problem": "UNKNOWN"}]},
             "GPU 00000000:47:00.0: UNKNOWN",
+        ),
+        (
+            {"gpus": [{"index": None, "pci_bus_id": "00000000:47:00.0", "name": "NVIDIA H100", "problem": None}]},
+            "GPU 00000000:47:00.0 (NVIDIA H100) belongs to the kernel module, but the driver does not list it. See dmesg",
         ),
     ],
 )

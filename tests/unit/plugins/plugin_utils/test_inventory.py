@@ -112,3 +112,10 @@ def test_keywords_of_plays_in_the_inventory() -> None:
 def test_tokens_are_not_shown() -> None:
     (problem,) = judge({"rke2_token": "swordfish\n"}, "rke2").problems
     assert problem == "rke2_token is invalid: no control characters"
+
+
+def test_a_node_without_the_named_gpus() -> None:
+    named = {"gpu_node_boards": ["A100-80GB"]}
+    (problem,) = _inventory.of_boards(named, [])
+    assert problem.startswith("the driver shows 0 GPUs, and 1 boards are named")
+    assert _inventory.of_boards(named, None) == _inventory.of_boards({}, []) == []

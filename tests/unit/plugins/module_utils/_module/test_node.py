@@ -171,6 +171,12 @@ def test_the_kernel_module_provides_name_and_uuid(tree):
     )
 
 
+def test_an_excluded_gpu_is_like_one_that_is_passed_through(tree):
+    pci(tree, "0000:47:00.0")
+    tree("proc/driver/nvidia/gpus/0000:47:00.0/information", INFORMATION + "GPU Excluded: \t Yes\n")
+    assert node(tree).gpus()[0].name is None
+
+
 def test_an_unknown_uuid_of_the_kernel_module_is_none(tree):
     pci(tree, "0000:47:00.0")
     tree(
