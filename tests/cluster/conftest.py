@@ -135,9 +135,9 @@ def is_ready(pod: Data) -> bool:
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 
-def node(name: str, group: str, offers: t.Mapping[str, str] = OFFERS) -> Data:
+def node(name: str, group: str) -> Data:
     labels = {**LABELS, "kubernetes.io/hostname": name, "group": group}
-    status = {"capacity": offers, "allocatable": offers}
+    status = {"capacity": OFFERS, "allocatable": OFFERS}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 

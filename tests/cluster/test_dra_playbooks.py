@@ -10,7 +10,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from conftest import OFFERS, Cluster, node, with_pods
+from conftest import Cluster, node, with_pods
 from gpulab import control_plane
 from test_dra import PLUGIN, DraDriver, uid
 
@@ -46,9 +46,10 @@ def test_a_layout_with_the_dra_driver(cluster: Cluster, plane: control_plane.Con
         gpu_cluster_node_name=cluster.node,
         nvidia_mig_layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 3}}],
     )
-    offers = {name: count for name, count in OFFERS.items() if "/" not in name}  # without a device plugin
     plane.kubectl("delete", "daemonsets", "--all", "--all-namespaces")  # of other tests
-    plane.kubectl("create", "--filename=-", given=json.dumps(node(cluster.node, cluster.name, offers)))
+    own = node(cluster.node, cluster.name)
+    own["status"]["allocatable"] = {"cpu": "8", "pods": "110"}  # without a device plugin
+    plane.kubectl("create", "--filename=-", given=json.dumps(own))
     plane.kubectl("create", "namespace", cluster.name)
     run = fleet.play(MIG)
     assert "has no DRA driver of NVIDIA: install it" in run.output and len(fleet.held("gpu")[0]) == 3
