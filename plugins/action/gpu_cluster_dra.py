@@ -99,7 +99,7 @@ def _others(node: Data) -> list[str]:
     advertised = _readiness.allocatable(node)
     text = "a device plugin advertises %s on node %s, so that pods would get the same GPUs: uninstall it"
     out = [text % (_readiness.listed(advertised), name_of(node))] if advertised else []
-    return [*out, *_mig_owner.of_node(node, "host")]
+    return [*out, *_mig_owner.paused(node, "host")]
 
 
 def _differences(host: Host, node: Data, slices: t.Sequence[Data]) -> list[str]:

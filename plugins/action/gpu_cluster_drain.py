@@ -82,9 +82,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
             Display().display(notice % name)
             # Other pods may have started before the node was cordoned.
-            reading = "reading the pods of node %s" % name
-            node, found = self._progress.result(reading, lambda: self._api.node_and_pods(name))
-            node = self._cordon(node, self._to_evict(node, found))
+            node, found, pods = self._progress.result("planning to drain %s" % name, lambda: self._planned(name))
+            node = self._cordon(node, pods)
             node, found = self._until_empty(name, "is not drained", self._evict, (node, found))
             # The operator's MIG manager pauses and restarts the components itself.
             by_operator = self._arguments["by_operator"]
@@ -93,6 +92,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 self._pause(node, _drain.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
+
+    def _planned(self, name: str) -> tuple[Data, list[Data], list[Data]]:
+        node, found = self._api.node_and_pods(name)
+        return node, found, self._to_evict(node, found)
 
     def _cordon(self, node: Data, pods: t.Iterable[Data]) -> Data:
         workloads = self._workloads(name_of(node), pods, self._held(node))

@@ -14,7 +14,7 @@ import re
 import time
 import typing as t
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
 from . import _cluster_client, _cluster_nodes, _runs
 from ._cluster_nodes import Data, Host
@@ -85,6 +85,8 @@ class Api:
                 found = self._action._execute_module(
                     module_name=module, module_args=arguments, task_vars=self._task_vars
                 )
+            except AnsibleAuthenticationFailure as error:  # which could lock the account
+                raise Final(str(error)) from None
             except AnsibleConnectionFailure as error:  # to gpu_cluster_host
                 raise Unreadable(str(error)) from None
         if found.get("failed"):

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import typing as t
 
 from ..module_utils._mig import layout as layouts
@@ -126,7 +127,7 @@ def single_profile(host: Host, strategy: str) -> str | None:
     contents = _contents(host, gpus(host)).values() if strategy == "single" and gpus(host) else ()
     names = {name for content in contents for name in _resources.devices(content) or [""]}
     name = names.pop() if len(names) == 1 else "?"
-    return name if name.replace(".", "").isalnum() or not name else None
+    return name if not name or re.fullmatch(r"(\d+c\.)?\d+g\.\d+gb", name) else None
 
 
 def unused(host: Host, strategy: str) -> str:

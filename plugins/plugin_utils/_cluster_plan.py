@@ -40,9 +40,9 @@ _PLUGIN = {
     "gpu_operator": "app=nvidia-device-plugin-daemonset",
     "device_plugin": "app.kubernetes.io/name=nvidia-device-plugin",
 }
-# Values of the charts: the device plugin's configuration, and the tolerations of the pods on GPU nodes.
+# Values of the charts: the device plugin's configuration, and the fewest tolerations of pods on GPU nodes.
 _PLUGIN_CONFIG = {"gpu_operator": "devicePlugin.config", "device_plugin": "config"}
-_TOLERATIONS = {"gpu_operator": "daemonsets.tolerations", "device_plugin": "tolerations"}
+_TOLERATIONS = {"gpu_operator": "daemonsets.tolerations", "device_plugin": "nfd.worker.tolerations"}
 _TOLERATED: tuple[Data, ...] = ({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},)  # by default
 # Permissions that the charts need. helm uses this user's permissions, RKE2's helm-controller its own.
 _PERMISSIONS: tuple[Data, ...] = (
@@ -340,7 +340,8 @@ def _tainted(role: str, nodes: t.Iterable[Data], values: Data) -> list[str]:
     """Warnings about taints that keep the pods of the chart away. Such a taint may be temporary."""
     tolerations = _charts.value(values, _TOLERATIONS[role]) or _TOLERATED
     return [
-        "node %s has the taint %s%s:%s, which pods of the chart do not tolerate: add a toleration to %s_tolerations"
+        "node %s has the taint %s%s:%s, which pods of the chart do not tolerate: add a toleration to %s_tolerations, or "
+        "to the tolerations in its values"
         % (name_of(node), taint["key"], "=" + taint["value"] if taint.get("value") else "", taint["effect"], role)
         for node in nodes
         for taint in (node.get("spec") or {}).get("taints") or ()

@@ -60,9 +60,8 @@ class Device(t.NamedTuple):
     def is_like(self, other: Device) -> bool:
         try:
             named = self.profile and other.profile
-            return self.uuid == other.uuid and (
-                not named or profiles.is_near(profiles.parse(self.profile), profiles.parse(other.profile))
-            )
+            one, two = ((profiles.parse(each.profile).gpu_instance if named else None) for each in (self, other))
+            return self.uuid == other.uuid and (one is None or two is None or profiles.is_near(one, two))
         except MigError:
             return self[:2] == other[:2]
 
@@ -79,7 +78,8 @@ def published(found: t.Iterable[Data], node: str) -> dict[str, Device] | None:
         device["name"]: Device(
             _text(device, "uuid"),
             _text(device, "profile"),
-            tuple(str(taint["key"]) for taint in device.get("taints") or ()),
+            # Those with the effect None only inform.
+            tuple(str(taint["key"]) for taint in device.get("taints") or () if taint.get("effect") != "None"),
         )
         for device in devices
         if _text(device, "type") in ("gpu", "mig")
@@ -170,7 +170,8 @@ def unready(
         return out
     old = {pod["metadata"].get("uid") for pod in former}
     running = [pod for pod in found_plugins if pod["metadata"].get("uid") not in old]
-    if not any(map(_readiness.is_ready, running)):
+    expected = found_plugins or labels_of(node).get(_DEPLOYED) == "true"
+    if expected and not any(map(_readiness.is_ready, running)):
         out.append("%s: the kubelet plugin of the DRA driver is not ready" % name_of(node))
     return [*out, *differences(host, name_of(node), found)]
 

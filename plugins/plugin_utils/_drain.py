@@ -33,8 +33,6 @@ DRA_DRIVER = ("dra-driver",)  # after the others, whose pods have claims, and do
 # Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
 _OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
-
-
 _RENEWED = 300  # seconds after which the record is written again while the run waits
 
 

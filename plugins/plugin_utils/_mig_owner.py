@@ -21,8 +21,8 @@ _BY = {
 }
 
 
-def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
-    """Node labels that keep the GPU operator's components from running."""
+def paused(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+    """Components of the GPU operator that another program has paused on a node."""
     labels = labels_of(node)
     name = name_of(node)
     out = []
@@ -30,15 +30,15 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
         own = _drain.record(node)
     except ValueError as error:
         return [str(error)]
-    paused = {
+    found = {
         key: value
         for key, value in sorted(labels.items())
         if key.startswith(DEPLOY) and value.startswith(_PAUSED) and key not in (own.labels if own else ())
     }
-    for value in sorted(set(paused.values())):
+    for value in sorted(set(found.values())):
         if owner == "operator" and value == _drain.PAUSED and labels.get(_mig_configs.STATE) == "pending":
             continue  # the MIG manager will remove it when it has finished
-        keys = [key for key in paused if paused[key] == value]
+        keys = [key for key in found if found[key] == value]
         out.append(
             "%s has paused components of the GPU operator on node %s: %s is %s. Wait until it has finished; if it was "
             "interrupted, restore them with kubectl label node %s --overwrite %s"
@@ -51,6 +51,14 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
                 " ".join("%s=true" % key for key in keys),
             )
         )
+    return out
+
+
+def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+    """Node labels that keep the GPU operator's components from running."""
+    labels = labels_of(node)
+    name = name_of(node)
+    out = paused(node, owner)
     if labels.get(DEPLOY + "operands") == "false":
         out.append(
             "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node "

@@ -54,7 +54,7 @@ def _place() -> str:
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError):  # not Linux
         parts.append(os.readlink("/proc/self/ns/pid"))
-        parts.append(Path("/etc/machine-id").read_text(encoding="ascii").strip())
+        parts.append(Path("/etc/machine-id").read_text(encoding="utf-8", errors="replace").strip())
     return " ".join(parts)
 
 

@@ -95,7 +95,7 @@ def is_near(one: Name, other: Name) -> bool:
     """Whether two names may be those of different drivers for one profile."""
     difference = abs(one.memory_gb - other.memory_gb)
     same_kind = one._replace(memory_gb=0) == other._replace(memory_gb=0)
-    return same_kind and difference * 100 <= one.memory_gb * _DRIFT_PERCENT
+    return same_kind and difference * 100 <= max(one.memory_gb, other.memory_gb) * _DRIFT_PERCENT
 
 
 def find(name: Name, profiles: t.Iterable[Profile]) -> t.Optional[Profile]:

@@ -74,9 +74,13 @@ def test_verify_reports_a_node_that_is_out_of_service() -> None:
     assert result["problems"]["a"][0].startswith("an earlier run has left its node a out of service")
 
 
+# The second keeps the operator's own device plugin off the node.
+LABELS = {DEPLOY + "device-plugin": "paused-for-driver-upgrade", DEPLOY + "operands": "false"}
+
+
 @pytest.mark.parametrize("which", ["preflight", "verify"])
 def test_another_owner_of_the_gpus(which: str) -> None:
-    item = node("a", {"nvidia.com/mig-1g.10gb": "1"}, **{DEPLOY + "device-plugin": "paused-for-driver-upgrade"})
+    item = node("a", {"nvidia.com/mig-1g.10gb": "1"}, **LABELS)
     found = check(which, [item], [driver(None)], [resource_slice("MIG-1")], [], hosts=[mig_host("a", "MIG-1")])
     advertised, paused = found["problems"]["a"]
     assert advertised == (
@@ -191,6 +195,19 @@ def test_pods_are_selected_by_their_claims(
     cluster = with_slices(gpu(0)["uuid"])
     result = dra(gpu_cluster_drain, cluster, pods=pods, gpus=gpus)
     assert result["evicted"] == ["gpu-operator/" + name for name in evicted] and "failed" not in result
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_any_reading_that_fails_once_is_repeated(dra: t.Callable[..., Data], number: int) -> None:
+    cluster = with_slices(gpu(0)["uuid"])
+    read, count = cluster.gpu_cluster_objects, [0]
+
+    def fails(objects: t.Sequence[Data]) -> Data:
+        count[0] += 1
+        return {"failed": True, "msg": "Connection refused"} if count[0] == number else read(objects)
+
+    cluster.gpu_cluster_objects = fails  # type: ignore[method-assign]
+    assert "failed" not in dra(gpu_cluster_drain, cluster, pods="gpu") and count[0] > number
 
 
 def test_with_outdated_slices_all_claims_count_as_affected(dra: t.Callable[..., Data]) -> None:

@@ -11,7 +11,7 @@ import typing as t
 from types import SimpleNamespace
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, gpu_cluster_return
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _drain, _runs, _workloads
@@ -344,6 +344,18 @@ def test_the_connection_to_the_host_with_the_client_fails_for_a_moment(run: t.Ca
     cluster.gpu_cluster_pods = fails  # type: ignore[method-assign]
     assert "failed" not in run(gpu_cluster_drain, cluster)
     assert "Failed to connect to the host via ssh" in cluster.shown[1] and cluster.pods == []
+
+
+def test_a_rejected_password_is_not_tried_again(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(node("a"), user("train"))
+    given: t.List[Data] = []
+
+    def rejects(**arguments: t.Any) -> Data:
+        given.append(arguments)
+        raise AnsibleAuthenticationFailure("Permission denied")
+
+    cluster.gpu_cluster_objects = rejects  # type: ignore[method-assign]
+    assert "Permission denied" in run(gpu_cluster_drain, cluster)["msg"] and len(given) == 1
 
 
 def test_nothing_is_read_twice(run: t.Callable[..., Data]) -> None:

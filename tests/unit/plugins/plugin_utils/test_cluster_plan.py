@@ -170,10 +170,11 @@ def test_taints_that_the_chart_does_not_tolerate(role: str, taint: Data, tolerat
         cluster={"nodes": {"resources": [tainted]}},
     )
     expected = (
-        "node a has the taint %s%s:%s, which pods of the chart do not tolerate: add a toleration to %s_tolerations"
+        "node a has the taint %s%s:%s, which pods of the chart do not tolerate: add a toleration to %s_tolerations, or "
+        "to the tolerations in its values"
     )
     text = expected % (taint["key"], "=gpu" if "value" in taint else "", taint["effect"], role)
-    assert found.warnings == [] if tolerated else [text]
+    assert found.warnings == ([] if tolerated else [text])
 
 
 def test_pods_get_gpus_with_instances_without_cdi() -> None:

@@ -95,8 +95,8 @@ def test_a_node_without_the_dra_driver() -> None:
     assert _dra.unready(own, node("a"), [], [], []) == []
     assert _dra.unready(own, node("a", ready=False), [], [], []) == ["a: the node is not ready"]
     # Its pods have other labels.
-    (text,) = (each for each in _dra.unready(own, node("a"), [], [resource_slice("MIG-0")], []) if "published" in each)
-    assert "MIG-0" in text
+    (text,) = _dra.unready(own, node("a"), [], [resource_slice("MIG-0")], [])
+    assert "MIG-0" in text and _dra.unready(own, node("a"), [], [resource_slice("MIG-1")], []) == []
     labelled = node("a", **{"nvidia.com/gpu.deploy.dra-driver": "true"})
     assert len(_dra.unready(own, labelled, [], [], [])) == 2  # its pod comes when it is resumed
 
@@ -123,6 +123,7 @@ def test_differences_between_the_host_and_what_is_published() -> None:
         ("1g.10gb", "1g.20gb", False),
         ("1g.10gb", "1g.10gb+me", False),
         ("3g.40gb", "3g.39gb", True),  # other names of one profile
+        ("1c.1g.20gb", "1g.20gb", True),
         ("3g.40gb", "new", False),
         ("new", "new", True),
     ],
@@ -134,6 +135,7 @@ def test_the_uuid_of_another_profile_at_the_same_place(known: str, listed: str, 
 
 def test_tainted_devices() -> None:
     found = resource_slice("MIG-1", "MIG-2")
+    found["spec"]["devices"][0]["taints"] = [{"key": "gpu.nvidia.com/unmonitored", "effect": "None"}]
     found["spec"]["devices"][1]["taints"] = [{"key": "gpu.nvidia.com/xid", "effect": "NoExecute"}]
     assert _dra.tainted("a", [found]) == [
         "a: the DRA driver has tainted the device MIG-2 (1g.10gb): gpu.nvidia.com/xid"
