@@ -69,6 +69,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _drain(self, node: Data, found: list[Data], result: Data) -> None:
         name, known = name_of(node), self._held(node)
         try:
+            if known is not None and not _runs.is_same(known.run, self._run):
+                Display().display(
+                    "An earlier run has left node %s out of service: this run continues, and returns it" % name
+                )
             pods = self._progress.result("planning to drain %s" % name, lambda: self._to_evict(node, found))
             result.update(
                 changed=bool(known is None or not _drain.cordoned(node) or pods),

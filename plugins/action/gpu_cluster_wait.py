@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Final, Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
 
@@ -70,7 +70,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             found = api.read(*nodes, *pods)
         except Unreadable as error:
-            return State(("the cluster cannot be read: %s" % error,), ())
+            why = ("the cluster cannot be read: %s" % error,)
+            return State((), why) if isinstance(error, Final) else State(why, ())
         chain = itertools.chain.from_iterable
         return _readiness.state(wanted, chain(found[: len(nodes)]), list(chain(found[len(nodes) :])))
 

@@ -210,6 +210,11 @@ READY = (node("a", {"nvidia.com/gpu": "7"}), [])
 NOT_YET = (node("a"), [])
 
 
+def test_an_error_that_does_not_pass_ends_the_wait(clock: Clock) -> None:
+    result = wait("Invalid kube-config file. No configuration found.", READY)
+    assert "the cluster cannot be read: Invalid kube-config file" in result["msg"] and clock.now == 100.0
+
+
 def test_waits_and_shows_progress_once(clock: Clock) -> None:
     result = wait(NOT_YET, NOT_YET, READY)
     assert "failed" not in result and clock.now == 103.0

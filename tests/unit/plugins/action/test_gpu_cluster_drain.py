@@ -209,6 +209,7 @@ def test_a_node_that_an_earlier_run_left_and_that_cannot_be_drained(run: t.Calla
     assert cluster.node and cluster.node["spec"]["unschedulable"] is drained
     assert ("An earlier run has left it out of service, where it remains" in message) is drained
     assert message.endswith("The node is in service, and its GPUs were not changed") is not drained
+    assert cluster.shown[0].startswith("An earlier run has left node a out of service: this run continues")
 
 
 @pytest.mark.parametrize("module", ["gpu_cluster_objects", "gpu_cluster_patch", "gpu_cluster_pods"])
