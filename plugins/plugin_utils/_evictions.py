@@ -69,7 +69,7 @@ def _selected(pod: Data, settings: Settings, change: Change) -> bool:
     if settings.pods == "all":
         return True
     held = (change.held or {}).get(str(pod["metadata"].get("uid")))
-    if not (gpus_of(pod) or held) or _finished(pod):
+    if not (gpus_of(pod) or held) or has_ended(pod):
         return False
     # The kubelet may not have recorded the devices of a pod that is starting.
     if settings.pods == "gpu" or change.devices is None or held is None:
@@ -83,11 +83,11 @@ def _reason(pod: Data, settings: Settings) -> str | None:
     if _MIRROR in (metadata.get("annotations") or {}):
         return None
     owner: Data = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), {})
-    if owner.get("kind") == "DaemonSet" and not _finished(pod):
+    if owner.get("kind") == "DaemonSet" and not has_ended(pod):
         return (
             None if settings.ignore_daemonsets else "belongs to a DaemonSet (see gpu_cluster_drain_ignore_daemonsets)"
         )
-    if _finished(pod):
+    if has_ended(pod):
         return ""
     if not owner and not settings.force:
         return "has no controller that would replace it (see gpu_cluster_drain_force)"
@@ -97,7 +97,7 @@ def _reason(pod: Data, settings: Settings) -> str | None:
     return ""
 
 
-def _finished(pod: Data) -> bool:
+def has_ended(pod: Data) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 

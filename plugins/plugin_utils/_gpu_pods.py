@@ -13,7 +13,7 @@ import typing as t
 from collections import Counter
 
 from ._cluster_nodes import Data, labels_of, name_of
-from ._evictions import gpus_of
+from ._evictions import gpus_of, has_ended
 
 LABEL = "gpufleet.node/check"  # its value is that of Settings.check
 NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
@@ -68,7 +68,7 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
     out: Counter[tuple[str, str]] = Counter()
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")
-        if not node or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if not node or has_ended(pod):
             continue
         for resource, count in gpus_of(pod).items():
             out[node, resource] += count

@@ -15,6 +15,7 @@ import typing as t
 
 from . import _readiness
 from ._cluster_nodes import Data
+from ._evictions import has_ended
 
 # Others, such as those of operators for training jobs, have no common field for ready pods.
 _KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
@@ -37,8 +38,7 @@ def of(evicted: t.Iterable[Data]) -> list[Workload]:
     out = set()
     for pod in evicted:
         owner = _owner(pod)
-        has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-        if owner.get("kind") in _KINDS and not has_ended:
+        if owner.get("kind") in _KINDS and not has_ended(pod):
             namespace = str(pod["metadata"].get("namespace"))
             out.add(Workload(namespace, owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]))
     return sorted(out)
