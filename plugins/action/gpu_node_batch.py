@@ -17,6 +17,7 @@ _ARGUMENTS = {
     "most": {"type": "int", "default": 0},
     "after_batches": {"type": "bool", "default": False},
     "sorted": {"type": "bool", "default": False},
+    "done_before": {"type": "list", "elements": "str", "default": []},
 }
 
 
@@ -30,11 +31,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         every = list(variables["ansible_play_hosts_all"])
         current = list(variables["ansible_play_batch"])
         failed = sorted(set(every) - set(variables["ansible_play_hosts"]))
-        batch = _batches.Batch(sorted(every) if arguments["sorted"] else every, current, failed)
+        ordered = sorted(every) if arguments["sorted"] else every
+        batch = _batches.Batch(ordered, current, failed, arguments["done_before"])
         message = _batches.refusal(batch, arguments["most"], arguments["after_batches"])
         result.update(changed=False)
         if message:
             result.update(failed=True, msg=message)
-        elif not arguments["after_batches"] and len(current) < len(every):
+        elif not arguments["after_batches"] and (batch.done or batch.later):
             Display().display(_batches.progress(batch))
         return result

@@ -19,15 +19,21 @@ class Batch(t.NamedTuple):
     every: t.Sequence[str]  # in the order of the batches
     current: t.Sequence[str]
     failed: t.Sequence[str]
+    done_before: t.Sequence[str] = ()  # hosts that were done before the play
 
     @property
     def done(self) -> list[str]:
-        return [host for host in self._before() if host not in self.failed]
+        before = [host for host in self._before() if host not in self.failed]
+        return [*(host for host in self.done_before if host not in self.every), *before]
 
     @property
     def left(self) -> list[str]:
         """The hosts that are not done, including those of the current batch."""
         return [host for host in self.every[len(self._before()) :] if host not in self.failed]
+
+    @property
+    def later(self) -> list[str]:
+        return [host for host in self.left if host not in self.current]
 
     def _before(self) -> t.Sequence[str]:
         return self.every[: self.every.index(self.current[0])]
@@ -48,8 +54,7 @@ def refusal(batch: Batch, most: int, after_batches: bool) -> str:
 
 
 def progress(batch: Batch) -> str:
-    later = [host for host in batch.left if host not in batch.current]
-    lists = {"Done": batch.done, "Failed": batch.failed, "Now": batch.current, "Left": later}
+    lists = {"Done": batch.done, "Failed": batch.failed, "Now": batch.current, "Left": batch.later}
     return ". ".join("%s: %s" % (name, _listed(hosts)) for name, hosts in lists.items())
 
 

@@ -32,6 +32,8 @@ def test_the_progress(run: t.Callable[..., t.Any]) -> None:
     assert run("b") == ({"changed": False}, ["Done: none. Failed: none. Now: b. Left: a, c, d"])
     assert run("c", failed="a", most=25)[1] == ["Done: b. Failed: a. Now: c. Left: d"]
     assert run("b", sorted=True)[1] == ["Done: a. Failed: none. Now: b. Left: c, d"]
+    assert run("c", done_before=["e", "b"])[1] == ["Done: e, b, a. Failed: none. Now: c. Left: d"]
+    assert run("b", every="b", done_before=["a"])[1] == ["Done: a. Failed: none. Now: b. Left: none"]
 
 
 def test_long_lists_are_cut(run: t.Callable[..., t.Any]) -> None:
