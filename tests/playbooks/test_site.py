@@ -386,7 +386,7 @@ def test_an_unreachable_node_stops_later_batches(fleet: Fleet) -> None:
 # --- verify.yml -------------------------------------------------------------------------------------------------------
 
 
-def test_verify_reports_host_gpu_and_remedy(fleet: Fleet) -> None:
+def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet.node("whole", "--board", "A100-80GB")
     fleet.node("reset", "--board", "A100-80GB", "--gpus", "2", "--uuid", "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60")
     fleet.play(SITE, "--tags", "mig", nvidia_mig_layout=LAYOUT)
@@ -401,6 +401,16 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet) -> None:
         "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences with mig.yml --check --diff" in run.output
     )
     assert fleet.held("reset") == [[], HELD]
+
+    systemctl = fleet.work / "bin" / "systemctl"
+    systemctl.parent.mkdir()
+    systemctl.write_text("#!/bin/sh\ntest \"$*\" = 'is-enabled --quiet nvidia-mig-manager.service'\n")
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(systemctl.parent), prepend=":")
+    run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
+    assert run.count("whole", "failed") == 1
+    assert "nvidia-mig-manager.service is enabled" in run.output
+    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences" in run.output
 
 
 def test_verify_counts_the_gpus(fleet: Fleet) -> None:

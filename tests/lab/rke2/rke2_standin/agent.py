@@ -54,11 +54,14 @@ def own_address() -> str:
 
 
 def write(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file as a whole: the process may be killed at any time, and the next one reads the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    new = path.with_name(path.name + ".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "w") as stream:
         stream.write(text)
-    path.chmod(mode)
+    new.chmod(mode)
+    new.replace(path)
 
 
 def link(path: Path, target: Path) -> None:
