@@ -387,6 +387,8 @@ def test_an_unreachable_node_stops_later_batches(fleet: Fleet) -> None:
 
 
 def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    systemctl = fleet.work / "bin" / "systemctl"  # see below
+    monkeypatch.setenv("PATH", str(systemctl.parent), prepend=":")
     fleet.node("whole", "--board", "A100-80GB")
     fleet.node("reset", "--board", "A100-80GB", "--gpus", "2", "--uuid", "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60")
     fleet.play(SITE, "--tags", "mig", nvidia_mig_layout=LAYOUT)
@@ -402,11 +404,9 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     )
     assert fleet.held("reset") == [[], HELD]
 
-    systemctl = fleet.work / "bin" / "systemctl"
     systemctl.parent.mkdir()
     systemctl.write_text("#!/bin/sh\ntest \"$*\" = 'is-enabled --quiet nvidia-mig-manager.service'\n")
     systemctl.chmod(0o755)
-    monkeypatch.setenv("PATH", str(systemctl.parent), prepend=":")
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
     assert run.count("whole", "failed") == 1
     assert "nvidia-mig-manager.service is enabled" in run.output
