@@ -46,7 +46,8 @@ options:
       - V(present) adds the nvidia runtime. The module also reports a change if the service was started before the module
         last wrote its configuration, as after an interrupted run.
       - V(absent) restores the owner's configuration. If it has been changed since, only the nvidia runtime is removed.
-      - V(checked) changes nothing. It returns the problems of the running service.
+      - V(checked) changes nothing. It returns the problems of the running service, and the differences of its
+        configuration.
     type: str
     choices: [present, absent, checked]
     default: present
@@ -77,7 +78,9 @@ actions:
   elements: str
   sample: [Write /etc/containerd/conf.d/99-nvidia.toml]
 problems:
-  description: Why the service cannot start containers with GPUs, one sentence or more each.
+  description:
+    - Why the service cannot start containers with GPUs, and whether its configuration differs from the options. One
+      sentence or more each.
   returned: O(state=checked)
   type: list
   elements: str

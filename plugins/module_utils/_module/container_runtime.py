@@ -33,22 +33,23 @@ def run(module: AnsibleModule) -> None:
     runtime = RUNTIMES[name]
     memory = runtime_config.Memory("%s/%s" % (MEMORY, name))
     command = _runner(module)
+    settings = runtime_config.Settings(given["default_runtime"], given["cdi_devices"])
+    missing = [each for each in (runtime.programs[0], "nvidia-ctk") if not module.get_bin_path(each)]
 
     if given["state"] == "checked":
         health = runtime_check.check(name, runtime, command)
-        module.exit_json(changed=False, problems=health.problems, cri_healthy=health.cri_healthy)
+        problems = [*health.problems, *([] if missing else _differences(name, memory, settings, command))]
+        module.exit_json(changed=False, problems=problems, cri_healthy=health.cri_healthy)
 
     restart = False
     try:
         if given["state"] == "absent":
             change = runtime_config.plan_absent(name, runtime, memory)
         else:
-            missing = [each for each in (runtime.programs[0], "nvidia-ctk") if not module.get_bin_path(each)]
             if missing and module.check_mode:
                 _exit(module, True, ["Configure %s once %s is installed" % (name, " and ".join(missing))])
             if missing:
                 raise runtime_config.ConfigError("%s is not installed" % " and ".join(missing))
-            settings = runtime_config.Settings(given["default_runtime"], given["cdi_devices"])
             change = runtime_config.plan_present(name, runtime, memory, settings, command)
             # Administrators edit docker's configuration too, and decide when docker reads their changes.
             restart = runtime_check.service(name, command).is_older_than(runtime.drop_in or memory.last_write)
@@ -66,6 +67,19 @@ def run(module: AnsibleModule) -> None:
     except OSError as error:
         module.fail_json(msg="The configuration of %s cannot be changed: %s" % (name, error))
     _exit(module, bool(actions), actions)
+
+
+def _differences(
+    name: str, memory: runtime_config.Memory, settings: runtime_config.Settings, command: runtime_check.Run
+) -> t.List[str]:
+    """A problem if the configuration is not what the module would write."""
+    try:
+        change = runtime_config.plan_present(name, RUNTIMES[name], memory, settings, command)
+    except (runtime_config.ConfigError, OSError) as error:
+        return ["The configuration of %s cannot be compared. %s" % (name, error)]
+    files = ", ".join(file.path for file in change.files)
+    text = "The configuration of %s differs from the variables: %s. Apply them with site.yml --tags toolkit."
+    return [text % (name, files)] if files else []
 
 
 def _exit(module: AnsibleModule, changed: bool, actions: t.List[str]) -> t.NoReturn:

@@ -131,6 +131,17 @@ def node(tmp_path, monkeypatch):
 # --- containerd -------------------------------------------------------------------------------------------------------
 
 
+def test_differences_are_problems(node):
+    node.own(node.config, OWNERS)
+    node.run()
+    (stopped,) = node.run(state="checked")["problems"]
+    assert "not running" in stopped
+    _stopped, differs = node.run(state="checked", default_runtime=True)["problems"]
+    assert differs.startswith("The configuration of containerd differs from the variables: %s" % node.folder)
+    (node.work / "fail").touch()
+    assert "cannot be compared" in node.run(state="checked")["problems"][1]
+
+
 def test_the_nvidia_runtime_is_added_once(node):
     node.own(node.config, OWNERS)
     checked = node.run(check=True)
