@@ -54,6 +54,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             None if planned is None else _evictions.devices_changed(planned, host.gpus or ()),
             _evictions.devices_held(self._arguments["checkpoint"]),
         )
+        self._evicted: list[str] = []
         result.update(changed=False, evicted=[])
         try:
             reading = "reading the node of %s" % host.name
@@ -74,14 +75,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                     "An earlier run has left node %s out of service: this run continues, and returns it" % name
                 )
             pods = self._progress.result("planning to drain %s" % name, lambda: self._to_evict(node, found))
-            result.update(
-                changed=bool(known is None or not _drain.cordoned(node) or pods),
-                evicted=[str(_evictions.pod_of(pod)) for pod in pods],
-            )
+            changes = bool(known is None or not _drain.cordoned(node) or pods)
             if self._task.check_mode:
+                result.update(changed=changes, evicted=[str(_evictions.pod_of(pod)) for pod in pods])
                 Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
                 return
             node = self._cordon(node, pods)
+            result.update(changed=changes, evicted=self._evicted)
             # A run that is killed, or interrupted from the keyboard, can show nothing.
             notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
             Display().display(notice % name)
@@ -179,6 +179,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         staying = [_evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
         rejected = self._api.remove("evicted", staying, self._arguments["grace_period"])
         reasons = {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
+        self._evicted += [name for name in map(str, staying) if name not in reasons and name not in self._evicted]
         return [_waiting(pod, reasons) for pod in pods]
 
     def _returned(self, node: Data, known: Record | None) -> str:

@@ -38,5 +38,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         if message:
             result.update(failed=True, msg=message)
         elif not arguments["after_batches"] and (batch.done or batch.later):
-            Display().display(_batches.progress(batch))
+            Display().display(_batches.progress(batch, "Checked" if self._task.check_mode else "Done"))
         return result

@@ -53,8 +53,9 @@ def refusal(batch: Batch, most: int, after_batches: bool) -> str:
     )
 
 
-def progress(batch: Batch) -> str:
-    lists = {"Done": batch.done, "Failed": batch.failed, "Now": batch.current, "Left": batch.later}
+def progress(batch: Batch, done: str) -> str:
+    """Where the play is. ``done`` says what has happened to the hosts of earlier batches."""
+    lists = {done: batch.done, "Failed": batch.failed, "Now": batch.current, "Left": batch.later}
     return ". ".join("%s: %s" % (name, _listed(hosts)) for name, hosts in lists.items())
 
 

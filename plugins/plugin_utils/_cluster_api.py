@@ -203,7 +203,7 @@ class Api:
                 for pod in found
             ]
 
-        title = "restarting %d pods" % len(uids)
+        title = "restarting %d pod%s" % (len(uids), "s" if len(uids) > 1 else "")
         progress.result(title, lambda: self.delete(pods))
         waiting = progress.until_empty(title, left)
         if waiting:

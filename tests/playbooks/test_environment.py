@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS
+from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, ansible_playbook
 
 TARGET = "{{ gpu_node_target | default('gpu_nodes') }}"
 PENDING = "{{ groups['gpu_cluster_pending'] | default('all:!all') }}"
@@ -24,3 +24,9 @@ def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -
         assert play["hosts"] in {PENDING, *(MANAGED if playbook.name == "managed_cluster.yml" else {TARGET})}
         assert play["environment"] == "{{ gpu_node_environment | default({}) }}"
         assert "gpu_node_batches" in play.get("serial", "gpu_node_batches")
+
+
+def test_the_tag_verify_selects_the_nodes_of_a_managed_cluster(tmp_path: Path) -> None:
+    run = ansible_playbook(tmp_path, "--list-tasks", "--tags", "verify", PLAYBOOKS / "managed_cluster.yml")
+    found = [line for line in run.output.splitlines() if "managed | Find the nodes" in line or "verify | Fail" in line]
+    assert len(found) == 2

@@ -170,7 +170,8 @@ def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
 
 def test_a_budget_delays_the_eviction(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(node("a"), user("train"), user("other"), train=2)
-    assert "failed" not in run(gpu_cluster_drain, cluster)
+    result = run(gpu_cluster_drain, cluster)
+    assert "failed" not in result and result["evicted"] == ["gpu-operator/other", "gpu-operator/train"]
     assert cluster.pods == [] and BUDGET in cluster.shown[1]
 
 
@@ -183,7 +184,7 @@ def test_a_budget_that_never_allows_it(run: t.Callable[..., Data]) -> None:
         "changed" % BUDGET
     )
     assert cluster.node and not cluster.node["spec"]["unschedulable"] and _drain.record(cluster.node) is None
-    assert len(cluster.pods) == 1
+    assert len(cluster.pods) == 1 and result["evicted"] == []
 
 
 def test_a_pod_that_does_not_terminate(run: t.Callable[..., Data]) -> None:
@@ -485,6 +486,7 @@ def test_the_evicted_pods_must_become_ready_again(run: t.Callable[..., Data]) ->
     result = run(gpu_cluster_drain, cluster)
     assert "ReplicaSet train in namespace gpu-operator has 0 of 1 pods ready. Resolve this, or set" in result["msg"]
     assert result["msg"].endswith("The node is in service, and its GPUs were not changed") and len(cluster.pods) == 1
+    assert not result["changed"] and result["evicted"] == []
     assert "failed" not in run(gpu_cluster_drain, cluster, wait_for_pods=False)
     assert "failed" not in run(gpu_cluster_return, cluster, wait_for_pods=False)
 

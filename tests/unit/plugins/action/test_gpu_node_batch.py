@@ -18,12 +18,16 @@ EVERY = ("b", "a", "c", "d")
 
 @pytest.fixture(name="run")
 def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., t.Tuple[Data, t.List[str]]]:
-    def run(current: str, failed: str = "", every: t.Sequence[str] = EVERY, **arguments: t.Any) -> t.Any:
+    def run(
+        current: str, failed: str = "", every: t.Sequence[str] = EVERY, check: bool = False, **arguments: t.Any
+    ) -> t.Any:
         shown: t.List[str] = []
         monkeypatch.setattr(gpu_node_batch, "Display", lambda: SimpleNamespace(display=shown.append))
         alive = [host for host in every if host not in failed]
         plays = {"ansible_play_hosts_all": every, "ansible_play_hosts": alive, "ansible_play_batch": list(current)}
-        return action(gpu_node_batch, "gpu_node_batch", arguments).run(task_vars=plays), shown
+        batch = action(gpu_node_batch, "gpu_node_batch", arguments)
+        batch._task.check_mode = check
+        return batch.run(task_vars=plays), shown
 
     return run
 
@@ -33,6 +37,7 @@ def test_the_progress(run: t.Callable[..., t.Any]) -> None:
     assert run("c", failed="a", most=25)[1] == ["Done: b. Failed: a. Now: c. Left: d"]
     assert run("b", sorted=True)[1] == ["Done: a. Failed: none. Now: b. Left: c, d"]
     assert run("c", done_before=["e", "b"])[1] == ["Done: e, b, a. Failed: none. Now: c. Left: d"]
+    assert run("c", check=True)[1] == ["Checked: b, a. Failed: none. Now: c. Left: d"]
     assert run("b", every="b", done_before=["a"])[1] == ["Done: a. Failed: none. Now: b. Left: none"]
 
 
