@@ -55,7 +55,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             _evictions.devices_held(self._arguments["checkpoint"]),
         )
         self._evicted: list[str] = []
-        result.update(changed=False, evicted=[])
+        result.update(changed=False, evicted=self._evicted)
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
@@ -81,7 +81,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
                 return
             node = self._cordon(node, pods)
-            result.update(changed=changes, evicted=self._evicted)
+            result["changed"] = changes
             # A run that is killed, or interrupted from the keyboard, can show nothing.
             notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
             Display().display(notice % name)
