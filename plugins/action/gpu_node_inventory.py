@@ -18,7 +18,7 @@ _ARGUMENTS = {
     "registry": {"type": "list", "elements": "dict", "required": True},
     "facts": {"type": "dict", "default": {}},
     "all_roles": {"type": "bool", "default": False},
-    "scope": {"type": "str", "choices": ["node", "cluster"]},
+    "scope": {"type": "str", "choices": ["all", "node", "cluster"], "default": "all"},
     "check": {"type": "str", "choices": ["preflight", "verify"], "default": "preflight"},
 }
 

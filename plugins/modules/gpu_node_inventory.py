@@ -45,9 +45,10 @@ options:
     default: false
   scope:
     description:
-      - Select only roles with this scope. All roles if it is not set.
+      - Select only roles with this scope.
     type: str
-    choices: [node, cluster]
+    choices: [all, node, cluster]
+    default: all
   check:
     description:
       - Which checks of the roles are to run next. If the layout has problems, RV(roles) has C(nvidia_mig) only for V(verify).

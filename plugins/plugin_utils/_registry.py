@@ -72,7 +72,7 @@ def selected(registry: t.Sequence[Row], names: t.Collection[str], tags: Tags) ->
     return [row.role for row in registry if row.role in names and tags.select(row.tag)]
 
 
-def of_scope(registry: t.Iterable[Row], names: t.Iterable[str], scope: str | None) -> list[str]:
-    """The names of roles with this scope. None: all of them."""
-    others = {row.role for row in registry if scope is not None and row.scope != scope}
+def of_scope(registry: t.Iterable[Row], names: t.Iterable[str], scope: str) -> list[str]:
+    """The names of roles with this scope. "all": all of them."""
+    others = {row.role for row in registry if scope not in ("all", row.scope)}
     return [name for name in names if name not in others]

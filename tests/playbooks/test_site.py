@@ -19,6 +19,8 @@ SITE = PLAYBOOKS / "site.yml"
 VERIFY = PLAYBOOKS / "verify.yml"
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
 HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
+# Or the client's library is missing, which is no requirement of these tests.
+UNREADABLE = re.compile("the (cluster cannot be read: .*Check gpu_cluster_host|controller's Python lacks)")
 TOO_MUCH = [{"devices": "all", "mig_enabled": True, "mig_devices": {"4g.40gb": 1, "1g.10gb": 4}}]
 
 
@@ -160,8 +162,7 @@ def test_the_cluster_is_checked_before_any_node_is_changed(fleet: Fleet) -> None
     message = run.output[run.output.index("No node was touched. Problems: 3") :]
     assert "- a: gpu_operator_mig_strategy is single: the strategy single needs MIG devices of one profile" in message
     assert "- a: gpu_operator_values has the unknown key drivr (did you mean driver?)" in message
-    # Without the client's library, which is a requirement of the tests but not of this one.
-    assert re.search("- a: the (cluster cannot be read: .*Check gpu_cluster_host|controller's Python lacks)", message)
+    assert re.search("- a: " + UNREADABLE.pattern, message)
     assert fleet.held("a") == [[]]
 
 
@@ -411,6 +412,21 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     assert run.count("whole", "failed") == 1
     assert "nvidia-mig-manager.service is enabled" in run.output
     assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences" in run.output
+
+
+def test_verify_reports_problems_of_the_host_and_of_the_cluster_together(fleet: Fleet) -> None:
+    fleet.node("here", "--board", "A100-80GB")
+    run = fleet.play(
+        VERIFY,
+        fails=True,
+        nvidia_mig_layout=LAYOUT,
+        gpu_node_roles=["nvidia_mig", "gpu_cluster", "device_plugin"],
+        device_plugin_version="0.20.0",
+        gpu_cluster_kubeconfig=str(fleet.work / "nosuch"),
+    )
+    message = run.output[run.output.index("here does not match the inventory:") :]
+    assert "Show the differences with mig.yml --check --diff" in message
+    assert UNREADABLE.search(message)
 
 
 def test_verify_counts_the_gpus(fleet: Fleet) -> None:

@@ -82,8 +82,8 @@ def test_enabled_roles(wanted: object, roles: t.Sequence[str]) -> None:
     assert _registry.enabled(ROWS, wanted) == roles
 
 
-@pytest.mark.parametrize(("scope", "roles"), [(None, ["a", "b"]), ("node", ["a"]), ("cluster", ["b"])])
-def test_roles_of_a_scope(scope: t.Optional[str], roles: t.Sequence[str]) -> None:
+@pytest.mark.parametrize(("scope", "roles"), [("all", ["a", "b"]), ("node", ["a"]), ("cluster", ["b"])])
+def test_roles_of_a_scope(scope: str, roles: t.Sequence[str]) -> None:
     rows = _registry.rows([{"role": "a", "tag": "x"}, {"role": "b", "tag": "y", "scope": "cluster"}])
     assert _registry.of_scope(rows, ["a", "b"], scope) == roles
 
