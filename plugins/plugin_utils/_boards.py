@@ -12,7 +12,7 @@ import functools
 import typing as t
 from pathlib import Path
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 
 from ..module_utils._mig import profile as profile_names
 from ..module_utils._mig.keys import short
@@ -20,8 +20,6 @@ from ..module_utils._mig.model import Board, Placement, Profile
 from ._refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("boards")
-# libyaml's loader is ten times as fast, and every Ansible task reads the files again.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class BoardError(Refusal):
@@ -71,7 +69,7 @@ def _texts() -> dict[str, str]:
 
 @functools.cache
 def _parsed(model: str) -> dict[str, t.Any]:
-    return t.cast("dict[str, t.Any]", yaml.load(_texts()[model], Loader=_LOADER))
+    return t.cast("dict[str, t.Any]", yaml_load(_texts()[model]))
 
 
 @functools.cache

@@ -14,7 +14,7 @@ import re
 import typing as t
 from pathlib import Path
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 
 from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.keys import known_keys, short
@@ -54,7 +54,7 @@ def release(chart: str, version: object) -> str:
 @functools.cache
 def _read(chart: str, name: str) -> Data:
     text = (_FOLDER / ("%s-%s.yml" % (chart, name))).read_text(encoding="utf-8")
-    return t.cast("Data", yaml.safe_load(text))
+    return t.cast("Data", yaml_load(text))
 
 
 def keys(chart: str, name: str) -> Data:

@@ -16,7 +16,7 @@ import functools
 import typing as t
 from pathlib import Path
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 
 from ._refusal import Refusal
 
@@ -58,4 +58,4 @@ def load(name: str) -> Data:
 
 def _read(name: str) -> Data:
     text = (_FOLDER / (name + ".yml")).read_text(encoding="utf-8")
-    return t.cast("Data", yaml.safe_load(text))
+    return t.cast("Data", yaml_load(text))

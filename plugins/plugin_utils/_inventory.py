@@ -14,8 +14,8 @@ import re
 import typing as t
 from pathlib import Path
 
-import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.yaml import yaml_load
 
 from . import _layout_problems, _problems
 
@@ -197,7 +197,7 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
 @functools.cache
 def _specifications(role: str) -> dict[str, t.Any]:
     text = (_ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
-    return t.cast("dict[str, t.Any]", yaml.safe_load(text)["argument_specs"])
+    return t.cast("dict[str, t.Any]", yaml_load(text)["argument_specs"])
 
 
 def _main_options(role: str) -> dict[str, t.Any]:

@@ -12,7 +12,7 @@ import re
 import typing as t
 from pathlib import Path
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 
 from ..module_utils._mig.errors import MigError
 from . import _boards, _cluster_nodes, _drain, _gpu_pods, _plugin_configs, _readiness, _resources
@@ -130,7 +130,7 @@ def platform(node: Data) -> Platform:
 
 def _of_type(node: Data) -> list[str]:
     with _TYPES.open(encoding="utf-8") as file:
-        types = yaml.safe_load(file)
+        types = yaml_load(file)
     count, board = types.get(labels_of(node).get(_TYPE), (0, ""))
     return [board] * count
 

@@ -13,7 +13,7 @@ import functools
 import typing as t
 from pathlib import Path
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 
 from . import _rke2_version
 
@@ -26,7 +26,7 @@ Config = t.Mapping[str, t.Any]
 
 @functools.cache
 def _table() -> dict[str, t.Any]:
-    return t.cast("dict[str, t.Any]", yaml.safe_load(_KEYS.read_text(encoding="utf-8")))
+    return t.cast("dict[str, t.Any]", yaml_load(_KEYS.read_text(encoding="utf-8")))
 
 
 def key_problems(config: Config, version: str) -> list[str]:

@@ -142,7 +142,8 @@ def molecule(options: argparse.Namespace) -> None:
     home.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,
-        "PYTHONPATH": str(CACHE / "collections"),
+        "PYTHONPATH": "%s:%s" % (CACHE / "collections", images.RECIPES / "bytecode"),  # modules are compiled once
+        "GPUFLEET_BYTECODE": str(CACHE / "bytecode"),
         "ANSIBLE_COLLECTIONS_PATH": str(CACHE / "collections"),
         "ANSIBLE_HOME": str(CACHE / "ansible"),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(home),

@@ -2,14 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Cache the bytecode of Ansible's modules on a node.
+"""Settings of Python for tests, which run Ansible's short processes thousands of times.
 
-Ansible sends each module as an archive of sources, and Python compiles them again in every task: half of a short task's
-time in a container, and two seconds in a virtual machine without KVM. Python imports this file at its start: nodes of the
-lab through a .pth file, tests on simulated nodes through PYTHONPATH.
+The bytecode of Ansible's modules is cached: Ansible sends each module as an archive of sources, and Python compiles them
+again in every task, which is half of a short task's time in a container, and two seconds in a virtual machine without
+KVM. Garbage is collected less often, which saves a tenth of the processor time. Python imports this file at its start:
+nodes of the lab through a .pth file, controllers through PYTHONPATH.
 """
 
 import _imp
+import gc
 import marshal
 import os
 import sys
@@ -38,4 +40,5 @@ def compile_once(path: str, source: bytes) -> object:
     return code
 
 
+gc.set_threshold(100_000)
 zipimport._compile_source = compile_once  # type: ignore[attr-defined]
