@@ -13,17 +13,23 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_node, _inventory
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
+_ARGUMENTS = {"packages": {"type": "bool", "default": True}}
 # dkms may be installed without a package. Otherwise a package source must offer it.
 _FIND_DKMS = "command -v dkms || dnf --quiet list --available dkms"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    _VALID_ARGS: frozenset[str] = frozenset()
+    _VALID_ARGS = frozenset(_ARGUMENTS)
 
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         facts = variables["ansible_facts"]
+        if not arguments["packages"]:
+            running = _driver_node.running_problems(facts["nvidia"])
+            result.update(changed=False, plan={}, problems=[], running_problems=running)
+            return result
         settings, problems = _inventory.of_role("nvidia_driver", variables, self._templar.template)
         plan: dict[str, t.Any] = {}
         try:

@@ -20,6 +20,13 @@ description:
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
+options:
+  packages:
+    description:
+      - Whether to select packages. With V(false), for a driver that another tool installs, only RV(running_problems) is
+        determined, from the facts of M(gpufleet.node.nvidia_driver_facts).
+    type: bool
+    default: true
 author:
   - The gpufleet.node authors (@gpufleet)
 seealso:

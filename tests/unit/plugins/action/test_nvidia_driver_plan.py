@@ -50,7 +50,13 @@ def nvidia(**other: t.Any) -> Data:
     }  # fmt: skip
 
 
-def run(system: Data, has_dkms: bool = True, facts: t.Optional[Data] = None, **variables: t.Any) -> Data:
+def run(
+    system: Data,
+    has_dkms: bool = True,
+    facts: t.Optional[Data] = None,
+    args: t.Optional[Data] = None,
+    **variables: t.Any,
+) -> Data:
     commands = []
 
     def execute(command: str) -> Data:
@@ -58,7 +64,9 @@ def run(system: Data, has_dkms: bool = True, facts: t.Optional[Data] = None, **v
         return {"rc": 0 if has_dkms else 1}
 
     templar = SimpleNamespace(template=lambda value: value)
-    task = SimpleNamespace(args={}, async_val=0, action="nvidia_driver_plan", _get_parent_attribute=lambda *_: None)
+    task = SimpleNamespace(
+        args=args or {}, async_val=0, action="nvidia_driver_plan", _get_parent_attribute=lambda *_: None
+    )
     action = ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir=None)), None, None, templar, None)
     action._low_level_execute_command = execute
     action._task.check_mode = False
@@ -154,3 +162,12 @@ def test_the_running_driver_is_compared_even_if_nothing_can_be_installed() -> No
     assert result["running_problems"] == [
         "no driver answers (libnvidia-ml.so.1 is missing). Install it with site.yml --tags driver"
     ]
+
+
+def test_a_driver_of_another_tool_is_not_planned() -> None:
+    facts = nvidia(nvswitches=[], driver={"version": "580.159.04", "source": "nvml", "problem": None})
+    unknown_kernel = {**DEBIAN_12, "kernel": "6.18.44-cloud"}
+    assert "warnings" in run(unknown_kernel, facts=facts)
+    result = run(unknown_kernel, facts=facts, args={"packages": False})
+    assert "warnings" not in result
+    assert (result["plan"], result["problems"], result["running_problems"]) == ({}, [], [])
