@@ -83,8 +83,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             node = self._cordon(node, pods)
             result["changed"] = changes
             # A run that is killed, or interrupted from the keyboard, can show nothing.
-            notice = "Node %s is out of service until this run returns it. If the run ends before that, run it again"
-            Display().display(notice % name)
+            ours = _drain.owned(node, self._run).cordoned
+            notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
+            Display().display("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
             # Other pods may have started before the node was cordoned.
             node, found, pods = self._progress.result("planning to drain %s" % name, lambda: self._planned(name))
             node = self._cordon(node, pods)

@@ -108,7 +108,7 @@ def test_a_change_that_fails(cluster: Cluster) -> None:
 def test_a_foreign_cordon(cluster: Cluster) -> None:
     cluster.create()
     cluster.plane.kubectl("cordon", cluster.node)
-    cluster.run()
+    assert "is out of service and remains cordoned, as it was before" in cluster.run()
     cluster.is_in_service(cordoned=True)
 
 
