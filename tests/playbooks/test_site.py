@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import typing as t
@@ -412,6 +413,14 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     assert run.count("whole", "failed") == 1
     assert "nvidia-mig-manager.service is enabled" in run.output
     assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences" in run.output
+
+
+def test_verify_names_the_process_that_blocks_the_change(fleet: Fleet) -> None:
+    fleet.node("busy", "--board", "H100-80GB")
+    fleet.nvsim("attach", "busy", "--gpu", "0", "--pid", str(os.getpid()), "--name", "training")
+    run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT, gpu_node_roles=["nvidia_mig"])
+    assert "- GPUs do not match nvidia_mig_layout: GPU 0 (" in run.output
+    assert "while PID %d (training) uses the GPU" % os.getpid() in run.output
 
 
 def test_verify_reports_problems_of_the_host_and_of_the_cluster_together(fleet: Fleet) -> None:
