@@ -46,14 +46,13 @@ def test_the_controller_is_known_after_its_end() -> None:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
-    def orphan(own: t.Any) -> None:
-        parent = os.getppid()
+    def orphan(own: t.Any, parent: int) -> None:
         while os.getppid() == parent:
             time.sleep(0.01)
         own.send(_runs.controller())
 
     def controller(own: t.Any) -> None:
-        context.Process(target=orphan, args=(own,)).start()
+        context.Process(target=orphan, args=(own, os.getpid())).start()
         os._exit(0)
 
     process = context.Process(target=controller, args=(sender,))
