@@ -6,11 +6,12 @@
 
 The bytecode of Ansible's modules is cached: Ansible sends each module as an archive of sources, and Python compiles them
 again in every task, which is half of a short task's time in a container, and two seconds in a virtual machine without
-KVM. Garbage is collected less often, which saves a tenth of the processor time. Python imports this file at its start:
-nodes of the lab through a .pth file, controllers through PYTHONPATH.
+KVM. Garbage is collected less often, and not at the end, which saves a fifth of the processor time. Python imports this
+file at its start: nodes of the lab through a .pth file, controllers through PYTHONPATH.
 """
 
 import _imp
+import atexit
 import gc
 import marshal
 import os
@@ -41,4 +42,5 @@ def compile_once(path: str, source: bytes) -> object:
 
 
 gc.set_threshold(100_000)
+atexit.register(gc.freeze)
 zipimport._compile_source = compile_once  # type: ignore[attr-defined]
