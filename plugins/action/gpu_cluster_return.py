@@ -66,6 +66,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if not self._task.check_mode:
                 self._return(host, node, pods)
         except (_NotReady, ValueError) as error:
+            if isinstance(error, _drain.Held) and not self._arguments["uncordon"]:
+                return result  # that run returns the node, and this one has already failed
             result.update(failed=True, msg="%s: %s" % (host.name, error))
         except NoNode as error:
             if self._arguments["wait"]:

@@ -282,7 +282,7 @@ def _wanted(
             problems[host.name].append(str(error))
             continue
         except (MigError, Refusal) as error:
-            problems[host.name].append("%s_mig_strategy is %s: %s" % (settings.role, strategy, error))
+            problems[host.name].append("%s (%s_mig_strategy is %s)" % (error, settings.role, strategy))
             continue
         if unused:
             warnings.append(unused)

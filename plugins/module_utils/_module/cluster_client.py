@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import typing as t
 
@@ -27,6 +28,11 @@ def _stop(*_arguments: t.Any) -> t.NoReturn:
     raise _NoResponse("the API server has not responded for %d seconds" % _LIMIT)
 
 
+def _kubeconfig() -> str:
+    """The path that the client reads."""
+    return os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or "~/.kube/config"
+
+
 def use(module: AnsibleModule, function: t.Callable[[t.Any], t.Any]) -> t.Any:
     """Call the function with the module in the form that kubernetes.core expects, and fail if it raises an error."""
     try:
@@ -41,6 +47,9 @@ def use(module: AnsibleModule, function: t.Callable[[t.Any], t.Any]) -> t.Any:
     try:
         return function(wrapped)
     except Exception as error:  # the client has many, and some have no common base class
-        module.fail_json(msg=str(error) or type(error).__name__)
+        message = str(error) or type(error).__name__
+        if message.endswith("No configuration found."):
+            message = "%s in %s" % (message[:-1], _kubeconfig())
+        module.fail_json(msg=message)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

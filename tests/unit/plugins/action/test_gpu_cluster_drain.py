@@ -407,6 +407,8 @@ def test_two_runs_at_once(run: t.Callable[..., Data]) -> None:
     for module in (gpu_cluster_drain, gpu_cluster_return):
         result = run(module, cluster)
         assert "node a is out of service for another run, process %d on elsewhere" % OWN.pid in result["msg"]
+    # After the drain has failed, the error is not repeated.
+    assert not {"failed", "msg"} & {*run(gpu_cluster_return, cluster, uncordon=False)}
     assert cluster.node == first
     # It may have ended.
     assert "failed" not in run(gpu_cluster_return, cluster, takeover=0)

@@ -110,7 +110,7 @@ def test_helm_chart_needs_a_helm_controller() -> None:
             {},
             {"mig_strategy": "single"},
             "b",
-            "gpu_operator_mig_strategy is single: the strategy single needs MIG devices of",
+            "the strategy single needs MIG devices of",
         ),
         (
             {},

@@ -41,3 +41,12 @@ def test_a_server_that_does_not_respond(monkeypatch: pytest.MonkeyPatch, tmp_pat
         monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(tmp_path / "kubeconfig"))
         with pytest.raises(Failed, match="the API server has not responded for 1 seconds"):
             cluster_client.use(module, cluster_objects.read)
+
+
+def test_a_kubeconfig_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The client itself does not name it."""
+    params = {"objects": [{"kind": "Node", "api_version": "v1"}]}
+    module: t.Any = SimpleNamespace(params=params, check_mode=False, fail_json=fail, warn=print)
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(tmp_path / "absent"))
+    with pytest.raises(Failed, match="No configuration found in .*/absent$"):
+        cluster_client.use(module, cluster_objects.read)
