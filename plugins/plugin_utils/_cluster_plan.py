@@ -413,17 +413,20 @@ def _configurations(
     maps = {_operator_values.CONFIG_MAP: out.pop("config_map"), _plugin_configs.CONFIG_MAP: plugin["config_map"]}
     out["config_maps"] = [{"name": name, "data": data} for name, data in maps.items() if data is not None]
     out["plugin_labels"] = plugin["labels"]
-    out["pending"] = {
-        name: {
-            "labels": [],
-            "retry": [],
-            **out["pending"].get(name, {}),
-            "plugin_labels": plugin["pending"].get(node, []),
-        }
-        for node, name in ((node, host.name) for node, host in hosts.items())
-        if name in out["pending"] or node in plugin["pending"]
-    }
+    first, out["pending"] = out["pending"], {}
+    for node, host in hosts.items():
+        if host.name in first or node in plugin["pending"]:
+            later: Data = {"labels": [], "retry": [], **first.get(host.name, {})}
+            later["plugin_labels"] = plugin["pending"].get(node, [])
+            later["differences"] = [*_drain.interrupted(nodes[node]), *_unapplied(later)]
+            out["pending"][host.name] = later
     return out
+
+
+def _unapplied(later: Data) -> list[str]:
+    if not (later["labels"] or later["retry"] or later["plugin_labels"]):
+        return []
+    return ["its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"]
 
 
 def _mig(settings: Settings, hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data) -> Data:

@@ -290,11 +290,14 @@ def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: b
     labels = {**labels, LABEL: name if labels[LABEL] == "this" else labels[LABEL]}
     found = configured(drain=True, gpus=7, record=record, **labels).plan
     assert (found["wanted"], found["labels"], found["retry"]) == ({}, [], [])
+    unapplied = ["its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"]
+    left = {"metadata": {"name": "a", "annotations": {_drain.RECORD: record} if record else {}}}
     assert found["pending"] == {
         "a": {
             "labels": [{"node": "a", "labels": {LABEL: name, STATE: None}}] if labelled else [],
             "retry": ["a"] if retried else [],
             "plugin_labels": [],
+            "differences": _drain.interrupted(left) + (unapplied if labelled or retried else []),
             "wanted": {"a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST, "config": name}},
         }
     }
