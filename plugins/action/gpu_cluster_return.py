@@ -66,8 +66,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if not self._task.check_mode:
                 self._return(host, node, pods)
         except (_NotReady, ValueError) as error:
-            if isinstance(error, _drain.Held) and not self._arguments["uncordon"]:
-                return result  # that run returns the node, and this one has already failed
+            if isinstance(error, _drain.Held) and not self._arguments["uncordon"]:  # this run has already failed
+                other = "%s: another run has its node out of service, and returns it" % host.name
+                return {**result, "changed": False, "warnings": [other]}
             result.update(failed=True, msg="%s: %s" % (host.name, error))
         except NoNode as error:
             if self._arguments["wait"]:

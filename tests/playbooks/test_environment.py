@@ -2,16 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All playbooks use the same variables for hosts, batches and environment."""
+"""All playbooks use the same variables for hosts, batches and environment, which may be vaulted."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, ansible_playbook
+from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, TOP, ansible_playbook
 
 TARGET = "{{ gpu_node_target | default('gpu_nodes') }}"
 PENDING = "{{ groups['gpu_cluster_pending'] | default('all:!all') }}"
@@ -30,3 +33,28 @@ def test_the_tag_verify_selects_the_nodes_of_a_managed_cluster(tmp_path: Path) -
     run = ansible_playbook(tmp_path, "--list-tasks", "--tags", "verify", PLAYBOOKS / "managed_cluster.yml")
     found = [line for line in run.output.splitlines() if "managed | Find the nodes" in line or "verify | Fail" in line]
     assert len(found) == 2
+
+
+def test_vaulted_values_are_written_as_text(tmp_path: Path) -> None:
+    """Not as ciphertext, which RKE2 would take for the password."""
+    (tmp_path / "key").write_text("key")
+    tool = Path(sys.executable).parent / "ansible-vault"
+    encrypt = [tool, "encrypt_string", "--vault-password-file=key", "--name=password", "hunter2"]
+    vaulted = subprocess.run(encrypt, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    (tmp_path / "vaulted.yml").write_text(vaulted)
+    login = {"auth": {"username": "gpu", "password": "{{ password }}"}}
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {
+            "rke2_registries": {"configs": {"registry.example.com": login}},
+            "__rke2_planned": {"plan": {"config": {"tls-san": ["{{ password }}"]}}},
+            "__rke2_options": {},
+            "__rke2_own": {"token": "{{ password }}"},
+        },
+        "vars_files": ["vaulted.yml", str(TOP / "roles" / "rke2" / "vars" / "main.yml")],
+        "tasks": [{"ansible.builtin.debug": {"msg": "{{ [__rke2_registries, __rke2_settings, __rke2_secrets] }}"}}],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    output = ansible_playbook(tmp_path, "--vault-password-file=key", tmp_path / "play.yml").output
+    assert output.count("hunter2") == 3 and "VAULT" not in output, output

@@ -57,5 +57,5 @@ def test_the_controller_is_known_after_its_end() -> None:
 
     process = context.Process(target=controller, args=(sender,))
     process.start()
-    assert receiver.recv() == process.pid
+    assert receiver.poll(30) and receiver.recv() == process.pid
     process.join()
