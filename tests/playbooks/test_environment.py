@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All playbooks use the same variables for hosts, batches and environment, which may be vaulted."""
+"""All playbooks use the same variables for hosts, batches and environment, and variables may be vaulted."""
 
 from __future__ import annotations
 

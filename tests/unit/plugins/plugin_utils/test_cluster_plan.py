@@ -110,7 +110,7 @@ def test_helm_chart_needs_a_helm_controller() -> None:
             {},
             {"mig_strategy": "single"},
             "b",
-            "the strategy single needs MIG devices of",
+            "or use the strategy mixed (gpu_operator_mig_strategy is single)",
         ),
         (
             {},
