@@ -48,12 +48,16 @@ class Record(t.NamedTuple):
 
 
 def interrupted(node: Data) -> list[str]:
-    """A problem if an earlier run has left a node out of service."""
-    if RECORD not in (node["metadata"].get("annotations") or {}):
+    """A problem if a run has taken a node out of service, and not returned it."""
+    try:
+        known = record(node)
+    except ValueError:  # damaged
+        known = Record(cordoned=True)
+    if known is None:
         return []
     return [
-        "an earlier run has left its node %s out of service: run its playbook again with gpu_cluster_drain set to true, "
-        "which returns the node" % name_of(node)
+        "its node %s is out of service for a run of a playbook, %s. If that has ended, run the playbook again with "
+        "gpu_cluster_drain set to true, which returns the node" % (name_of(node), known.run)
     ]
 
 

@@ -69,9 +69,10 @@ def test_verify_compares_all_hosts() -> None:
 
 
 def test_verify_reports_a_node_that_is_out_of_service() -> None:
-    out = patched(node("a"), _drain.cordon(node("a"), _runs.current()))
+    run = _runs.current()
+    out = patched(node("a"), _drain.cordon(node("a"), run))
     result = check("verify", [out], [driver(None)], [resource_slice("MIG-1")], [], hosts=[mig_host("a", "MIG-1")])
-    assert result["problems"]["a"][0].startswith("an earlier run has left its node a out of service")
+    assert result["problems"]["a"][0].startswith("its node a is out of service for a run of a playbook, %s" % str(run))
 
 
 # The second keeps the operator's own device plugin off the node.

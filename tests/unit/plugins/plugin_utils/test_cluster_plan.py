@@ -321,11 +321,11 @@ def test_the_mig_manager_of_a_new_node_starts_when_the_node_is_drained() -> None
 
 
 @pytest.mark.parametrize("drain", [False, True])
-def test_a_node_that_an_earlier_run_left_out_of_service(drain: bool) -> None:
+def test_a_node_that_a_run_left_out_of_service(drain: bool) -> None:
     left = node("a")
     left["metadata"]["annotations"] = {_drain.RECORD: RECORD}
     found = plan(A, drain=drain, cluster={"nodes": {"resources": [left]}}).problems["a"]
-    assert [problem.startswith("an earlier run has left its node a") for problem in found] == [True] * (not drain)
+    assert [problem.startswith("its node a is out of service for a run") for problem in found] == [True] * (not drain)
 
 
 def test_the_operator_needs_a_layout_for_each_host() -> None:
