@@ -99,7 +99,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _return(self, host: Host, read: Data, pods: list[Data]) -> None:
         node, name, arguments = read, name_of(read), self._arguments
         known = _drain.record(node)
-        former = _drain.outdated(pods, arguments["by_operator"]) if known else []
+        former = _drain.outdated(node, pods, arguments["by_operator"]) if known else []
         former += _dra.plugins(pods) if self._uses_dra else []
         if arguments["uncordon"] and former:
             node = self._write(node, lambda _found: _drain.unconfirmed(former))
@@ -127,7 +127,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             read[:] = [now]
             if self._uses_dra:
                 return _dra.unready(host, now, here, self._slices(name), former)
-            return _drain.unready(now, here, self._resources(host, now), former)
+            return _drain.unready(now, here, self._resources(host, now, here), former)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
         if waiting:
@@ -156,12 +156,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]), _drain.returned(node))
             )
 
-    def _resources(self, host: Host, node: Data) -> dict[str, int] | None:
+    def _resources(self, host: Host, node: Data, pods: list[Data]) -> dict[str, int] | None:
         """The resources that the node should advertise.
 
         None if its layout or sharing is not applied yet, or if the strategy is unknown or does not support the layout.
         """
-        strategy, current = _drain.strategy(node), _plugin_configs.in_effect(host, node)
+        strategy, current = _drain.strategy(node, pods), _plugin_configs.in_effect(host, node)
         config = labels_of(node).get(_mig_configs.LABEL)
         try:
             applied = self._arguments["layout_applied"] if config is None else config == _name(host)

@@ -203,15 +203,16 @@ def operands(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
     return [pod_of(pod) for pod in pods if paused.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
 
 
-def outdated(pods: t.Iterable[Data], by_operator: bool = False) -> list[Data]:
+def outdated(node: Data, pods: t.Iterable[Data], by_operator: bool = False) -> list[Data]:
     """Pods that read the GPUs before the change.
 
-    The operator's checks, the device plugin of its own chart, and the MIG manager, which applies its configuration when
-    it starts. If the MIG manager has made the change (``by_operator``), it has restarted them.
+    The operator's checks, a device plugin without the operator, and the MIG manager, which applies its configuration when
+    it starts, unless it is applying one. If the MIG manager has made the change (``by_operator``), it has restarted them.
     """
     if by_operator:
         return []
-    apps = (*_VALIDATOR_APPS, _readiness.MIG_MANAGER)
+    applying = labels_of(node).get(_mig_configs.STATE) in _mig_configs.APPLYING
+    apps = _VALIDATOR_APPS if applying else (*_VALIDATOR_APPS, _readiness.MIG_MANAGER)
     return [pod for pod in pods if labels_of(pod).get("app") in apps or _is_standalone(pod)]
 
 
@@ -223,9 +224,15 @@ def unconfirmed(pods: t.Iterable[Data]) -> Data:
 
 
 def _is_standalone(pod: Data) -> bool:
-    """Whether it belongs to the device plugin of its own chart, whose pods all have the same labels."""
+    """Whether it belongs to the device plugin of its own chart, whose pods all have the same labels, or its manifest."""
     other = any(name in name_of(pod) for name in ("gpu-feature-discovery", "mps-control-daemon"))
-    return not other and labels_of(pod).get("app.kubernetes.io/name") == "nvidia-device-plugin"
+    labels = labels_of(pod)
+    by_chart = labels.get("app.kubernetes.io/name") == "nvidia-device-plugin" and not other
+    return by_chart or labels.get("name") == "nvidia-device-plugin-ds"
+
+
+def _is_plugin(pod: Data) -> bool:
+    return _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]
 
 
 def unready(
@@ -235,7 +242,7 @@ def unready(
     old = {pod_of(pod) for pod in former}
     new = [pod for pod in pods if pod_of(pod) not in old]
     labels = labels_of(node)
-    plugins = [pod for pod in new if _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]]
+    plugins = list(filter(_is_plugin, new))
     others = [pod for pod in new if labels_of(pod).get("app") in _OPERAND_APPS + _VALIDATOR_APPS]
     has_plugin = labels.get(DEPLOY + "device-plugin") == "true" or any(map(_is_standalone, former))
     has_validator = labels.get(DEPLOY + "operator-validator") == "true"
@@ -249,7 +256,24 @@ def unready(
     return out
 
 
-def strategy(node: Data) -> str:
-    """The MIG strategy of the node's device plugin, as GPU feature discovery shows it; empty if unknown."""
+def strategy(node: Data, pods: t.Iterable[Data] = ()) -> str:
+    """The MIG strategy of the node's device plugin; empty if unknown.
+
+    GPU feature discovery shows it. Without that, it is read from the device plugin, if that is one of the ``pods``.
+    """
     labels = labels_of(node)
-    return labels.get("nvidia.com/mig.strategy") or ("none" if "nvidia.com/gpu.product" in labels else "")
+    shown = labels.get("nvidia.com/mig.strategy") or ("none" if "nvidia.com/gpu.product" in labels else "")
+    return shown or next(map(_strategy_of, filter(_is_plugin, pods)), "")
+
+
+def _strategy_of(pod: Data) -> str:
+    """The MIG strategy that a pod of the device plugin was started with; empty if it is in a file."""
+    for container in pod["spec"]["containers"]:
+        arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+        settings = dict(each.lstrip("-").partition("=")[::2] for each in arguments)
+        settings.update((each["name"], str(each.get("value"))) for each in container.get("env") or ())
+        if "CONFIG_FILE" in settings or "config-file" in settings:
+            return ""
+        if "mig-strategy" in settings or "MIG_STRATEGY" in settings:
+            return settings.get("mig-strategy") or settings["MIG_STRATEGY"]
+    return "none"  # its default

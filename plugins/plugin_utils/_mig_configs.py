@@ -21,6 +21,7 @@ KEY = "config.yaml"  # the only key that the MIG manager reads
 PREFIX = "gpufleet-"
 LABEL = "nvidia.com/mig.config"
 STATE = "nvidia.com/mig.config.state"
+APPLYING = ("pending", "rebooting")  # states in which the MIG manager is at work
 
 Entries = t.List[t.Dict[str, t.Any]]
 

@@ -30,7 +30,7 @@ def problems(host: Host, node: Data) -> list[str]:
         current = labels.get(_mig_configs.LABEL) == _mig_configs.name(_mig_configs.entries(host))
     except (MigError, Refusal):
         return []  # reported with the layout
-    if not current and state in ("pending", "rebooting"):  # an interruption could leave it incomplete
+    if not current and state in _mig_configs.APPLYING:  # an interruption could leave it incomplete
         return [
             "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If "
             "it is stuck, remove the state with kubectl label node %s %s-"

@@ -22,6 +22,7 @@ DEPLOY = "nvidia.com/gpu.deploy."
 OPERATOR = {DEPLOY + "device-plugin": "true", DEPLOY + "dcgm": "false", DEPLOY + "gpu-feature-discovery": "custom"}
 RUN = _runs.current()
 MIG_MANAGER = {"app": "nvidia-mig-manager"}
+MANIFEST = {"name": "nvidia-device-plugin-ds"}  # pods of the static manifest, which has no chart
 
 
 def patched(item: Data, patch: Data) -> Data:
@@ -172,13 +173,16 @@ def test_the_mig_manager_pauses_and_restarts_the_operands_itself() -> None:
     assert "labels" not in _drain.pause(managed, RUN, ())["metadata"]
     assert DEPLOY + "device-plugin" in pause(managed)["metadata"]["labels"]
     validator = plugin("v", app="nvidia-operator-validator")
-    assert (_drain.outdated([validator], by_operator=True), _drain.outdated([validator])) == ([], [validator])
+    assert _drain.outdated(managed, [validator], by_operator=True) == []
+    assert _drain.outdated(managed, [validator]) == [validator]
 
 
 def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -> None:
     """A reboot destroys instances, and the state of the configuration would remain success."""
     manager = plugin("m", **MIG_MANAGER)
-    assert _drain.outdated([manager]) == [manager]
+    assert _drain.outdated(node("a"), [manager]) == [manager]
+    applying = node("a", **{"nvidia.com/mig.config.state": "pending"})
+    assert _drain.outdated(applying, [manager]) == []
     state = {"nvidia.com/mig.config.state": None}
     assert _drain.unconfirmed([manager]) == {"metadata": {"labels": state}} and _drain.unconfirmed([]) == {}
     labels = {"nvidia.com/mig.config": "x"}
@@ -250,23 +254,23 @@ def test_the_operands_that_are_paused() -> None:
     assert _drain.operands(now, [client, other, user("web")]) == [_evictions.pod_of(client)]
 
 
-def plugin(name: str, ready: bool = True, **labels: str) -> Data:
-    out = pod(name, "a", ready, **(labels or {"app": "nvidia-device-plugin-daemonset"}))
-    out["metadata"]["uid"] = name
+def plugin(name: str, ready: bool = True, /, **labels: str) -> Data:
+    out = pod(name, "a", ready)
+    out["metadata"].update(uid=name, labels=labels or {"app": "nvidia-device-plugin-daemonset"})
     return out
 
 
-def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin() -> None:
+@pytest.mark.parametrize("standalone", [{"app.kubernetes.io/name": "nvidia-device-plugin"}, MANIFEST])
+def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin(standalone: t.Dict[str, str]) -> None:
     ready = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "device-plugin": "true"})
     wanted = {"nvidia.com/gpu": 7}
     assert _drain.unready(ready, [plugin("new")], wanted, []) == []
     assert _drain.unready(ready, [], wanted, []) == ["a: the device plugin is not ready"]
     assert _drain.unready(ready, [plugin("new")], {"nvidia.com/gpu": 2}, []) != []
-    standalone = {"app.kubernetes.io/name": "nvidia-device-plugin"}
     old, new = plugin("old", **standalone), plugin("new", **standalone)
     plain = node("a", {"nvidia.com/gpu": "7"})
-    assert _drain.outdated([old, user("web")]) == [old]
-    gfd = plugin("nvidia-device-plugin-gpu-feature-discovery-x", **standalone)
+    assert _drain.outdated(plain, [old, user("web")]) == [old]
+    gfd = plugin("nvidia-device-plugin-gpu-feature-discovery-x", **{"app.kubernetes.io/name": "nvidia-device-plugin"})
     assert _drain.unready(plain, [old, gfd], wanted, [old]) == ["a: the device plugin is not ready"]
     assert _drain.unready(plain, [old, new], wanted, [old]) == []
 
@@ -274,7 +278,7 @@ def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin() -> None:
 def test_the_validator_of_the_operator_must_be_ready_again() -> None:
     labelled = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "operator-validator": "true"})
     validator = plugin("v", app="nvidia-operator-validator")
-    assert _drain.outdated([validator]) == [validator]
+    assert _drain.outdated(labelled, [validator]) == [validator]
     assert _drain.unready(labelled, [validator], None, []) == []
     assert _drain.unready(labelled, [validator], None, [validator]) == ["a: nvidia-operator-validator is not ready"]
 
@@ -283,3 +287,27 @@ def test_the_strategy_of_a_node() -> None:
     assert _drain.strategy(node("a", **{"nvidia.com/mig.strategy": "mixed"})) == "mixed"
     assert _drain.strategy(node("a", **{"nvidia.com/gpu.product": "x"})) == "none"
     assert _drain.strategy(node("a")) == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "container", "strategy"),
+    [
+        (MANIFEST, {}, "none"),
+        (MANIFEST, {"command": ["nvidia-device-plugin", "--mig-strategy=mixed"]}, "mixed"),
+        (
+            MANIFEST,
+            {"args": ["--fail-on-init-error=false"], "env": [{"name": "MIG_STRATEGY", "value": "single"}]},
+            "single",
+        ),
+        ({"app": "nvidia-device-plugin-daemonset"}, {"env": [{"name": "MIG_STRATEGY", "value": "mixed"}]}, "mixed"),
+        (MANIFEST, {"env": [{"name": "MIG_STRATEGY", "value": "single"}, {"name": "CONFIG_FILE", "value": "x"}]}, ""),
+        (MANIFEST, {"args": ["--config-file=/config"]}, ""),
+        ({"app": "web"}, {"env": [{"name": "MIG_STRATEGY", "value": "mixed"}]}, ""),
+    ],
+)
+def test_the_strategy_of_a_node_without_feature_discovery(
+    labels: t.Dict[str, str], container: Data, strategy: str
+) -> None:
+    found = plugin("plugin", **labels)
+    found["spec"]["containers"][0].update(container)
+    assert _drain.strategy(node("a"), [found]) == strategy
