@@ -188,8 +188,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         name = name_of(node)
         if known is not None and known.drained:
             return (
-                "An earlier run has left it out of service, where it remains, because its GPUs may have been changed. Run "
-                "this again to continue"
+                "It was out of service before, and remains so, because its GPUs may have been changed. Run this again to "
+                "continue"
             )
         if self._task.check_mode:
             return "Nothing was changed"

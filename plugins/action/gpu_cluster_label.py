@@ -29,6 +29,7 @@ _ARGUMENTS = {
     "retry": {"type": "list", "elements": "str", "default": []},
     "managers": {"type": "str", "default": ""},
     "takeover": {"type": "int", "required": True},
+    "drained": {"type": "bool", "default": False},
 }
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # by node; None removes a label
 
@@ -83,12 +84,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return nodes, [_evictions.pod_of(pod) for pod in pods if (pod.get("spec") or {}).get("nodeName") in applying]
 
     def _label(self, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
-        """The nodes after the change. Fails if another run has taken one of them out of service."""
+        """The nodes after the change. Fails if another run has taken one of them out of service, or returned it."""
+        run = _runs.current()
 
         def make(node: Data) -> Data:
+            if self._arguments["drained"]:
+                _drain.owned(node, run)
             return {"metadata": {"labels": changes[name_of(node)]}}
 
-        guarded = _drain.guarded(make, _runs.current(), self._arguments["takeover"])
+        guarded = _drain.guarded(make, run, self._arguments["takeover"])
         return self._api.change_all({name: nodes[name] for name in changes}, guarded, self._progress)
 
 

@@ -44,6 +44,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             return {**result, "failed": True, "msg": _UNREADABLE % error}
         found = _managed.find(nodes, settings)
         result.update(found._asdict())
+        if found.skipped:
+            text = "nothing is installed or compared on %s: set nvidia_mig_layout to compare their GPUs with it"
+            result["warnings"] = [text % ", ".join(found.skipped)]
         if found.problems:
             hint = "" if arguments["selector"] else ". To select other nodes, set gpu_cluster_selector"
             result.update(failed=True, msg="%s%s. Nothing was changed" % ("; ".join(found.problems), hint))

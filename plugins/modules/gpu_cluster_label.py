@@ -49,6 +49,11 @@ options:
       - Seconds after which a node is taken over from a run on another controller, since its last change of the node.
     type: int
     required: true
+  drained:
+    description:
+      - Whether this run must have taken the nodes out of service. Otherwise, another run must not have.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

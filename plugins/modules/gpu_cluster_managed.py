@@ -66,6 +66,12 @@ verified:
   type: list
   elements: str
   sample: [gke-gpu-1]
+skipped:
+  description: Names of nodes on whose platform nothing is changed, and that are not compared without a layout.
+  returned: when the cluster can be read
+  type: list
+  elements: str
+  sample: []
 problems:
   description: Nodes that do not match their layout, and cannot be changed.
   returned: when the cluster can be read

@@ -410,8 +410,13 @@ def _configurations(
     """The ConfigMaps and labels of the MIG manager and the device plugin. ``hosts`` are by the name of their node."""
     out = dict(_mig(settings, hosts, nodes, cluster.config_map))
     plugin = _plugin_configs.plan(hosts, nodes, cluster.plugin_config_map, settings.drain)
-    maps = {_operator_values.CONFIG_MAP: out.pop("config_map"), _plugin_configs.CONFIG_MAP: plugin["config_map"]}
-    out["config_maps"] = [{"name": name, "data": data} for name, data in maps.items() if data is not None]
+    maps = (
+        (_operator_values.CONFIG_MAP, out.pop("config_map"), cluster.config_map),
+        (_plugin_configs.CONFIG_MAP, plugin["config_map"], cluster.plugin_config_map),
+    )
+    out["config_maps"] = [
+        {"name": name, "data": data, "version": _version(existing)} for name, data, existing in maps if data is not None
+    ]
     out["plugin_labels"] = plugin["labels"]
     first, out["pending"] = out["pending"], {}
     for node, host in hosts.items():
@@ -421,6 +426,11 @@ def _configurations(
             later["differences"] = [*_drain.interrupted(nodes[node]), *_unapplied(later)]
             out["pending"][host.name] = later
     return out
+
+
+def _version(existing: Data) -> str:
+    """The API rejects a change of another version, which another run has changed in the meantime. Empty for a new one."""
+    return next((str(item["metadata"].get("resourceVersion", "")) for item in existing.get("resources") or ()), "")
 
 
 def _unapplied(later: Data) -> list[str]:

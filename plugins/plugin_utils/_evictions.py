@@ -14,7 +14,7 @@ import json
 import typing as t
 from collections import Counter
 
-from . import _dra
+from . import _dra, _readiness
 from ._cluster_nodes import Data, name_of
 
 _MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods, which the API cannot evict
@@ -158,4 +158,6 @@ def gpus_of(pod: Data) -> Counter[str]:
 
 def _limits(container: Data) -> Counter[str]:
     limits = (container.get("resources") or {}).get("limits") or {}
-    return Counter({name: int(count) for name, count in limits.items() if name.startswith("nvidia.com/")})
+    return Counter(
+        {name: _readiness.parse_count(count) for name, count in limits.items() if name.startswith("nvidia.com/")}
+    )

@@ -83,10 +83,11 @@ class Found(t.NamedTuple):
     nodes: t.List[Data]  # name, boards, and the owner of MIG of each node on which charts are installed
     verified: t.List[str]  # nodes that match their layout, and cannot be changed
     problems: t.List[str]
+    skipped: t.List[str]  # nodes that cannot be changed, and have no layout to compare them with
 
 
 def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
-    out = Found([], [], [])
+    out = Found([], [], [], [])
     for node in sorted(nodes, key=name_of):
         boards = _of_type(node)
         if not boards and not settings.selected and labels_of(node).get("nvidia.com/gpu.present") != "true":
@@ -105,8 +106,8 @@ def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
             owner = "operator" if on.changes and settings.layout is not None else "host"
             out.nodes.append({"name": name_of(node), "boards": boards, "owner": owner})
         elif not problems:
-            out.verified.append(name_of(node))
-    if not (out.nodes or out.verified or out.problems):
+            (out.skipped if settings.layout is None else out.verified).append(name_of(node))
+    if not any(out):
         out.problems.append(
             "no node has a known instance type with GPUs or the label nvidia.com/gpu.present=true: set gpu_cluster_selector "
             "and gpu_node_boards"

@@ -113,11 +113,11 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
 def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
     """The GPUs and MIG devices that a node advertises. The kubelet keeps removed resources with a count of 0."""
     found = (node.get("status") or {}).get("allocatable") or {}
-    counts = {name: _count(count) for name, count in found.items() if name in _GPUS or name.startswith(_MIG)}
+    counts = {name: parse_count(count) for name, count in found.items() if name in _GPUS or name.startswith(_MIG)}
     return {name: count for name, count in sorted(counts.items()) if count}
 
 
-def _count(quantity: object) -> int:
+def parse_count(quantity: object) -> int:
     """Parse a count in the API's format, such as 7 or 1k."""
     text = str(quantity)
     return int(text[:-1]) * 1000 if text.endswith("k") else int(text)

@@ -98,7 +98,7 @@ def test_a_change_that_fails(cluster: Cluster) -> None:
     cluster.plane.kubectl(*bare, "--namespace=" + cluster.name)
     message = cluster.fails()
     assert "pod %s/bare has no controller" % cluster.name in message
-    assert "An earlier run has left it out of service, where it remains" in message
+    assert "It was out of service before, and remains so" in message
     assert cluster.read()["spec"]["unschedulable"]
     cluster.plane.kubectl("delete", "pod", "bare", "--namespace=" + cluster.name)
     cluster.run()

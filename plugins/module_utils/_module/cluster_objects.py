@@ -49,6 +49,7 @@ def read(module: t.Any) -> t.List[Data]:
     Raises the client's exceptions if the API does not respond.
     """
     from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
+    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
     from ansible_collections.kubernetes.core.plugins.module_utils.k8s.service import K8sService
     from kubernetes.client.exceptions import ApiException
 
@@ -57,6 +58,8 @@ def read(module: t.Any) -> t.List[Data]:
     for wanted in module.params["objects"]:
         try:
             results.append(service.find(**wanted))
-        except ApiException as error:  # for example, not allowed
-            results.append({"msg": str(error)})
+        except CoreException as error:
+            if not isinstance(error.__context__, ApiException):
+                raise
+            results.append({"msg": str(error.__context__)})  # for example, not allowed
     return results

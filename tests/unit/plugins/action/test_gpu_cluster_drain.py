@@ -208,7 +208,7 @@ def test_a_node_that_an_earlier_run_left_and_that_cannot_be_drained(run: t.Calla
     cluster = Cluster(patched(left, _drain.pause(left, ENDED)) if drained else left, user("bare", owner=""))
     message = run(gpu_cluster_drain, cluster)["msg"]
     assert cluster.node and cluster.node["spec"]["unschedulable"] is drained
-    assert ("An earlier run has left it out of service, where it remains" in message) is drained
+    assert ("It was out of service before, and remains so" in message) is drained
     assert message.endswith("The node is in service, and its GPUs were not changed") is not drained
     assert cluster.shown[0].startswith("An earlier run has left node a out of service: this run continues")
 

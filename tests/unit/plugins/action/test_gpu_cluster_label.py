@@ -11,7 +11,8 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_label, gpu_cluster_restart
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._runs import Run
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster_drain import (
     OTHER,
     Cluster,
@@ -143,6 +144,20 @@ def test_undo_changes_no_node_of_another_run(run: t.Callable[..., Data]) -> None
     assert found.node
     found.node = patched(found.node, _drain.cordon(found.node, OTHER))
     assert "is out of service for another run" in label(run, found, undo=True, managers="")["msg"]
+
+
+@pytest.mark.parametrize(("owner", "changes"), [(_runs.current(), True), (None, False), (OTHER, False)])
+def test_a_node_that_this_run_must_have_drained(
+    run: t.Callable[..., Data], owner: t.Optional[Run], changes: bool
+) -> None:
+    """Another run may have taken it over, and returned it to service."""
+    found = cluster()
+    assert found.node
+    if owner:
+        found.node = patched(found.node, _drain.cordon(found.node, owner))
+    result = label(run, found, nodes=CHANGE, managers="", drained=True, takeover=0)
+    assert (found.node["metadata"]["labels"][CONFIG] == "new") is changes
+    assert ("another run" in result.get("msg", "")) is not changes
 
 
 def test_a_node_that_someone_else_changes_at_the_same_time(run: t.Callable[..., Data]) -> None:

@@ -272,6 +272,10 @@ def test_the_operator_gets_config_map_and_label() -> None:
     assert found.plan["retry"] == []
     again = configured(**{LABEL: name, STATE: "success"})
     assert again.plan["labels"] == [] and again.plan["config_maps"] == found.plan["config_maps"]
+    assert config_map["version"] == ""
+    existing = {"metadata": {"resourceVersion": "7"}, "data": {"config.yaml": "mig-configs: {of-another-run: []}"}}
+    (changed,) = plan(A, owner="operator", cluster={"config_map": {"resources": [existing]}}).plan["config_maps"]
+    assert changed["version"] == "7" and "of-another-run" in changed["data"]["config.yaml"]
     failed = configured(**{LABEL: name, STATE: "failed"})
     assert failed.plan["retry"] == ["a"] and failed.plan["labels"] == []
 

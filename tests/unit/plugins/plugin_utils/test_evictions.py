@@ -49,7 +49,9 @@ def test_static_and_finished_pods() -> None:
 
 
 def test_only_pods_that_use_gpus() -> None:
-    assert names([user("web"), user("train", 1)], Settings("gpu")) == ["train"]
+    memory = user("memory")
+    memory["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpumem": "3k"}}  # of another device plugin
+    assert names([user("web"), user("train", 1), memory], Settings("gpu")) == ["train", "memory"]
 
 
 def test_only_pods_whose_devices_change() -> None:

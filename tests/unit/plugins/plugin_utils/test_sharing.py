@@ -153,7 +153,10 @@ def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label()
 def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> None:
     """They would not share the GPUs any more before the nodes are drained."""
     labelled = node("a", {MIG: "28"}, **{LABEL: _plugin_configs.name(slices())})
-    shares = {"nodes": {"resources": [labelled]}, "plugin_config_map": {"resources": [{"data": {"default": ""}}]}}
+    shares = {
+        "nodes": {"resources": [labelled]},
+        "plugin_config_map": {"resources": [{"metadata": {}, "data": {"default": ""}}]},
+    }
     before = plan(host(slices()), role=role, drain=True, cluster=shares).plan
     ended = plan(host({}), role=role, drain=True, cluster=shares).plan
     assert ended["values"] == before["values"] and ended["config_maps"] == []
@@ -169,7 +172,7 @@ def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> No
 def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
     other = node("z", **{LABEL: "gpufleet-other"})
     former = {"gpufleet-other": "kept", "gpufleet-unused": "kept"}  # a run may be about to label a node with the second
-    existing = {"resources": [{"data": former}]}
+    existing = {"resources": [{"metadata": {}, "data": former}]}
     cluster = {"nodes": {"resources": [node("a"), other]}, "plugin_config_map": existing}
     found = plan(host({}), cluster=cluster).plan
     assert found["config_maps"][0]["data"] == {"default": "version: v1\n", **former}

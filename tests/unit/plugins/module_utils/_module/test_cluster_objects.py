@@ -12,34 +12,42 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._module import cluster_objects
 
 exceptions = pytest.importorskip("kubernetes.client.exceptions", reason="only where Ansible reads a cluster")
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client, service
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
+from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
+from kubernetes.dynamic.resource import ResourceInstance
 
 
-class Service:
-    def __init__(self, *_arguments: t.Any) -> None:
-        pass
+class Client:
+    """Below the service of kubernetes.core, which converts the client's exceptions."""
 
-    def find(self, kind: str) -> t.Dict[str, t.Any]:
-        if kind == "Secret":
+    def resource(self, kind: str, _api_version: str) -> t.Any:
+        return SimpleNamespace(kind=kind, group="", api_version="v1")
+
+    def get(self, resource: t.Any, **_arguments: t.Any) -> t.Any:
+        if resource.kind == "Secret":
             raise exceptions.ApiException(403, "Forbidden")
-        if kind == "Gone":
+        if resource.kind == "Gone":
             raise ConnectionError("refused")
-        return {"resources": [kind], "api_found": True}
+        return ResourceInstance(None, {"kind": resource.kind})
 
 
 @pytest.fixture(name="read")
 def fixture_read(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., t.Any]:
-    monkeypatch.setattr(client, "get_api_client", lambda module: None)
-    monkeypatch.setattr(service, "K8sService", Service)
-    return lambda *kinds: cluster_objects.read(SimpleNamespace(params={"objects": [{"kind": kind} for kind in kinds]}))
+    monkeypatch.setattr(client, "get_api_client", lambda module: Client())
+
+    def read(*kinds: str) -> t.Any:
+        wanted = [{"kind": kind, "api_version": "v1", "name": "a"} for kind in kinds]
+        return cluster_objects.read(SimpleNamespace(params={"objects": wanted}))
+
+    return read
 
 
 def test_a_rejected_request_does_not_affect_the_others(read: t.Callable[..., t.Any]) -> None:
     node, secret, pod = read("Node", "Secret", "Pod")
-    assert (node["resources"], pod["resources"]) == (["Node"], ["Pod"])
+    assert (node["resources"], pod["resources"]) == ([{"kind": "Node"}], [{"kind": "Pod"}])
     assert "resources" not in secret and "Forbidden" in secret["msg"]
 
 
 def test_an_api_that_does_not_respond_is_an_error(read: t.Callable[..., t.Any]) -> None:
-    with pytest.raises(ConnectionError, match="refused"):
+    with pytest.raises(CoreException, match="refused"):
         read("Gone", "Node")
