@@ -270,7 +270,7 @@ def _strategy_of(pod: Data) -> str:
     """The MIG strategy that a pod of the device plugin was started with; empty if it is in a file."""
     for container in pod["spec"]["containers"]:
         arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
-        settings = dict(each.lstrip("-").partition("=")[::2] for each in arguments)
+        settings: dict[str, str] = dict(each.lstrip("-").partition("=")[::2] for each in arguments)
         settings.update((each["name"], str(each.get("value"))) for each in container.get("env") or ())
         if "CONFIG_FILE" in settings or "config-file" in settings:
             return ""
