@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import typing as t
 
 from ansible.plugins.action import ActionBase
@@ -19,6 +20,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
 _ARGUMENTS = {
     "gpus": {"type": "list", "elements": "dict"},
     "checkpoint": {"type": "str"},
+    "machine_id": {"type": "str", "default": ""},
     "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
     "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
     "ignore_daemonsets": {"type": "bool", "default": True},
@@ -74,7 +76,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 Display().display(
                     "An earlier run has left node %s out of service: this run continues, and returns it" % name
                 )
+            if known is None:
+                self._require_host(node)
             pods = self._progress.result("planning to drain %s" % name, lambda: self._to_evict(node, found))
+            staying = _evictions.staying(found, self._change)
+            if staying:
+                text = "%s: pods of DaemonSets and static pods stay on the node, and may lose their GPUs or MIG devices: %s"
+                result["warnings"] = [text % (self._host.name, ", ".join(map(str, staying)))]
             changes = bool(known is None or not _drain.cordoned(node) or pods)
             if self._task.check_mode:
                 result.update(changed=changes, evicted=[str(_evictions.pod_of(pod)) for pod in pods])
@@ -97,6 +105,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 self._pause(node, _drain.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
+
+    def _require_host(self, node: Data) -> None:
+        """Raise an error if the node is another machine than the host, whose GPUs would change."""
+        host = base64.b64decode(self._arguments["machine_id"]).decode(errors="replace").strip()
+        found = ((node.get("status") or {}).get("nodeInfo") or {}).get("machineID")
+        if host and found and host != found:
+            raise _Failed(
+                "node %s is another machine, with the machine ID %s, and that of the host is %s: correct "
+                "gpu_cluster_node_name" % (name_of(node), found, host)
+            )
 
     def _planned(self, name: str) -> tuple[Data, list[Data], list[Data]]:
         node, found = self._api.node_and_pods(name)

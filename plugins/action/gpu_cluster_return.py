@@ -30,6 +30,7 @@ _ARGUMENTS = {
     "uncordon": {"type": "bool", "default": True},
     "wait": {"type": "bool", "default": True},
     "wait_for_pods": {"type": "bool", "default": True},
+    "drained": {"type": "bool", "default": False},
     "layout_applied": {"type": "bool", "default": True},
     "by_operator": {"type": "bool", "default": False},
     "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
@@ -58,6 +59,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
             known = _drain.held(node, self._run, self._arguments["takeover"])
+            steps = _drain.unrecorded(node) if known is None and self._arguments["drained"] else ""
+            if steps:
+                raise _NotReady(
+                    "node %s has lost the annotation %s, so that this run cannot return it to service. If nobody else has "
+                    "taken it out of service, return it with: %s" % (name_of(node), _drain.RECORD, steps)
+                )
             if known is None and not self._is_outdated(host, node, pods):
                 return result
             result["changed"] = True

@@ -80,6 +80,11 @@ options:
       - Whether to wait first until the controllers of these pods have all their pods ready.
     type: bool
     default: true
+  machine_id:
+    description:
+      - The base64-encoded file C(/etc/machine-id) of the host. The node must have the same, if both are known.
+    type: str
+    default: ""
   takeover:
     description:
       - Seconds after which the node is taken over from a run on another controller, since its last change of the node.

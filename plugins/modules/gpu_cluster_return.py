@@ -55,6 +55,12 @@ options:
       - Whether the GPU operator's MIG manager has made the change, and has restarted other components.
     type: bool
     default: false
+  drained:
+    description:
+      - Whether this run has taken the node out of service. If the record of that is gone, the module fails unless someone
+        has returned the node.
+    type: bool
+    default: false
   takeover:
     description:
       - Seconds after which the node is taken over from a run on another controller, since its last change of the node.

@@ -24,7 +24,10 @@ _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kub
 _FEW = 5  # pods that are read and named one by one
 _GONE = "the cluster no longer has the node %s"
 _API_MESSAGE = re.compile(r'"message":"(.*?)"(?:,"|})')  # in the text of an exception, after the response headers
-_PERMANENT = ("Failed to import the required Python library", "Invalid kube-config file")
+_PERMANENT = ("Failed to import the required Python library", "Invalid kube-config")
+_DENIED = ("Reason: Unauthorized", "Reason: Forbidden")
+_DENIED_SECONDS = 30  # an API server that has just started may reject requests
+_REMEDY = "%s. Check gpu_cluster_kubeconfig, gpu_cluster_context, and the permissions of the user"
 
 
 class Unreadable(Exception):
@@ -33,6 +36,10 @@ class Unreadable(Exception):
 
 class Final(Unreadable):
     """An error that does not pass: the client cannot send requests, or the node does not exist."""
+
+
+class Denied(Unreadable):
+    """The API rejects the user, or does not allow the request."""
 
 
 class NoNode(Final):
@@ -44,6 +51,13 @@ def message(result: Data) -> str:
     text = " ".join(str(result.get("msg") or "no answer").split())
     rejected = _API_MESSAGE.search(text)
     return (rejected.group(1).replace("\\", "") if rejected else text)[:400].rstrip(".")
+
+
+def _unreadable(result: Data) -> Unreadable:
+    text, raw = message(result), str(result.get("msg"))
+    if any(each in raw for each in _PERMANENT):
+        return Final(text)
+    return Denied(text) if any(each in raw for each in _DENIED) else Unreadable(text)
 
 
 def was_read(result: Data) -> bool:
@@ -67,7 +81,7 @@ class Api:
         found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
         for each in found:
             if not was_read(each):
-                raise Unreadable(message(each))
+                raise _unreadable(each)
         return [each["resources"] for each in found]
 
     def log(self, namespace: str, pod: str, **options: t.Any) -> str:
@@ -90,8 +104,7 @@ class Api:
             except AnsibleConnectionFailure as error:  # to gpu_cluster_host
                 raise Unreadable(str(error)) from None
         if found.get("failed"):
-            text = message(found)
-            raise Final(text) if any(each in text for each in _PERMANENT) else Unreadable(text)
+            raise _unreadable(found)
         return found
 
     def node(self, host: Host) -> Data:
@@ -254,14 +267,20 @@ class Progress:
     def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
         """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
         end, shown, shown_at = time.monotonic() + self._timeout, "", 0.0
+        denied = 0.0  # since when
         intervals = pauses()
         while True:
+            before, denied = denied, 0.0
             try:
                 waiting = step()
             except Final:
                 raise
             except Unreadable as error:
                 waiting = ["a request to the cluster failed: %s" % error]
+                if isinstance(error, Denied):
+                    denied = before or time.monotonic()
+                    if time.monotonic() - denied >= _DENIED_SECONDS:
+                        raise Final(_REMEDY % waiting[0]) from None
             now = time.monotonic()
             if not waiting or now >= end:
                 return waiting

@@ -61,6 +61,19 @@ def interrupted(node: Data) -> list[str]:
     ]
 
 
+def unrecorded(node: Data) -> str:
+    """How to return a node whose record was removed after this run drained it; empty if someone has returned it."""
+    paused = sorted(name for name, value in labels_of(node).items() if name.startswith(DEPLOY) and value == PAUSED)
+    steps = []
+    if paused:
+        steps.append(
+            "kubectl label node %s --overwrite %s" % (name_of(node), " ".join("%s=true" % each for each in paused))
+        )
+    if cordoned(node):
+        steps.append("kubectl uncordon %s" % name_of(node))
+    return " && ".join(steps)
+
+
 class Held(ValueError):
     """Another run has taken the node out of service."""
 
@@ -77,13 +90,17 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
             bool(found["drained"]),
             dict(found["labels"]),
             [Workload(*each) for each in found["workloads"]],
-            Run(**found["run"]),
+            _run_of(found["run"]),
         )
     except (ValueError, TypeError, KeyError):
         raise ValueError(
             "the annotation %s of node %s is damaged: %r. Remove it, set the labels %s* that are %s to true, and "
             "uncordon the node if it should be in service" % (RECORD, name_of(node), text, DEPLOY, PAUSED)
         ) from None
+
+
+def _run_of(found: Data) -> Run:
+    return Run(str(found["place"]), int(found["pid"]), str(found["started"]), int(found["written"]))
 
 
 def held(node: Data, run: Run, takeover: int) -> Record | None:

@@ -61,6 +61,12 @@ def to_evict(pods: t.Iterable[Data], settings: Settings, change: Change) -> tupl
     return evicted, problems
 
 
+def staying(pods: t.Iterable[Data], change: Change) -> list[Pod]:
+    """Pods of DaemonSets, and static pods, that are not evicted although the change may take their devices."""
+    left = (pod for pod in pods if _reason(pod, Settings()) is None)
+    return [pod_of(pod) for pod in left if _selected(pod, Settings("affected"), change)]
+
+
 def pod_of(pod: Data) -> Pod:
     return Pod(str(pod["metadata"].get("namespace")), name_of(pod), str(pod["metadata"].get("uid")))
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import typing as t
 from types import SimpleNamespace
@@ -267,6 +268,57 @@ def test_a_client_that_cannot_send_requests(
     for module in (gpu_cluster_drain, gpu_cluster_return):
         assert error.rstrip(".") in run(module, cluster)["msg"]
     assert cluster.now == 100.0  # without waiting
+
+
+@pytest.mark.parametrize("reason", ["Unauthorized", "Forbidden"])
+def test_a_user_that_the_api_rejects(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    """Not at once, because an API server that has just started may reject requests."""
+    error = "(403)\nReason: %s\nHTTP response body: {}" % reason
+    monkeypatch.setattr(Cluster, "__call__", lambda *_self, **_arguments: {"failed": True, "msg": error})
+    cluster = Cluster(node("a"))
+    assert "Check gpu_cluster_kubeconfig" in run(gpu_cluster_drain, cluster, timeout=600)["msg"]
+    assert 130 <= cluster.now < 140
+
+
+def test_a_user_that_the_api_rejects_at_first(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(node("a"))
+    found = {"failed": True, "msg": "Reason: Forbidden"}
+    read = cluster.gpu_cluster_objects
+    monkeypatch.setattr(cluster, "gpu_cluster_objects", lambda **given: found if cluster.now < 120 else read(**given))
+    assert "failed" not in run(gpu_cluster_drain, cluster, timeout=600)
+
+
+def test_a_node_that_is_another_machine(run: t.Callable[..., Data]) -> None:
+    other = node("a")
+    other["status"]["nodeInfo"] = {"machineID": "b0"}
+    given = {name: base64.b64encode(name.encode() + b"\n").decode() for name in ("a0", "b0")}
+    assert (
+        "machine ID b0, and that of the host is a0"
+        in run(gpu_cluster_drain, Cluster(other), machine_id=given["a0"])["msg"]
+    )
+    assert "failed" not in run(gpu_cluster_drain, Cluster(other), machine_id=given["b0"])
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_pods_of_daemonsets_that_may_lose_their_gpus(run: t.Callable[..., Data], check: bool) -> None:
+    cluster = Cluster(
+        node("a"), user("train", 1), user("monitor", 1, owner="DaemonSet"), user("log", owner="DaemonSet")
+    )
+    (warning,) = run(gpu_cluster_drain, cluster, check=check)["warnings"]
+    assert warning.endswith("stay on the node, and may lose their GPUs or MIG devices: gpu-operator/monitor")
+
+
+def test_a_record_that_someone_removes_during_the_change(run: t.Callable[..., Data]) -> None:
+    cluster = Cluster(operator_node())
+    run(gpu_cluster_drain, cluster)
+    cluster.write({"metadata": {"annotations": {_drain.RECORD: None}}})
+    assert cluster.node and cluster.node["spec"]["unschedulable"]
+    message = run(gpu_cluster_return, cluster, drained=True)["msg"]
+    assert message.endswith("kubectl label node a --overwrite %sdevice-plugin=true && kubectl uncordon a" % DEPLOY)
+    assert run(gpu_cluster_return, cluster) == {"changed": False}  # in a run that has not drained it
+    # The documented way to return it by hand.
+    cluster.write({"metadata": {"labels": operator_node()["metadata"]["labels"]}, "spec": {"unschedulable": False}})
+    assert run(gpu_cluster_return, cluster, drained=True) == {"changed": False}
 
 
 def test_a_node_that_does_not_become_ready_remains_cordoned(run: t.Callable[..., Data]) -> None:

@@ -200,6 +200,7 @@ def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -
         "{}",
         '{"cordoned": true, "labels": 1}',
         Record(True).text().replace('"workloads": []', '"workloads": [1]'),
+        Record(True).text().replace('"written": 0', '"written": "yesterday"'),
     ],
 )
 def test_a_damaged_record(text: str) -> None:
