@@ -87,6 +87,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if self._task.check_mode:
                 result.update(changed=changes, evicted=[str(_evictions.pod_of(pod)) for pod in pods])
                 Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
+                rejected = self._progress.result("checking the evictions", lambda: self._rejected(pods))
+                if rejected:
+                    text = "%s: these evictions would be rejected now, and repeated for %d seconds: %s"
+                    reasons = ["pod %s: %s" % each for each in rejected.items()]
+                    result.setdefault("warnings", []).append(
+                        text % (self._host.name, self._arguments["timeout"], "; ".join(reasons))
+                    )
                 return
             node = self._cordon(node, pods)
             result["changed"] = changes
@@ -195,11 +202,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _evict(self, node: Data, found: list[Data]) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""
         pods = self._to_evict(node, found)
-        staying = [_evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
-        rejected = self._api.remove("evicted", staying, self._arguments["grace_period"])
-        reasons = {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
-        self._evicted += [name for name in map(str, staying) if name not in reasons and name not in self._evicted]
+        names = [str(_evictions.pod_of(pod)) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        reasons = self._rejected(pods)
+        self._evicted += [name for name in names if name not in reasons and name not in self._evicted]
         return [_waiting(pod, reasons) for pod in pods]
+
+    def _rejected(self, pods: t.Iterable[Data]) -> dict[str, str]:
+        """Request the eviction of pods that are not terminating; the reasons for which the API rejects some of them."""
+        asked = [_evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+        rejected = self._api.remove("evicted", asked, self._arguments["grace_period"])
+        return {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
 
     def _returned(self, node: Data, known: Record | None) -> str:
         """Return the node to service unless its GPUs may have been changed. A sentence without a full stop."""

@@ -67,7 +67,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 rejected:
-  description: The pods that the API did not accept, with the C(reason). In check mode, always empty.
+  description: The pods that the API did not accept, with the C(reason). In check mode, the API only checks the requests.
   returned: success
   type: list
   elements: dict

@@ -59,7 +59,7 @@ class Cluster:
         self.settled()
         self.plane.kubectl("uncordon", self.name + "-2")
 
-    def start(self, **variables: t.Any) -> subprocess.Popen[str]:
+    def start(self, *options: str, **variables: t.Any) -> subprocess.Popen[str]:
         """A run that drains the node, executes the command ``change``, and returns the node."""
         given = {"seconds": 60, "cluster_node": self.node, "change": "true", **variables}
         environment = {
@@ -72,7 +72,7 @@ class Cluster:
             "ANSIBLE_PIPELINING": "1",
         }
         (self.work / "ansible.cfg").touch()
-        command = [str(ANSIBLE), "--inventory=localhost,", "--extra-vars=" + json.dumps(given), str(PLAYBOOK)]
+        command = [str(ANSIBLE), "--inventory=localhost,", "--extra-vars=" + json.dumps(given), *options, str(PLAYBOOK)]
         return subprocess.Popen(
             command,
             env=environment,
@@ -93,8 +93,8 @@ class Cluster:
         assert process.returncode in (0, -signal.SIGKILL), output
         return process.returncode != 0
 
-    def run(self, **variables: t.Any) -> str:
-        process = self.start(**variables)
+    def run(self, *options: str, **variables: t.Any) -> str:
+        process = self.start(*options, **variables)
         output = process.communicate()[0]
         assert process.returncode == 0, output
         return output

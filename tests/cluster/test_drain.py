@@ -30,6 +30,18 @@ def test_a_drain(cluster: Cluster) -> None:
     cluster.is_in_service()
 
 
+def test_a_preview_evicts_no_pods(cluster: Cluster) -> None:
+    """The API checks the evictions, of which the budget allows one at a time."""
+    cluster.create()
+    names = ["get", "pods", "--namespace", cluster.name, "--output=name"]
+    before = cluster.plane.kubectl(*names)
+    output = cluster.run("--check")
+    assert "would evict %s/train-" % cluster.name in output and "rejected" not in output
+    assert kinds(cluster) == ["POST eviction"] * 2
+    assert cluster.plane.kubectl(*names) == before
+    cluster.is_in_service()
+
+
 def test_killed_after_any_write(cluster: Cluster) -> None:
     cluster.create()
     number = 1
@@ -57,6 +69,8 @@ def test_an_api_server_that_is_away_for_a_minute(cluster: Cluster) -> None:
 def test_a_budget_that_never_allows_an_eviction(cluster: Cluster) -> None:
     cluster.create()
     budget(cluster, 2)
+    preview = " ".join(cluster.run("--check").split())
+    assert "would be rejected now, and repeated for 60 seconds: pod %s/train-" % cluster.name in preview
     message = cluster.fails(seconds=5)
     assert "after 5 seconds, node %s is not drained: pod %s/train-" % (cluster.node, cluster.name) in message
     assert "The disruption budget train needs 2 healthy pods and has 2 currently" in message

@@ -42,8 +42,6 @@ Data = t.Dict[str, t.Any]
 
 
 def run(module: AnsibleModule) -> None:
-    if module.check_mode:
-        module.exit_json(changed=bool(module.params["pods"]), rejected=[])
     accepted, rejected = cluster_client.use(module, remove)
     module.exit_json(changed=accepted > 0, rejected=rejected)
 
@@ -62,6 +60,8 @@ def remove(module: t.Any) -> t.Tuple[int, t.List[Data]]:
     for pod in module.params["pods"]:
         where = {"name": pod["name"], "namespace": pod["namespace"]}
         options: Data = {"preconditions": {"uid": pod["uid"]}}
+        if module.check_mode:
+            options["dryRun"] = ["All"]  # the API checks permissions, budgets and webhooks
         if seconds >= 0:
             options["gracePeriodSeconds"] = seconds
         try:

@@ -44,6 +44,7 @@ class Cluster:
         self.controller: Data = {"metadata": {}}
         self.run = OWN
         self.now = 100.0
+        self.check = False
         self.shown: t.List[str] = []
         self.started = plugin("new-plugin")  # when labels are restored
         self.slices: t.List[Data] = []
@@ -110,8 +111,10 @@ class Cluster:
         for asked in pods:
             left = self.protected.get(asked["name"], 0)
             if state == "evicted" and left:
-                self.protected[asked["name"]] = left - 1
+                self.protected[asked["name"]] = left - (not self.check)
                 rejected.append({**asked, "reason": BUDGET})
+                continue
+            if self.check:
                 continue
             for pod in self.pods:
                 if pod["metadata"].get("uid") == asked["uid"]:
@@ -132,7 +135,7 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
         arguments = {"timeout": 20, "takeover": 3600, **given, **arguments}
         known = {name: value for name, value in arguments.items() if name in module._ARGUMENTS}
         found = action(module, "x", known)
-        found._execute_module, found._task.check_mode = cluster, check
+        found._execute_module, found._task.check_mode, cluster.check = cluster, check, check
         result: Data = found.run(task_vars=host("a", **(variables or {})))
         return result
 
@@ -161,9 +164,13 @@ def test_drain_and_return(run: t.Callable[..., Data]) -> None:
 
 
 def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
-    cluster = Cluster(operator_node(), user("train"))
+    cluster = Cluster(operator_node(), user("train"), train=1)
     result = run(gpu_cluster_drain, cluster, check=True)
     assert result["changed"] and result["evicted"] == ["gpu-operator/train"]
+    rejected = (
+        "a: these evictions would be rejected now, and repeated for 20 seconds: pod gpu-operator/train: " + BUDGET
+    )
+    assert result["warnings"] == [rejected]
     cluster.node = patched(operator_node(), _drain.cordon(operator_node(), OWN))
     assert run(gpu_cluster_return, cluster, check=True)["changed"]
     assert cluster.patches == [] and len(cluster.pods) == 1

@@ -39,12 +39,12 @@ class Pods:
             raise error
 
 
-def remove(monkeypatch: pytest.MonkeyPatch, *names: str, **params: t.Any) -> t.Any:
+def remove(monkeypatch: pytest.MonkeyPatch, *names: str, check: bool = False, **params: t.Any) -> t.Any:
     pods = Pods()
     monkeypatch.setattr(client, "get_api_client", lambda module: SimpleNamespace(resource=lambda *_: pods))
     asked = [{"namespace": "ns", "name": name, "uid": "uid-" + name} for name in names]
     given = {"state": "evicted", "grace_period": -1, "pods": asked, **params}
-    return (*cluster_pods.remove(SimpleNamespace(params=given)), pods.requests)
+    return (*cluster_pods.remove(SimpleNamespace(params=given, check_mode=check)), pods.requests)
 
 
 def test_all_evictions_are_requested_and_budgets_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +64,8 @@ def test_only_the_known_pod_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     (deletion,) = remove(monkeypatch, "a-201", state="deleted", grace_period=0)[2]
     assert deletion["kind"] == "DeleteOptions" and deletion["gracePeriodSeconds"] == 0
     assert deletion["preconditions"] == {"uid": "uid-a-201"}
+    (preview,) = remove(monkeypatch, "a-201", check=True)[2]
+    assert preview["deleteOptions"] == {"preconditions": {"uid": "uid-a-201"}, "dryRun": ["All"]}
 
 
 def test_a_pod_that_is_rejected_for_another_reason_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
