@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _drain,
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._evictions import Pod
 
 _ARGUMENTS = {
     "gpus": {"type": "list", "elements": "dict"},
@@ -86,14 +87,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             changes = bool(known is None or not _drain.cordoned(node) or pods)
             if self._task.check_mode:
                 result.update(changed=changes, evicted=[str(_evictions.pod_of(pod)) for pod in pods])
-                Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
-                rejected = self._progress.result("checking the evictions", lambda: self._rejected(pods))
-                if rejected:
-                    text = "%s: these evictions would be rejected now, and repeated for %d seconds: %s"
-                    reasons = ["pod %s: %s" % each for each in rejected.items()]
-                    result.setdefault("warnings", []).append(
-                        text % (self._host.name, self._arguments["timeout"], "; ".join(reasons))
-                    )
+                self._preview(name, pods, result)
                 return
             node = self._cordon(node, pods)
             result["changed"] = changes
@@ -112,6 +106,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 self._pause(node, _drain.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
+
+    def _preview(self, name: str, pods: list[Data], result: Data) -> None:
+        """Show which pods would be evicted, and warn of evictions that the API would reject now."""
+        Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
+        rejected = self._progress.result("checking the evictions", lambda: self._rejected(_not_terminating(pods)))
+        if rejected:
+            text = "%s: these evictions would be rejected now, and repeated for %d seconds: %s"
+            reasons = "; ".join("pod %s: %s" % each for each in rejected.items())
+            result.setdefault("warnings", []).append(text % (self._host.name, self._arguments["timeout"], reasons))
 
     def _require_host(self, node: Data) -> None:
         """Raise an error if the node is another machine than the host, whose GPUs would change."""
@@ -202,14 +205,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _evict(self, node: Data, found: list[Data]) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""
         pods = self._to_evict(node, found)
-        names = [str(_evictions.pod_of(pod)) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
-        reasons = self._rejected(pods)
-        self._evicted += [name for name in names if name not in reasons and name not in self._evicted]
+        asked = _not_terminating(pods)
+        reasons = self._rejected(asked)
+        self._evicted += [name for name in map(str, asked) if name not in reasons and name not in self._evicted]
         return [_waiting(pod, reasons) for pod in pods]
 
-    def _rejected(self, pods: t.Iterable[Data]) -> dict[str, str]:
-        """Request the eviction of pods that are not terminating; the reasons for which the API rejects some of them."""
-        asked = [_evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    def _rejected(self, asked: list[Pod]) -> dict[str, str]:
+        """Request evictions, which check mode only checks; the reasons for which the API rejects some of them, by pod."""
         rejected = self._api.remove("evicted", asked, self._arguments["grace_period"])
         return {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
 
@@ -233,6 +235,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 error,
             )
         return "%s, and its GPUs were not changed" % _drain.returned(node)
+
+
+def _not_terminating(pods: t.Iterable[Data]) -> list[Pod]:
+    return [_evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
 
 
 def _operands(node: Data, found: list[Data]) -> list[str]:

@@ -62,8 +62,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             steps = _drain.unrecorded(node) if known is None and self._arguments["drained"] else ""
             if steps:
                 raise _NotReady(
-                    "node %s has lost the annotation %s, so that this run cannot return it to service. If nobody else has "
-                    "taken it out of service, return it with: %s" % (name_of(node), _drain.RECORD, steps)
+                    "node %s was not returned to service: its annotation %s was removed during this run. Unless someone "
+                    "else has cordoned it, return it with: %s" % (name_of(node), _drain.RECORD, steps)
                 )
             if known is None and not self._is_outdated(host, node, pods):
                 return result

@@ -267,21 +267,19 @@ class Progress:
     def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
         """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
         end, shown, shown_at = time.monotonic() + self._timeout, "", 0.0
-        denied = 0.0  # since when
+        denied: float | None = None  # since when
         intervals = pauses()
         while True:
-            before, denied = denied, 0.0
             try:
-                waiting = step()
+                waiting, denied = step(), None
             except Final:
                 raise
             except Unreadable as error:
                 waiting = ["a request to the cluster failed: %s" % error]
-                if isinstance(error, Denied):
-                    denied = before or time.monotonic()
-                    if time.monotonic() - denied >= _DENIED_SECONDS:
-                        raise Final(_REMEDY % waiting[0]) from None
+                denied = (denied or time.monotonic()) if isinstance(error, Denied) else None
             now = time.monotonic()
+            if denied and now - denied >= _DENIED_SECONDS:
+                raise Final(_REMEDY % waiting[0])
             if not waiting or now >= end:
                 return waiting
             text = "; ".join(waiting)
