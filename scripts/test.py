@@ -23,6 +23,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -41,6 +42,8 @@ LAST = 3000  # characters of a failed part's output that are printed
 ERROR = 500  # and of each of its errors
 
 RUNNING: set[int] = set()  # process groups of the running parts
+# Not in .cache: the paths of sockets in it must be short.
+TEMPORARY = tempfile.TemporaryDirectory(prefix="gpufleet-test-", ignore_cleanup_errors=True)
 
 
 class Part(t.NamedTuple):
@@ -143,6 +146,7 @@ def environment() -> dict[str, str]:
         "ANSIBLE_HOME": str(CACHE / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
         "NO_COLOR": "1",
+        "TMPDIR": TEMPORARY.name,
         # The checkout may belong to another user.
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": "safe.directory",
@@ -218,6 +222,7 @@ def stop(number: int, _frame: t.Any) -> t.NoReturn:
     """On a signal, stop the running parts too."""
     for group in RUNNING:
         os.killpg(group, signal.SIGKILL)
+    TEMPORARY.cleanup()
     os._exit(128 + number)
 
 

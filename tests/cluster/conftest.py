@@ -20,7 +20,7 @@ import yaml
 TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tests" / "lab"), str(Path(__file__).parent)]
 
-from gpulab import control_plane, kubernetes
+from gpulab import control_plane, controller, kubernetes
 from proxy import Proxy
 
 ANSIBLE = Path(sys.executable).with_name("ansible-playbook")
@@ -64,14 +64,13 @@ class Cluster:
         given = {"seconds": 60, "cluster_node": self.node, "change": "true", **variables}
         environment = {
             **self.plane.environment("run"),
+            **controller.environment(),
             "K8S_AUTH_KUBECONFIG": str(self.proxy.kubeconfig),
             "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".cache" / "collections"),
-            "ANSIBLE_CONFIG": str(self.work / "ansible.cfg"),  # Ansible's defaults
             "ANSIBLE_HOME": str(self.work / "ansible"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_PIPELINING": "1",
         }
-        (self.work / "ansible.cfg").touch()
         command = [str(ANSIBLE), "--inventory=localhost,", "--extra-vars=" + json.dumps(given), *options, str(PLAYBOOK)]
         return subprocess.Popen(
             command,

@@ -16,6 +16,10 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "lab"))
+
+from gpulab import controller
+
 NVSIM = TOP / "tests" / "simulator" / "nvsim"
 DRIVER_VERSION = "550.163.01"
 # Output that fails a test: these playbooks must not cause warnings.
@@ -90,8 +94,7 @@ class Node:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         return dict(
             kept,
-            PYTHONPATH=str(TOP / "tests" / "lab" / "images" / "bytecode"),  # modules are compiled once
-            GPUFLEET_BYTECODE=str(TOP / ".cache" / "bytecode"),
+            **controller.environment(),
             PATH="%s:%s" % (Path(sys.executable).parent, os.environ["PATH"]),
             ANSIBLE_COLLECTIONS_PATH=str(TOP / ".cache" / "collections"),
             ANSIBLE_HOME=str(self.work / "ansible"),

