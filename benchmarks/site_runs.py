@@ -35,16 +35,16 @@ class Measured(NamedTuple):
     seconds: dict[str, float]
 
 
-def measure() -> str:
-    counts = [int(count) for count in os.environ.get("BENCH_NODES", "").split()] or list(COUNTS)
+def measure(small: bool) -> str:
+    counts = [1] if small else nodes.counts(COUNTS)
     done: list[Measured] = []
-    with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder, fleets.of(max(counts)) as fleet:
+    with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder, fleets.of(max(counts), small) as fleet:
         work = Path(folder)
         print("... the first run, which provisions %d nodes" % max(counts), flush=True)
         play(work, fleet, max(counts), True, PLAYBOOK, *fleet.options)
         for count in counts:
-            for pipelining in (True, False):
-                done.append(measured(work, fleet, count, pipelining, REPEATS if count < MANY else 1))
+            for pipelining in (True,) if small else (True, False):
+                done.append(measured(work, fleet, count, pipelining, 1 if small or count >= MANY else REPEATS))
                 print("... " + " ".join(done[-1].cells), flush=True)
     users = list(done[0].seconds)
     return tables.table(
