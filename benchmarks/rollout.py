@@ -28,7 +28,7 @@ from gpu_cluster import Layout
 from gpulab import charts, control_plane
 
 COUNTS = (10, 20)  # a quarter of an hour on two cores
-SMALL = 2  # the pods that are evicted from one node start on the other
+SMALL = 2  # evicted pods start on the other node. The playbook's two runs take most of the time, on any number of nodes
 COLLECTIONS = nodes.TOP / ".cache" / "collections"
 PLAYBOOK, LOOP = "gpufleet.node", "kubectl in a loop"
 USERS = {PLAYBOOK: "rollout", LOOP: "loop"}
