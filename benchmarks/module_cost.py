@@ -25,18 +25,19 @@ RUNS = 15
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
 
 
-def measure() -> str:
-    rows = [row for gpus in (1, 8) for row in measured(gpus)]
+def measure(small: bool) -> str:
+    runs, counts = (1, (1,)) if small else (RUNS, (1, 8))
+    rows = [row for gpus in counts for row in measured(gpus, runs)]
     note = "" if shutil.which("nvidia-mig-parted") else "nvidia-mig-parted is not on PATH, so it was not measured."
     return tables.table(
-        "No change on GPUs with seven instances each (median of %d runs)" % RUNS,
+        "No change on GPUs with seven instances each (median of %d runs)" % runs,
         ["program", "GPUs", "CPU seconds", "relative", "peak MiB"],
         rows,
         note,
     )
 
 
-def measured(gpus: int) -> list[list[str]]:
+def measured(gpus: int, runs: int) -> list[list[str]]:
     with nodes.node("--gpus", str(gpus), "--board", "A100-80GB") as path, tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         options = {"layout": LAYOUT, "lock_path": str(work / "lock")}
@@ -45,7 +46,7 @@ def measured(gpus: int) -> list[list[str]]:
             "gpufleet.node.nvidia_mig": [sys.executable, str(packed(path, work, "gpufleet.node.nvidia_mig", options))],
             **mig_parted(work),
         }
-        results = json.loads(nodes.on_node(path, "module_cost.py", [json.dumps(commands)]))
+        results = json.loads(nodes.on_node(path, "module_cost.py", [json.dumps(commands), str(runs)]))
     base = results["ansible.builtin.ping"]["seconds"]
     return [
         [name, str(gpus), "%.3f" % one["seconds"], "%.2fx" % (one["seconds"] / base), "%.0f" % (one["peak_kib"] / 1024)]
@@ -94,10 +95,10 @@ def run(command: list[str]) -> tuple[float, int]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
-def repeated(commands: dict[str, list[str]]) -> dict[str, dict[str, float]]:
+def repeated(commands: dict[str, list[str]], count: int) -> dict[str, dict[str, float]]:
     """Run the commands alternately, so that noise affects all of them equally."""
     taken: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
-    for _round in range(RUNS):
+    for _round in range(count):
         for name, command in commands.items():
             taken[name].append(run(command))
     return {
@@ -121,4 +122,4 @@ def mig_parted(work: Path) -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
-    json.dump(repeated(json.loads(sys.argv[1])), sys.stdout)
+    json.dump(repeated(json.loads(sys.argv[1]), int(sys.argv[2])), sys.stdout)

@@ -18,6 +18,11 @@ TOP = Path(__file__).resolve().parent.parent
 NVSIM = TOP / "tests/simulator/nvsim"
 
 
+def counts(default: Sequence[int]) -> list[int]:
+    """Return the numbers of nodes in BENCH_NODES, or the default."""
+    return [int(count) for count in os.environ.get("BENCH_NODES", "").split()] or list(default)
+
+
 def nvsim(verb: str, node: Path, *arguments: str) -> str:
     command = [sys.executable, NVSIM, verb, node, *arguments]
     done = subprocess.run(command, capture_output=True, check=False, text=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Wall time for eight GPUs with seven instances each and 100 ms per write, in parallel and sequentially."""
+"""Wall time for GPUs with seven instances each and 100 ms per write, in parallel and sequentially."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ import nodes
 import tables
 
 
-def measure() -> str:
+def measure(small: bool) -> str:
+    gpus = 2 if small else 8
     seconds = {}
     for way in ("parallel", "sequential"):
-        with nodes.node("--gpus", "8", "--board", "A100-80GB") as path:
+        with nodes.node("--gpus", str(gpus), "--board", "A100-80GB") as path:
             nodes.on_node(path, "parallel.py", ["mode"])
             nodes.nvsim("latency", path, "--write", "--ms", "100")
             seconds[way] = json.loads(nodes.on_node(path, "parallel.py", [way]))
     return tables.table(
-        "Eight GPUs, seven instances each, 100 ms per write",
+        "%d GPUs, seven instances each, 100 ms per write" % gpus,
         ["method", "seconds", "speed"],
         [[way, "%.2f" % took, "%.1fx" % (seconds["sequential"] / took)] for way, took in seconds.items()],
-        "112 writes: seven GPU instances and seven compute instances on each GPU.",
+        "%d writes: seven GPU instances and seven compute instances on each GPU." % (14 * gpus),
     )
 
 

@@ -28,6 +28,7 @@ from gpu_cluster import Layout
 from gpulab import charts, control_plane
 
 COUNTS = (10, 20)  # a quarter of an hour on two cores
+SMALL = 2  # evicted pods start on the other node. The playbook's two runs take most of the time, on any number of nodes
 COLLECTIONS = nodes.TOP / ".cache" / "collections"
 PLAYBOOK, LOOP = "gpufleet.node", "kubectl in a loop"
 USERS = {PLAYBOOK: "rollout", LOOP: "loop"}
@@ -45,8 +46,8 @@ class Rollout(NamedTuple):
     requests: Counter[str]
 
 
-def measure() -> str:
-    counts = [int(count) for count in os.environ.get("BENCH_NODES", "").split()] or list(COUNTS)
+def measure(small: bool) -> str:
+    counts = [SMALL] if small else nodes.counts(COUNTS)
     batch = os.environ.get("BENCH_BATCH", "1")
     done = [each for count in counts for each in measured(count, batch)]
     return "\n\n".join([summary(done, batch), by_kind(done[-2:])])

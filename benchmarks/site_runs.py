@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fleets
 import nodes
@@ -21,94 +21,70 @@ import tables
 
 COUNTS = (1, 4, 16)
 FORKS = 16
-MOST = 40  # maximum number of tasks on a node without changes
 REPEATS, MANY = 3, 16  # with many nodes, one run is an average
 PLAYBOOK = nodes.TOP / "playbooks" / "site.yml"
-# Actions that run only on the controller.
-CONTROLLER = (
-    *("assert", "debug", "fail", "import_role", "include_role", "include_tasks", "include_vars", "meta", "set_fact"),
-    "validate_argument_spec",
-    "gpufleet.node.gpu_node_inventory",
-    "gpufleet.node.gpu_node_problems",
-)
-FACTS = ("service_facts", "setup", "gpufleet.node.nvidia_driver_facts")
-# Name prefixes of task files for packages, their sources and their keys.
-PACKAGES = (
-    "apt",
-    "before",
-    "bring",
-    "install",
-    "key",
-    "list",
-    "note",
-    "offers",
-    "packages",
-    "record",
-    "repository",
-    "sources",
-)
-KINDS = ("facts", "packages", "nvidia_mig", "other modules", "controller")
+CONTROLLER = "controller"
+
+Task = dict[str, Any]
 
 
-def measure() -> str:
-    counts = [int(count) for count in os.environ.get("BENCH_NODES", "").split()] or list(COUNTS)
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder, fleets.of(max(counts)) as fleet:
+class Measured(NamedTuple):
+    """A line of the table, and the seconds of a run by the role whose modules used them."""
+
+    cells: list[str]
+    seconds: dict[str, float]
+
+
+def measure(small: bool) -> str:
+    counts = [1] if small else nodes.counts(COUNTS)
+    done: list[Measured] = []
+    with tempfile.TemporaryDirectory(prefix="gpufleet-bench-") as folder, fleets.of(max(counts), small) as fleet:
         work = Path(folder)
         print("... the first run, which provisions %d nodes" % max(counts), flush=True)
         play(work, fleet, max(counts), True, PLAYBOOK, *fleet.options)
         for count in counts:
-            for pipelining in (True, False):
-                rows.append(row(work, fleet, count, pipelining))
-                print("... " + " ".join(rows[-1]), flush=True)
+            for pipelining in (True,) if small else (True, False):
+                done.append(measured(work, fleet, count, pipelining, 1 if small or count >= MANY else REPEATS))
+                print("... " + " ".join(done[-1].cells), flush=True)
+    users = list(done[0].seconds)
     return tables.table(
         "A second run of site.yml: nodes with eight GPUs, forks %d" % FORKS,
-        ["nodes", "pipelining", "seconds", "per node", "tasks", "on the node", "pings", "relative", *KINDS],
-        rows,
+        ["nodes", "pipelining", "seconds", "per node", "tasks", "on the node", "pings", "relative", *users],
+        [[*each.cells, *(share(each, user) for user in users)] for each in done],
         "Nodes: %s; they share %d cores with Ansible. Tasks: not skipped, per node; on the node: tasks that run a module "
         "there. Pings: the duration of the same number of ansible.builtin.ping tasks. Below %d nodes, the fastest of %d "
-        "runs counts. The other columns are shares of the time. Packages include sources and keys; controller includes "
-        "skipped tasks." % (fleet.what, os.cpu_count() or 0, MANY, REPEATS),
+        "runs counts. The other columns are shares of the time: modules on the node by role, and the controller, "
+        "including skipped tasks." % (fleet.what, os.cpu_count() or 0, MANY, REPEATS),
     )
 
 
-def row(work: Path, fleet: fleets.Fleet, count: int, pipelining: bool) -> list[str]:
+def measured(work: Path, fleet: fleets.Fleet, count: int, pipelining: bool, repeats: int) -> Measured:
     """Measure runs and pings alternately. The fastest run counts, because other load only makes a run slower."""
     runs, pings = [], []
-    for _number in range(REPEATS if count < MANY else 1):
+    for _number in range(repeats):
         runs.append(play(work, fleet, count, pipelining, PLAYBOOK, *fleet.options))
         there = on_the_node(runs[-1][1])
         pings.append(play(work, fleet, count, pipelining, ping(work, there))[0])
     took, tasks = min(runs, key=lambda run: run[0])
-    seconds = dict.fromkeys(KINDS, 0.0)
-    for task in tasks:
-        seconds[kind(task)] += task["seconds"]
     cells = [str(count), "on" if pipelining else "off", "%.1f" % took, "%.2f" % (took / count)]
     cells += [str(sum(1 for task in tasks if task["hosts"])), str(on_the_node(tasks)), "%.1f" % min(pings)]
     cells += ["%.2fx" % (took / min(pings))]
-    return cells + ["%.0f %%" % (100 * each / sum(seconds.values())) for each in seconds.values()]
+    seconds: dict[str, float] = {}
+    for task in tasks:
+        user = task["role"] if task["modules"] else CONTROLLER
+        seconds[user] = seconds.get(user, 0.0) + task["seconds"]
+    return Measured(cells, dict(sorted(seconds.items(), key=lambda each: each[0] == CONTROLLER)))
 
 
-def on_the_node(tasks: list[dict[str, Any]]) -> int:
+def share(each: Measured, user: str) -> str:
+    return "%.0f %%" % (100 * each.seconds.get(user, 0.0) / sum(each.seconds.values()))
+
+
+def on_the_node(tasks: list[Task]) -> int:
     """Return the number of tasks that ran a module on the node. Fail if one of them changed something."""
     if any(task["changed"] for task in tasks):
         raise RuntimeError("the second run changed something: %s" % [task for task in tasks if task["changed"]])
-    there = sum(1 for task in tasks if task["hosts"] and kind(task) != "controller")
-    if there > MOST:
-        raise RuntimeError("the second run takes %d tasks on a node; the maximum is %d" % (there, MOST))
-    return there
-
-
-def kind(task: dict[str, Any]) -> str:
-    """Return the category of a task."""
-    action = task["action"].removeprefix("ansible.builtin.")
-    if action in CONTROLLER or not task["hosts"]:
-        return "controller"
-    if action in FACTS:
-        return "facts"
-    if action == "gpufleet.node.nvidia_mig":
-        return "nvidia_mig"
-    return "packages" if task["file"].startswith(PACKAGES) else "other modules"
+    return sum(1 for task in tasks if task["modules"])
 
 
 def ping(work: Path, count: int) -> Path:
@@ -122,7 +98,7 @@ def ping(work: Path, count: int) -> Path:
 
 def play(
     work: Path, fleet: fleets.Fleet, count: int, pipelining: bool, playbook: Path, *arguments: str
-) -> tuple[float, list[dict[str, Any]]]:
+) -> tuple[float, list[Task]]:
     """Return the duration of a run in seconds, and its tasks from callback/task_times.py."""
     inventory = work / "inventory.json"
     inventory.write_text(json.dumps(fleet.inventory(count)))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The cost of every transition between the layouts of an A100-40GB, with three methods on the same simulator.
+"""The cost of every transition between the layouts of a board, with three methods on the same simulator.
 
 * planned: this collection.
 * destroy everything: destroy all instances, and create the new ones at placements that are known to fit.
@@ -23,12 +23,13 @@ from typing import Iterator
 import nodes
 import tables
 
-BOARD = "A100-40GB"
+BOARD, SMALL_BOARD = "A100-40GB", "A30-24GB"  # with 128 and 20 layouts
 SAMPLE = 100
 
 
-def measure() -> str:
-    with nodes.node("--gpus", "1", "--board", BOARD) as path:
+def measure(small: bool) -> str:
+    board = SMALL_BOARD if small else BOARD
+    with nodes.node("--gpus", "1", "--board", board) as path:
         counted = json.loads(nodes.on_node(path, "transitions.py"))
     pairs = counted["pairs"]
     rows = [
@@ -40,7 +41,7 @@ def measure() -> str:
         for way, result in counted["ways"].items()
     ]
     return tables.table(
-        "%s: all %d transitions between its %d layouts" % (BOARD, pairs, counted["layouts"]),
+        "%s: all %d transitions between its %d layouts" % (board, pairs, counted["layouts"]),
         [
             *("method", "GPU instances destroyed", "per transition"),
             *("NVML writes", "per transition", "writes, relative", "not reached"),

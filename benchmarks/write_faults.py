@@ -30,9 +30,10 @@ REACHED, BEFORE, NEITHER = "layout reached", "as before", "neither"
 WITHOUT_REPEATING = "gpufleet.node, without retries"
 
 
-def measure() -> str:
+def measure(small: bool) -> str:
+    transitions = TRANSITIONS[:1] if small else TRANSITIONS
     with nodes.node("--gpus", "1", "--board", "A100-80GB") as path:
-        results = json.loads(nodes.on_node(path, "write_faults.py"))
+        results = json.loads(nodes.on_node(path, "write_faults.py", [json.dumps(transitions)]))
     rows = [
         [way, *("%d (%d %%)" % (counts.get(end, 0), 100 * counts.get(end, 0) // sum(counts.values()))
                 for end in (REACHED, BEFORE, NEITHER))]
@@ -42,7 +43,7 @@ def measure() -> str:
     return tables.table("One write fails once (UNKNOWN)", ["method", REACHED, BEFORE, NEITHER], rows, note)
 
 
-def on_node() -> dict[str, Counter[str]]:
+def on_node(transitions: list[tuple[Layout, Layout]]) -> dict[str, Counter[str]]:
     """Run on the node; return the number of results by method."""
     sys.path.insert(0, str(nodes.TOP / "tests/simulator"))
     from simulated.library import Node
@@ -59,7 +60,7 @@ def on_node() -> dict[str, Counter[str]]:
     for way, program in ways.items():
         retry.PAUSES = () if way == WITHOUT_REPEATING else pauses
         ends[way] = Counter()
-        for before, after in TRANSITIONS:
+        for before, after in transitions:
             nth, writes = 0, 1
             while nth <= writes:  # the first round, without a fault, counts the writes
                 ours(before)
@@ -119,4 +120,4 @@ def held() -> Layout:
 
 
 if __name__ == "__main__":
-    json.dump(on_node(), sys.stdout)
+    json.dump(on_node(json.loads(sys.argv[1])), sys.stdout)

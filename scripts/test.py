@@ -107,6 +107,7 @@ PARTS: t.Sequence[Part] = (
     Part(
         "cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2
     ),
+    Part("bench", "Benchmarks, at their smallest size", ["benchmarks/run", "--small"]),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
     scenario("driver_failure", "failures of driver packages"),

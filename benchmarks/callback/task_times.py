@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records the duration of each task of a playbook, and the number of hosts that it ran on, for site_runs.py."""
+"""Records the duration of each task of a playbook, and the hosts and modules that it ran, for site_runs.py."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ class CallbackModule(CallbackBase):
 
     def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
         self._end()
-        file = os.path.basename((task.get_path() or "").rpartition(":")[0])
-        action = task.resolved_action or task.action
-        self.tasks.append({"name": task.get_name(), "action": action, "file": file, "hosts": 0, "changed": 0})
+        role = (task.get_path() or "").rpartition("/roles/")[2].partition("/")[0]
+        self.tasks.append({"name": task.get_name(), "role": role, "hosts": 0, "modules": 0, "changed": 0})
         self.started = time.perf_counter()
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
         if self.tasks:
+            # A module returns its arguments; an action that runs only on the controller does not.
+            ran = any("invocation" in each for each in result._result.get("results", [result._result]))
             self.tasks[-1]["hosts"] += 1
+            self.tasks[-1]["modules"] += ran
             self.tasks[-1]["changed"] += bool(result._result.get("changed"))
 
     def v2_playbook_on_stats(self, stats: t.Any) -> None:
