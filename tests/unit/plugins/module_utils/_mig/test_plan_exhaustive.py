@@ -33,10 +33,9 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan
 # Default placements of NVIDIA's driver on boards with 8 units: first choice first.
 DRIVER_STARTS = {1: [6, 4, 5, 0, 1, 2, 3], 2: [4, 6, 0, 2], 4: [4, 0], 8: [0]}
 
-# (board, layouts, their placements, every placement as the current state?)
+# One board of each geometry: (board, layouts, their placements, every placement as the current state?)
 BOARDS = [
     ("A30-24GB", 20, 76, True),
-    ("A100-40GB", 128, 2319, False),
     ("H100-80GB", 128, 2319, False),
     ("RTX-PRO-6000-Blackwell-96GB", 115, 717, True),
 ]
