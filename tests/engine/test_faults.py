@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every NVML call of a run fails, and every function with every code that nvml.h allows for it.
+"""Every NVML call of a run fails, with every code that nvml.h allows for it.
 
 After one transient failure, the GPU matches the layout. After any other failure, it matches the layout or its earlier
 state. If a function keeps failing and the rollback is therefore incomplete, the error names exactly what differs.
@@ -77,12 +77,8 @@ def numbered(calls: t.Sequence[str]) -> t.List[t.Tuple[str, int]]:
 
 
 def all_faults(calls: t.Sequence[str]) -> t.Iterator[Fault]:
-    """Every call with each transient code. Each write and first read also with all others, later reads with one each."""
     for function, nth in numbered(calls):
-        lasting = [code for code in codes_of(function) if code not in TRANSIENT]
-        if function not in WRITES and nth > 1:
-            lasting = [lasting[nth % len(lasting)]]
-        for code in [code for code in codes_of(function) if code in TRANSIENT] + lasting:
+        for code in codes_of(function):
             passes = code in TRANSIENT and function not in START
             yield Fault(function, nth, code, "return", passes=passes)
             if function in WRITES:
