@@ -38,4 +38,5 @@ bench:
 
 clean:
 	@if [ -d .cache/lab/podman ]; then tests/lab/lab down; fi
+	@if [ -d .cache/go ]; then chmod -R u+w .cache/go; fi
 	rm -rf .cache .hypothesis .ansible
