@@ -156,14 +156,13 @@ def compile_all(names: t.Sequence[str]) -> None:
     """Build the programs of these sources in one module."""
     folder = MODULES / names[0]
     folder.mkdir(parents=True)
-    settings = environment(cgo=names == ("runc",))
     text = MODULE + "\n"
     if "kubernetes" in names:
         text = go_mod(Path(download("k8s.io/kubernetes", KUBERNETES)["GoMod"]).read_text())
     (folder / "go.mod").write_text(text)
     sources = [SOURCES[name] for name in names]
     versions = ["%s%s@v%s" % (each.module, below, each.version) for each in sources for below in each.programs.values()]
-    call(go(), "get", "-tool", *versions, env=settings, cwd=folder)
+    call(go(), "get", "-tool", *versions, env=environment(), cwd=folder)
     packages = {program: each.module + below for each in sources for program, below in each.programs.items()}
     link(folder, packages, "v" + KUBERNETES)
 
