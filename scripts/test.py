@@ -16,6 +16,7 @@ The duration of a part is not limited, but one that prints nothing for forty min
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -94,7 +95,7 @@ scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs sh
 # The longest first, so that the short ones fill the gaps at the end. The first one builds the programs with Go; beside it
 # runs one that does not need the lab, because others would wait.
 PARTS: t.Sequence[Part] = (
-    scenario("gpu_operator", "GPU operator and device plugin in a cluster: strategies, owners of MIG, faults, undo"),
+    scenario("gpu_operator", "the GPU operator in a cluster: strategies, owners of MIG, interrupted runs, undo"),
     Part("integration", "Modules and roles on the simulator", ["tests/integration/run"], PYTEST_CLOSING),
     scenario("site", "site.yml on bare machines, undo, and a mirror whose key changes"),
     scenario("machine", "the driver on a virtual machine: DKMS, nouveau, initramfs, boot order"),
@@ -104,6 +105,7 @@ PARTS: t.Sequence[Part] = (
     scenario("nvidia_driver", "the driver on three distributions: hold, change of version, undo"),
     Part("playbooks", "Playbooks on the simulator", ["tests/integration/run", "tests/playbooks"], PYTEST_CLOSING),
     Part("cluster", "Drains on a real API server: every kill, faults", pytest("tests/cluster"), PYTEST_CLOSING),
+    scenario("device_plugin", "the device plugin in a cluster: a killed installation, a change of strategy, undo"),
     scenario("nvidia_container_toolkit", "container toolkit and runtimes"),
     scenario("driver_rpm", "the driver on Enterprise Linux"),
     Part(
@@ -195,9 +197,22 @@ def wait(pid: int, log: Path) -> tuple[int, float]:
             changed = time.monotonic()
 
 
+def uses_lab(parts: t.Sequence[Part]) -> bool:
+    return os.geteuid() == 0 and any(part.name.startswith("scenario-") for part in parts)
+
+
+def lock_lab() -> bool:
+    """Take the lab of this checkout until this process ends. False if another run has it."""
+    try:
+        fcntl.flock(os.open(LOGS / "lab.lock", os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def clear_lab(parts: t.Sequence[Part]) -> None:
     """Remove the lab's nodes and network, including those of an interrupted run."""
-    if os.geteuid() == 0 and shutil.which("podman") and any(part.name.startswith("scenario-") for part in parts):
+    if uses_lab(parts) and shutil.which("podman"):
         subprocess.run(
             [TOP / "tests/lab/lab", "down"], cwd=TOP, env=environment(), stdin=subprocess.DEVNULL, check=False
         )
@@ -214,12 +229,18 @@ def show(result: Result) -> None:
 
 
 def errors(output: str) -> str:
-    """The end of the output. Of playbooks: the last error of each host that failed, and errors of playbooks in it."""
+    """pytest's list of failed tests; of playbooks, the last error of each host that failed, and errors of playbooks in it.
+
+    Without either, the end of the output.
+    """
+    tests = re.findall(r"^(?:FAILED|ERROR) .*", output, re.MULTILINE)
     hosts = re.findall(r"^(\S+) +: ok=.* (?:unreachable|failed)=[1-9]", output, re.MULTILINE)
-    found = [re.findall(r"^(?:fatal|failed): \[%s[] ].*" % re.escape(host), output, re.MULTILINE) for host in hosts]
-    lasts = dict.fromkeys(lines[-1] for lines in found if lines)
-    split = [re.split(r"(?=(?:fatal|failed): \[)", line)[1:4] for line in lasts]
-    return "\n".join(error[:ERROR] for each in split for error in each) or output[-LAST:]
+    # A message may go on with a list of problems.
+    form = r"^(?:fatal|failed): \[%s[] ].*(?:\n- .*)*"
+    found = [re.findall(form % re.escape(host), output, re.MULTILINE) for host in hosts]
+    lasts = dict.fromkeys(each[-1] for each in found if each)
+    split = [re.split(r"(?=(?:fatal|failed): \[)", text)[1:4] for text in lasts]
+    return "\n".join([*tests, *(error[:ERROR] for each in split for error in each)]) or output[-LAST:]
 
 
 def stop(number: int, _frame: t.Any) -> t.NoReturn:
@@ -241,6 +262,9 @@ def main(names: t.Sequence[str]) -> int:
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     LOGS.mkdir(parents=True, exist_ok=True)
+    if uses_lab(parts) and not lock_lab():
+        print("another run of the tests uses the lab of this checkout: wait until it has ended", file=sys.stderr)
+        return 2
     print("==> %d parts, %d at a time: %s" % (len(parts), AT_ONCE, ", ".join(part.name for part in parts)), flush=True)
     started = time.monotonic()
     clear_lab(parts)

@@ -148,6 +148,7 @@ def molecule(options: argparse.Namespace) -> None:
         "MOLECULE_EPHEMERAL_DIRECTORY": str(home),
         "MOLECULE_PROJECT_DIRECTORY": str(TOP),
         "GPUFLEET_SCENARIOS": " ".join(scenarios),
+        "GPUFLEET_CLUSTER": home.name,
         "GPUFLEET_LAB_URL": URL,
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(SOCKETS),
         "NO_COLOR": "1",
@@ -200,7 +201,7 @@ def kubernetes(options: argparse.Namespace) -> int:
 def down(_options: argparse.Namespace) -> None:
     serve.stop()
     nodes.everything_down()
-    cluster.forget()
+    cluster.forget_all()
     call(LABNS, "--destroy")
 
 

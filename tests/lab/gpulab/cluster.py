@@ -23,7 +23,8 @@ from . import charts, kubernetes, nodes, operands, podimages, rke2, shared
 from .cluster_files import ADMINISTRATORS, CONTROL_PLANE, ON_NODE, Credentials, File, archive, node_files
 from .places import LAB, LABNS, LabError, alone, call, podman, say, succeeds
 
-CLUSTER = LAB / "cluster"
+CLUSTERS = LAB / "clusters"
+CLUSTER = CLUSTERS / os.environ.get("GPUFLEET_CLUSTER", "default")  # scenarios that run at the same time have their own
 KUBECONFIG = CLUSTER / "kubeconfig"
 MEMBERS = CLUSTER / "nodes.json"
 LEAVE = "/opt/gpufleet-lab/bin/leave-cluster"
@@ -98,7 +99,7 @@ def up(names: t.Sequence[str]) -> None:
     with alone("cluster"):
         remove()
         each(check_programs, members)
-        CLUSTER.mkdir(mode=0o700)
+        CLUSTER.mkdir(mode=0o700, parents=True)
         MEMBERS.write_text(json.dumps([node.name for node in members]))
         credentials = Credentials(members[0])
         write_secret(KUBECONFIG, credentials.kubeconfig("kubernetes-admin", ADMINISTRATORS))
@@ -228,12 +229,12 @@ def remove() -> None:
     if former:
         say("removing the cluster from %s" % plural(len(former), "node"))
     each(leave, former)
-    forget()
+    shutil.rmtree(CLUSTER, ignore_errors=True)
 
 
 def leave(node: nodes.Node) -> None:
     on(node, LEAVE)
 
 
-def forget() -> None:
-    shutil.rmtree(CLUSTER, ignore_errors=True)
+def forget_all() -> None:
+    shutil.rmtree(CLUSTERS, ignore_errors=True)

@@ -86,6 +86,28 @@ node-3 : ok=2    changed=0    unreachable=1    failed=0    skipped=0    rescued=
     assert runner.errors("a\nb") == "a\nb"
 
 
+def test_the_errors_of_tests_and_of_the_playbooks_that_they_run(runner: t.Any) -> None:
+    log = """\
+fatal: [gpu]: FAILED! => {"msg": "Problems: 1
+- gpu: no driver"}
+gpu : ok=1    changed=0    unreachable=0    failed=1    skipped=0    rescued=0    ignored=0
+FAILED test_site.py::test_a_driver - Failed: ansible-playbook ended with status 2
+1 failed, 2 passed in 3.00s
+"""
+    assert runner.errors(log).splitlines() == [
+        "FAILED test_site.py::test_a_driver - Failed: ansible-playbook ended with status 2",
+        'fatal: [gpu]: FAILED! => {"msg": "Problems: 1',
+        '- gpu: no driver"}',
+    ]
+
+
+def test_a_second_run_does_not_remove_the_nodes_of_the_first(runner: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "uses_lab", lambda _parts: True)
+    monkeypatch.setattr(runner, "clear_lab", lambda _parts: pytest.fail("it removes the nodes"))
+    assert runner.lock_lab()
+    assert runner.main(["shell"]) == 2
+
+
 def test_the_parts_have_different_names(runner: t.Any) -> None:
     names = [part.name for part in (*runner.PARTS, *runner.SHORT)]
     assert len(names) == len(set(names))
