@@ -19,6 +19,8 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _evictions,
     _mig_configs,
     _plugin_configs,
+    _readiness,
+    _resources,
     _runs,
     _workloads,
 )
@@ -38,6 +40,11 @@ _ARGUMENTS = {
     "timeout": {"type": "int", "required": True},
 }
 
+_WITHOUT_GPUS = (
+    "%s: the device plugin does not start with the MIG strategy that it has now (%s). Its node is in service without GPUs "
+    "until the role gpu_operator or device_plugin has changed the strategy, which site.yml and mig.yml do at their end"
+)
+
 
 class _NotReady(Exception):
     """The node, or the pods that were evicted from it, are not ready in time."""
@@ -53,6 +60,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         self._api, self._run = Api(self, task_vars), _runs.current()
         self._progress = Progress(self._arguments["timeout"], Display().display)
         self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
+        self._unsupported = ""  # why the device plugin cannot start before its MIG strategy changes
         host = self._api.host()
         result.update(changed=False)
         try:
@@ -72,6 +80,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 result["warnings"] = ["%s: its node is out of service until this is run again and succeeds" % host.name]
             if not self._task.check_mode:
                 self._return(host, node, pods)
+            if self._unsupported:
+                result["warnings"] = [_WITHOUT_GPUS % (host.name, self._unsupported)]
         except (_NotReady, ValueError) as error:
             if isinstance(error, _drain.Held) and not self._arguments["uncordon"]:  # this run has already failed
                 other = "%s: another run has its node out of service, and returns it" % host.name
@@ -119,7 +129,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             unchanged = node is read
             node = self._wait(host, node, former, pods if unchanged else None)
         node = self._write(node, _drain.uncordon)
-        if arguments["wait"] and arguments["wait_for_pods"] and known is not None and known.workloads:
+        waits_for_pods = arguments["wait"] and arguments["wait_for_pods"] and not self._unsupported
+        if waits_for_pods and known is not None and known.workloads:
             self._wait_for_pods(node, known.workloads)
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
@@ -134,6 +145,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             read[:] = [now]
             if self._uses_dra:
                 return _dra.unready(host, now, here, self._slices(name), former)
+            self._unsupported = self._contradiction(host, now, here)
+            if self._unsupported:  # a later task changes the strategy, so that waiting for it here would never end
+                return list(_readiness.state({name: _readiness.Wanted()}, [now], []).waiting)
             return _drain.unready(now, here, self._resources(host, now, here), former)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
@@ -169,12 +183,27 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         None if its layout or sharing is not applied yet, or if the strategy is unknown or does not support the layout.
         """
         strategy, current = _drain.strategy(node, pods), _plugin_configs.in_effect(host, node)
-        config = labels_of(node).get(_mig_configs.LABEL)
         try:
-            applied = self._arguments["layout_applied"] if config is None else config == _name(host)
+            applied = self._is_applied(host, node)
             return _cluster_nodes.expected(current, strategy) if applied and strategy and current else None
         except (MigError, Refusal):
             return None
+
+    def _contradiction(self, host: Host, node: Data, pods: list[Data]) -> str:
+        """Why the device plugin exits at its start: its strategy does not support the layout that the node has."""
+        strategy = _drain.strategy(node, pods)
+        try:
+            if strategy and self._is_applied(host, node):
+                _cluster_nodes.expected(host._replace(sharing=None), strategy)
+        except _resources.StrategyError as error:
+            return "%s: %s" % (strategy, error)
+        except (MigError, Refusal):
+            pass  # reported with the layout
+        return ""
+
+    def _is_applied(self, host: Host, node: Data) -> bool:
+        config = labels_of(node).get(_mig_configs.LABEL)
+        return bool(self._arguments["layout_applied"]) if config is None else config == _name(host)
 
 
 def _remedy(name: str, known: _drain.Record | None, reasons: str) -> str:

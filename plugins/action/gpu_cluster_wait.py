@@ -13,7 +13,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Final, Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
@@ -73,7 +73,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             why = ("the cluster cannot be read: %s" % error,)
             return State((), why) if isinstance(error, Final) else State(why, ())
         chain = itertools.chain.from_iterable
-        return _readiness.state(wanted, chain(found[: len(nodes)]), list(chain(found[len(nodes) :])))
+        here = list(chain(found[: len(nodes)]))
+        held = [text for text in map(_drain.by_hand, here) if text]
+        return _readiness.state(wanted, here, list(chain(found[len(nodes) :])), held)
 
     def _message(self, api: Api, state: State, timeout: int) -> str:
         lines = list(state.failed)

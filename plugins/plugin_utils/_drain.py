@@ -74,6 +74,14 @@ def unrecorded(node: Data) -> str:
     return " && ".join(steps)
 
 
+def by_hand(node: Data) -> str:
+    """The commands that return a node which a run has left out of service; empty if it is in service."""
+    if RECORD not in (node["metadata"].get("annotations") or {}):
+        return ""
+    steps = [unrecorded(node), "kubectl annotate node %s %s-" % (name_of(node), RECORD)]
+    return " && ".join(filter(None, steps))
+
+
 class Held(ValueError):
     """Another run has taken the node out of service."""
 

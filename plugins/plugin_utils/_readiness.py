@@ -55,11 +55,14 @@ class State(t.NamedTuple):
         return not self.waiting and not self.failed
 
 
-def state(wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Sequence[Data]) -> State:
+def state(
+    wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Sequence[Data], held: t.Sequence[str] = ()
+) -> State:
     """The state of the nodes. ``pods`` are those of the chart and of its installation job.
 
     A pod that cannot start keeps the others waiting, because an update of the chart would be incomplete. Pods of
-    DaemonSets on other nodes are not counted.
+    DaemonSets on other nodes are not counted, nor those that no node accepts while runs of this collection have nodes out
+    of service. ``held`` has the commands that return these: the installation job needs one of them.
     """
     by_name = {name_of(node): node for node in nodes}
     waiting: list[str] = []
@@ -76,10 +79,17 @@ def state(wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Seque
             culprit = culprit or _log(here, MIG_MANAGER)
         if reasons:
             waiting.append("%s: %s" % (name, ", ".join(reasons)))
-    waiting.extend("the chart is being installed by pod %s" % name_of(pod) for pod in pods if _installs(pod))
-    counted = [pod for pod in pods if waiting or failed or _counts(pod, wanted)]
+    for pod in filter(_installs, pods):
+        if held and _unscheduled(pod):
+            failed.append("the chart is not installed, because no node accepts pod %s" % name_of(pod))
+        else:
+            waiting.append("the chart is being installed by pod %s" % name_of(pod))
+    explains = bool(waiting or failed or not wanted)
+    counted = [pod for pod in pods if explains or (_counts(pod, wanted) and not (held and _unscheduled(pod)))]
     explained = [(text, container) for pod in counted for text, container in _problem(pod)]
     waiting.extend(text for text, _container in explained)
+    if held and any(map(_unscheduled, counted)):
+        waiting.append("an interrupted run has left nodes out of service. Return one with: %s" % "; ".join(held))
     culprit = culprit or next((container for _text, container in explained if container), None)
     return State(tuple(waiting), tuple(failed), culprit)
 
@@ -154,15 +164,22 @@ def _counts(pod: Data, wanted: t.Collection[str]) -> bool:
     return _active(pod) and not elsewhere
 
 
+def _unscheduled(pod: Data) -> str:
+    """Why no node accepts a pod; empty if it has one, or was not considered yet."""
+    for each in (pod.get("status") or {}).get("conditions") or ():
+        if each.get("type") == "PodScheduled" and each.get("status") == "False":
+            return _cut(each.get("message") or each.get("reason"))
+    return ""
+
+
 def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:
     """Why a pod does not run; nothing if it runs or is starting."""
     status = pod.get("status") or {}
     name, namespace = name_of(pod), str(pod["metadata"].get("namespace"))
     if pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Succeeded":
         return
-    for each in status.get("conditions") or ():
-        if each.get("type") == "PodScheduled" and each.get("status") == "False":
-            yield "pod %s is not scheduled: %s" % (name, _cut(each.get("message") or each.get("reason"))), None
+    if _unscheduled(pod):
+        yield "pod %s is not scheduled: %s" % (name, _unscheduled(pod)), None
     for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         current = each.get("state") or {}
         waiting = current.get("waiting") or {}

@@ -20,6 +20,10 @@ GPU = "nvidia.com/gpu"
 STRATEGIES = ("none", "single", "mixed")
 
 
+class StrategyError(LayoutError):
+    """The device plugin does not start, or advertises nothing, with this strategy on a node with this layout."""
+
+
 def resources(gpus: t.Mapping[int, Content], strategy: str) -> dict[str, int]:
     """Resources and their counts, sorted, without counts of zero."""
     if strategy not in STRATEGIES:
@@ -38,7 +42,7 @@ def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
     for content in gpus.values():
         split = [name for held in content.held or () for name in _parts(held) if name != held.profile]
         if split:
-            raise LayoutError(
+            raise StrategyError(
                 "with the strategy mixed, the NVIDIA device plugin exits if a compute instance does not use its whole "
                 "GPU instance, and the node advertises no resources: %s on %s; use whole GPU instances"
                 % (split[0], content.label)
@@ -58,7 +62,7 @@ def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
     if not on:
         return Counter({GPU: len(off)})
     if off:
-        raise LayoutError(
+        raise StrategyError(
             "the strategy single needs MIG on or off on every GPU, but it is on for %s and off for %s: %s"
             % (on[0].label, off[0].label, remedy)
         )
@@ -67,13 +71,13 @@ def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
     for content in on:
         names = devices(content)
         if not names:
-            raise LayoutError(
+            raise StrategyError(
                 "the strategy single needs MIG devices on every GPU, but %s has none: %s" % (content.label, remedy)
             )
         for name in names:
             first = first or (name, content.label)
             if name != first[0]:
-                raise LayoutError(
+                raise StrategyError(
                     "the strategy single needs MIG devices of one profile on the whole node, but found %s on %s "
                     "and %s on %s: %s" % (first[0], first[1], name, content.label, remedy)
                 )

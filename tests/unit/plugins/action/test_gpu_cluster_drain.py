@@ -343,6 +343,34 @@ def test_a_node_that_does_not_become_ready_remains_cordoned(run: t.Callable[...,
     assert not cluster.node["spec"]["unschedulable"]
 
 
+@pytest.mark.parametrize(
+    "strategy, devices, problem",
+    [
+        ("single", {"3g.40gb": 1, "1g.10gb": 1}, "MIG devices of one profile on the whole node"),
+        ("single", {}, "MIG devices on every GPU"),
+        ("mixed", [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"]}], "does not use its whole GPU instance"),
+    ],
+)
+def test_a_device_plugin_whose_strategy_a_later_role_changes(
+    run: t.Callable[..., Data], strategy: str, devices: object, problem: str
+) -> None:
+    """It exits at its start, so that neither it nor the pods that need its GPUs can become ready before that."""
+    cluster = Cluster(operator_node(), user("train"))
+    assert cluster.node
+    cluster.node["metadata"]["labels"]["nvidia.com/mig.strategy"] = strategy
+    cluster.node["status"]["allocatable"] = {}
+    cluster.started = plugin("new-plugin", ready=False)
+    cluster.controller = {"metadata": {"uid": "u"}, "spec": {"replicas": 1}, "status": {"readyReplicas": 0}}
+    run(gpu_cluster_drain, cluster)
+    drained = cluster.now
+    layout = [{"devices": "all", "mig_enabled": True, "mig_devices": devices}]
+    result = run(gpu_cluster_return, cluster, variables={"nvidia_mig_layout": layout})
+    assert "failed" not in result and not cluster.node["spec"]["unschedulable"]
+    (warning,) = result["warnings"]
+    assert problem in warning and "until the role gpu_operator or device_plugin has changed the strategy" in warning
+    assert cluster.now == drained  # without waiting
+
+
 def test_after_a_failed_change_only_the_operator_resumes(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(operator_node())
     run(gpu_cluster_drain, cluster)

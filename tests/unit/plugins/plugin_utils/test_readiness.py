@@ -169,6 +169,25 @@ def test_a_chart_that_is_being_installed() -> None:
     assert state(Wanted(SEVEN), found, job).ready
 
 
+def test_pods_that_no_node_accepts_because_this_collection_has_cordoned_it() -> None:
+    """The operator's own Deployments on a cluster with one node: waiting for them would be waiting for oneself."""
+    pending = pod("gpu-operator-1", ready=False)
+    pending["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "x"}]}
+    found = node("a", {"nvidia.com/gpu": "7"})
+    held = ["kubectl uncordon a"]
+    assert not state(Wanted(SEVEN), found, pending).ready
+    assert _readiness.state({"a": Wanted(SEVEN)}, [found], [pending], held).ready
+    # If there is another reason to wait, or the chart was not installed, the command is shown.
+    reasons = ("pod gpu-operator-1 is not scheduled: x", "an interrupted run has left nodes out of service. Return one with: ")
+    for wanted, first in ({"a": Wanted({"nvidia.com/gpu": 8})}, 1), ({}, 0):
+        waits = _readiness.state(wanted, [found], [pending], held).waiting[first:]
+        assert waits == (reasons[0], reasons[1] + held[0])
+    pending["metadata"]["labels"] = {"helmcharts.helm.cattle.io/chart": "gpu-operator"}
+    seen = _readiness.state({"a": Wanted(SEVEN)}, [found], [pending], held)
+    assert seen.failed == ("the chart is not installed, because no node accepts pod gpu-operator-1",)
+    assert seen.waiting[-1] == reasons[1] + held[0]
+
+
 def test_device_plugins_that_read_mig_before_its_last_change() -> None:
     plugins = [
         pod("old", "a", started="2026-11-23T06:00:00Z"),

@@ -1,0 +1,169 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A change of layout and MIG strategy while the node is drained, whatever interrupts it.
+
+The strategy changes after the node's return, as the roles of the charts do it. A model stands in for the device plugin:
+with the strategy single, it exits at its start if the node has MIG devices of several profiles, as NVIDIA's does.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import typing as t
+
+import pytest
+from conftest import PLUGIN, SETTLED, UNSIMULATED, Cluster, is_ready
+
+Data = t.Dict[str, t.Any]
+SEVEN, MIXED = {"1g.10gb": 7}, {"3g.40gb": 1, "1g.10gb": 4}
+OFFERS = {
+    "single": {"nvidia.com/gpu": "7"},
+    "mixed": {"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "4"},
+}
+
+
+class Model:
+    """The device plugin of the cluster's first node."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._end = cluster, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._error: t.Optional[Exception] = None
+        self.gpus = cluster.work / "gpus.json"
+
+    def __enter__(self) -> Model:
+        self.gpus.write_text(facts(SEVEN))
+        self.strategy("single")
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self._end.set()
+        self._thread.join()
+        assert self._error is None, self._error
+
+    def strategy(self, name: str) -> None:
+        """What a change of the chart's values does."""
+        container = {"name": "main", "env": [{"name": "MIG_STRATEGY", "value": name}]}
+        template = {"metadata": {"labels": {UNSIMULATED: "true"}}, "spec": {"containers": [container]}}
+        patch = json.dumps({"spec": {"template": template}})
+        self._kubectl("patch", "daemonset", PLUGIN, "--patch=" + patch)
+
+    def _kubectl(self, *arguments: str) -> str:
+        return self._cluster.plane.kubectl("--namespace", self._cluster.name, *arguments)
+
+    def _run(self) -> None:
+        started: t.Dict[str, Data] = {}
+        try:
+            while not self._end.wait(0.3):
+                listed = json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"]
+                for pod in listed:
+                    if pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in started:
+                        started[pod["metadata"]["uid"]] = pod
+                        self._start(pod)
+        except Exception as error:  # reported at the end
+            self._error = error
+
+    def _start(self, pod: Data) -> None:
+        node, strategy = pod["spec"]["nodeName"], pod["spec"]["containers"][0]["env"][0]["value"]
+        devices = json.loads(self.gpus.read_text())[0]["mig"]["devices"]
+        profiles = [each["profile"] for each in devices]
+        first = node == self._cluster.node
+        works = not first or strategy == "mixed" or len(set(profiles)) == 1
+        if first and works:
+            names = ["mig-" + each if strategy == "mixed" else "gpu" for each in profiles]
+            offered: Data = {"nvidia.com/" + name: str(names.count(name)) for name in names}
+            former = self._cluster.read()["status"]["allocatable"]
+            gone = {name: None for name in former if name.startswith("nvidia.com/") and name not in offered}
+            self._status("node", node, {"allocatable": {**gone, **offered}, "capacity": {**gone, **offered}})
+            self._kubectl("label", "node", node, "--overwrite", "nvidia.com/mig.strategy=" + strategy)
+        ready = {"type": "Ready", "status": str(works)}
+        state: Data = {"running": {}} if works else {"waiting": {"reason": "CrashLoopBackOff"}}
+        container = {"name": "main", "image": "x", "imageID": "", "ready": works, "restartCount": 0, "state": state}
+        status = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [ready], "containerStatuses": [container]}
+        self._status("pod", pod["metadata"]["name"], status)
+
+    def _status(self, kind: str, name: str, status: Data) -> None:
+        patch = json.dumps({"status": status})
+        self._kubectl("patch", kind, name, "--subresource=status", "--type=merge", "--patch=" + patch)
+
+    def offers(self, strategy: str) -> None:
+        """Assert that the node advertises what its layout and this strategy mean."""
+        deadline = time.monotonic() + SETTLED
+        while True:
+            found = self._cluster.read()["status"]["allocatable"]
+            offered = {name: count for name, count in found.items() if name.startswith("nvidia.com/")}
+            if offered == OFFERS[strategy]:
+                return
+            assert time.monotonic() < deadline, offered
+            time.sleep(0.5)
+
+
+def facts(devices: t.Mapping[str, int]) -> str:
+    """The facts of an A100 with these MIG devices."""
+    names = [name for name, count in devices.items() for _each in range(count)]
+    listed = [{"uuid": "MIG-%d" % number, "profile": name} for number, name in enumerate(names)]
+    mig = {"capable": True, "current": True, "pending": True, "devices": listed, "instances": []}
+    gpu = {"index": 0, "uuid": "GPU-1", "name": "NVIDIA A100-SXM4-80GB", "pci_device_id": "0x20B210DE", "mig": mig}
+    return json.dumps([gpu])
+
+
+@pytest.fixture(name="model")
+def fixture_model(cluster: Cluster) -> t.Iterator[Model]:
+    cluster.create()
+    with Model(cluster) as model:
+        model.offers("single")
+        cluster.settled()
+        yield model
+
+
+def changed(model: Model, cluster: Cluster, devices: t.Mapping[str, int]) -> Data:
+    """The variables of a run that changes the layout."""
+    target = cluster.work / "after.json"
+    target.write_text(facts(devices))
+    layout = [{"devices": "all", "mig_enabled": True, "mig_devices": dict(devices)}]
+    change = "cp %s %s" % (target, model.gpus)
+    return {"gpus_file": str(model.gpus), "change": change, "nvidia_mig_layout": layout, "seconds": 30}
+
+
+def test_from_every_interruption_the_same_run_gets_out(cluster: Cluster, model: Model) -> None:
+    number, done = 1, False
+    while not done:
+        to_mixed = changed(model, cluster, MIXED)
+        done = not cluster.killed(number, **to_mixed)
+        output = cluster.run(**to_mixed)
+        assert done or "does not start with the MIG strategy that it has now (single: " in " ".join(output.split())
+        cluster.is_in_service(plugin=False)
+        model.strategy("mixed")
+        model.offers("mixed")
+        cluster.proxy.writes.clear()
+        model.gpus.write_text(facts(SEVEN))
+        model.strategy("single")
+        model.offers("single")
+        cluster.settled()
+        number += 1
+    assert number > 4
+
+
+def test_the_way_back(cluster: Cluster, model: Model) -> None:
+    """From mixed to single, the device plugin starts before its strategy changes."""
+    model.gpus.write_text(facts(MIXED))
+    model.strategy("mixed")
+    model.offers("mixed")
+    assert "does not start" not in cluster.run(**changed(model, cluster, SEVEN))
+    cluster.is_in_service()
+    model.strategy("single")
+    model.offers("single")
+
+
+def test_a_node_that_an_interrupted_run_left_without_a_way_to_start(cluster: Cluster, model: Model) -> None:
+    """The change was made, and the run fails: the next one needs no drain and returns the node."""
+    to_mixed = changed(model, cluster, MIXED)
+    cluster.fails(**{**to_mixed, "change": "sh -c '%s && false'" % to_mixed["change"]})
+    assert cluster.read()["spec"]["unschedulable"]
+    cluster.run(drained_for={"nothing": True}, **{**to_mixed, "change": "true"})
+    assert not cluster.read()["spec"].get("unschedulable")
+    assert not is_ready(json.loads(cluster.plane.kubectl("get", "pods", "-n", cluster.name, "--output=json"))["items"][0])
