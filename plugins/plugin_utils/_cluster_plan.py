@@ -182,6 +182,8 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: 
         out["pods_runtime_class"] = _pods_runtime_class(settings, chart["values"])
         out["has_gfd"] = _charts.value(chart["values"], "gfd.enabled") is not False
         warnings.extend(_of_version(settings, nodes))
+        if settings.role == "device_plugin":
+            warnings.extend(_device_plugin_values.warnings(chart["values"], cluster.daemonsets["resources"]))
         warnings.extend(_tainted(settings.role, (nodes[name] for name in by_node), chart["values"]))
     if missing and not why:
         warnings.append("the cluster cannot be read yet, so %s cannot show its changes" % settings.role)

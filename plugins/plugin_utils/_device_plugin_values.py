@@ -47,9 +47,29 @@ def values(settings: Settings) -> Data:
         out["tolerations"] = [*_TOLERATIONS, *settings.tolerations]
     # It labels the nodes that the device plugin runs on. By default, it is only enabled with GPU feature discovery.
     out["nfd"] = {"enabled": True, "worker": {"tolerations": [*_WORKER_TOLERATIONS, *settings.tolerations]}}
+    if settings.strategy == "mixed":
+        # The capabilities that the chart gives instead do not open GPU instances with container toolkit 1.18 or later
+        # (NVIDIA/nvidia-container-toolkit issue 1740), and the device plugin would exit.
+        out["securityContext"] = {"privileged": True}
     if settings.sharing:
         out["config"] = {"name": _plugin_configs.CONFIG_MAP, "default": _plugin_configs.DEFAULT}
     return _charts.merged(out, settings.overrides)
+
+
+def warnings(chosen: Data, daemonsets: t.Iterable[Data]) -> list[str]:
+    """What the values would grant, if the cluster's device plugin does not have it yet."""
+    if _charts.value(chosen, "securityContext.privileged") is not True or any(map(_is_privileged, daemonsets)):
+        return []
+    return [
+        "the container of the device plugin becomes privileged: it has the rights of root on the nodes, as the components of "
+        "the GPU operator have. With the MIG strategy mixed, it needs them to open GPU instances"
+    ]
+
+
+def _is_privileged(daemonset: Data) -> bool:
+    containers = daemonset["spec"]["template"]["spec"].get("containers") or ()
+    is_plugin = "device-plugin" in str(daemonset["metadata"]["name"])
+    return is_plugin and any((each.get("securityContext") or {}).get("privileged") for each in containers)
 
 
 def problems(settings: Settings) -> list[str]:

@@ -24,6 +24,9 @@ _WORKER_TOLERATIONS = (
     _TOLERATION,
 )
 _CDI_HOOK = "/usr/bin/nvidia-cdi-hook"
+# Without a default, the operator does not label unlabelled nodes. Release 25.3 renders the value without quotes, so that
+# an empty one would be null, which the API replaces with all-disabled (charts 25.3.4 and 25.10.0).
+_NO_DEFAULT = {"25.3": '""'}
 _RKE2_SOCKET = "/run/k3s/containerd/containerd.sock"
 
 
@@ -50,12 +53,12 @@ def values(settings: Settings) -> Data:
 
 def _computed(settings: Settings) -> Data:
     operator = settings.owner == "operator"
+    default = _NO_DEFAULT.get(settings.release, "")
     out: Data = {
         "driver": {"enabled": not settings.host_driver},
         "toolkit": {"enabled": not settings.host_toolkit},
         "mig": {"strategy": settings.strategy},
-        # Without a default, the operator does not label unlabelled nodes.
-        "migManager": {"enabled": operator, "config": {"default": "", "name": CONFIG_MAP if operator else ""}},
+        "migManager": {"enabled": operator, "config": {"default": default, "name": CONFIG_MAP if operator else ""}},
     }
     if operator:
         env = [{"name": "WITH_REBOOT", "value": "true" if settings.reboot else "false"}]
@@ -144,10 +147,11 @@ def _owners(settings: Settings) -> list[str]:
             "gpu_operator_values.migManager.enabled is false, but nvidia_mig_owner is operator, so nothing would apply "
             "the layouts: remove it, or set nvidia_mig_owner to host"
         )
-    if enabled and _charts.value(result, "migManager.config.default"):
+    default = _charts.value(result, "migManager.config.default")
+    if enabled and default != _NO_DEFAULT.get(settings.release, ""):
         out.append(
             "gpu_operator_values.migManager.config.default is %s: the operator would label nodes with it and replace their "
-            "layouts. Remove it" % _charts.value(result, "migManager.config.default")
+            "layouts. Remove it" % (default or "empty, which becomes all-disabled in this release")
         )
     if settings.owner == "operator" and _charts.value(result, "migManager.config.name") != CONFIG_MAP:
         out.append(

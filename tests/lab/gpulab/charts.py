@@ -150,6 +150,7 @@ def policy_schema(chart: Chart) -> Values:
     sections = {name: value for name, value in merged(*data(chart)).items() if name not in NOT_IN_POLICY}
     spec = schema("", sections)
     spec["properties"]["mig"]["properties"]["strategy"]["enum"] = ["none", "single", "mixed"]
+    spec["properties"]["migManager"]["properties"]["config"]["properties"]["default"]["default"] = "all-disabled"
     status = {
         "type": "object",
         "properties": {

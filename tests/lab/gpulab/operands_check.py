@@ -27,7 +27,7 @@ RUNTIME_CLASS = {
     "metadata": {"name": "nvidia"},
     "handler": "nvidia",
 }
-OPTIONS = ("migStrategy=mixed", "gfd.enabled=true", "runtimeClassName=nvidia")
+OPTIONS = ("migStrategy=mixed", "securityContext.privileged=true", "gfd.enabled=true", "runtimeClassName=nvidia")
 
 
 def run() -> t.Iterator[str]:

@@ -29,6 +29,7 @@ HOST = "/host"  # the node's root directory
 MINORS = Path("/proc/driver/nvidia-caps/mig-minors")
 SPEC = "/var/run/cdi/%s-gpu.json" % resources.CDI_VENDOR
 TYPES = plugin_api.classes()
+CAP_NET_ADMIN = 12
 RETRY = 5  # seconds; the original's are 30
 
 
@@ -159,12 +160,23 @@ def write_cdi_specification() -> None:
         raise resources.Invalid("cannot write the CDI specification %s: %s" % (SPEC, done.stdout))
 
 
+def privileged() -> bool:
+    """Whether the container is privileged: a capability that no other container here has."""
+    status = Path("/proc/self/status").read_text()
+    capabilities = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff:"))
+    return bool(int(capabilities, 16) >> CAP_NET_ADMIN & 1)
+
+
 def run() -> None:
     config = plugin_config.load(os.environ)
     chosen = resources.settings(config.settings)
     say("MIG strategy %s, device list strategy %s" % (chosen.strategy, ",".join(chosen.lists)))
     minors = resources.read_minors(MINORS.read_text()) if MINORS.exists() else {}
-    offered = plugin_config.shared(resources.resources(gpus.read().gpus, chosen.strategy, minors), config)
+    found = gpus.read().gpus
+    # The original reads GPU instances. SYS_ADMIN does not open them with the toolkit's device specification.
+    if chosen.strategy == "mixed" and any(gpu.devices for gpu in found) and not privileged():
+        raise resources.Invalid("error getting GPU Instance: Insufficient Permissions")
+    offered = plugin_config.shared(resources.resources(found, chosen.strategy, minors), config)
     if any(each.startswith("cdi-") for each in chosen.lists):
         write_cdi_specification()
     for path in Path(plugin_api.FOLDER).glob("nvidia-*.sock"):

@@ -4,6 +4,11 @@ GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://w
 SPDX-License-Identifier: GPL-3.0-or-later
 */ -}}
 {{- if (.Values.clusterPolicy | default (dict "deployCR" true)).deployCR }}
+{{- if semverCompare "<25.10.0-0" .Chart.Version }}
+{{- /* The original has no quotes around this value. */}}
+{{- $config := .Values.migManager.config }}
+{{- $_ := set $config "default" (index (fromYaml (printf "value: %s" $config.default)) "value") }}
+{{- end }}
 apiVersion: nvidia.com/v1
 kind: ClusterPolicy
 metadata:

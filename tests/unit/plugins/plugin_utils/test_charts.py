@@ -107,6 +107,23 @@ def test_the_operator_installs_what_the_host_lacks() -> None:
     }
 
 
+def test_the_device_plugin_may_open_gpu_instances() -> None:
+    """With the chart's own security context, it exits: "error getting GPU Instance: Insufficient Permissions"."""
+    for strategy, privileged in (("none", None), ("single", None), ("mixed", True)):
+        values = _device_plugin_values.values(plugin(strategy=strategy))
+        assert (values.get("securityContext") or {}).get("privileged") is privileged
+        warnings = _device_plugin_values.warnings(values, [])
+        assert ["becomes privileged" in each for each in warnings] == [True] * bool(privileged)
+    container = {"name": "nvidia-device-plugin-ctr", "securityContext": {"privileged": True}}
+    existing = {
+        "metadata": {"name": "nvidia-device-plugin"},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+    assert _device_plugin_values.warnings(values, [existing]) == []
+    own = _device_plugin_values.values(plugin(overrides={"securityContext": {"privileged": False}}))
+    assert own["securityContext"] == {"privileged": False}
+
+
 def test_the_mig_manager_finds_the_hook_of_the_host() -> None:
     (reboot, hook) = _operator_values.values(operator(owner="operator", reboot=True))["migManager"]["env"]
     assert reboot == {"name": "WITH_REBOOT", "value": "true"}

@@ -178,7 +178,10 @@ def test_pods_that_no_node_accepts_because_this_collection_has_cordoned_it() -> 
     assert not state(Wanted(SEVEN), found, pending).ready
     assert _readiness.state({"a": Wanted(SEVEN)}, [found], [pending], held).ready
     # If there is another reason to wait, or the chart was not installed, the command is shown.
-    reasons = ("pod gpu-operator-1 is not scheduled: x", "an interrupted run has left nodes out of service. Return one with: ")
+    reasons = (
+        "pod gpu-operator-1 is not scheduled: x",
+        "an interrupted run has left nodes out of service. Return one with: ",
+    )
     for wanted, first in ({"a": Wanted({"nvidia.com/gpu": 8})}, 1), ({}, 0):
         waits = _readiness.state(wanted, [found], [pending], held).waiting[first:]
         assert waits == (reasons[0], reasons[1] + held[0])

@@ -1,0 +1,37 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Chart values as helm renders them, and as the API completes them with the defaults of their definitions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from gpulab import charts, control_plane, places, programs
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _charts, _operator_values
+
+OPERATORS = [chart for chart in charts.CHARTS if chart.name == "gpu-operator"]
+
+
+@pytest.mark.parametrize("chart", OPERATORS, ids=[chart.version for chart in OPERATORS])
+@pytest.mark.parametrize("owner", ["host", "operator"])
+def test_the_mig_manager_has_no_default_configuration(
+    plane: control_plane.ControlPlane, tmp_path: Path, chart: charts.Chart, owner: str
+) -> None:
+    release = _charts.release("gpu-operator", chart.version)
+    settings = _operator_values.Settings(release, "mixed", owner)
+    assert _operator_values.problems(settings) == []
+    (tmp_path / "values.yml").write_text(yaml.safe_dump(_operator_values.values(settings)))
+    (tmp_path / "chart.tgz").write_bytes(charts.package(chart))
+    helm = [str(programs.BUILT / "helm"), "template", "x", str(tmp_path / "chart.tgz")]
+    rendered = yaml.safe_load_all(places.call(*helm, "--values", tmp_path / "values.yml"))
+    (policy,) = [each for each in rendered if each and each["kind"] == "ClusterPolicy"]
+    plane.kubectl("apply", "--filename=-", given=json.dumps(charts.policy_definition(chart)))
+    plane.kubectl("wait", "--for=condition=Established", "crd/clusterpolicies.nvidia.com", "--timeout=30s")
+    dry = ["create", "--dry-run=server", "--output=json", "--filename=-"]
+    created = json.loads(plane.kubectl(*dry, given=json.dumps(policy)))
+    assert created["spec"]["migManager"]["config"]["default"] == ""
