@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes impor
 _TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {
     "nodes": {"type": "list", "elements": "dict", "default": []},
-    "undo": {"type": "bool", "default": False},
+    "undo": {"type": "str", "default": "", "choices": ["", "own", "operator"]},
     "retry": {"type": "list", "elements": "str", "default": []},
     "managers": {"type": "str", "default": ""},
     "takeover": {"type": "int", "required": True},
@@ -47,7 +47,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
             if arguments["undo"]:
-                wanted = _cluster_plan.own_labels(*self._progress.result("reading the nodes", self._all))
+                find = _cluster_plan.own_labels if arguments["undo"] == "own" else _cluster_plan.operator_labels
+                wanted = find(*self._progress.result("reading the nodes", self._all))
             retried: Labels = {name: {_mig_configs.STATE: None} for name in arguments["retry"]}
             changes = {name: {**retried.get(name, {}), **wanted.get(name, {})} for name in [*wanted, *retried]}
             result.update(changed=bool(changes))

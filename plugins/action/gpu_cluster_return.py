@@ -110,6 +110,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         slices = self._progress.result("reading the devices of node %s" % name, lambda: self._slices(name))
         return bool(_dra.differences(host, name, slices))
 
+    def _daemonsets(self) -> list[Data]:
+        return self._api.read({"kind": "DaemonSet", "api_version": "apps/v1"})[0]
+
     def _slices(self, name: str) -> list[Data]:
         return self._api.read(_dra.slices(name))[0]
 
@@ -139,16 +142,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _wait(self, host: Host, node: Data, former: t.Sequence[Data], pods: list[Data] | None) -> Data:
         """The node when it is ready. ``pods`` are those on it, if it is as it was read with them."""
         name, first, read = name_of(node), [(node, pods)] if pods is not None else [], [node]
+        components: set[str] = set()
+        if any(label.startswith(_drain.DEPLOY) for label in labels_of(node)):
+            reading = "reading the DaemonSets of the cluster"
+            components = _drain.deployed(node, self._progress.result(reading, self._daemonsets))
 
         def unready() -> list[str]:
             now, here = first.pop() if first else self._api.node_and_pods(name)
             read[:] = [now]
             if self._uses_dra:
-                return _dra.unready(host, now, here, self._slices(name), former)
+                return _dra.unready(host, now, here, self._slices(name), former, components)
             self._unsupported = self._contradiction(host, now, here)
             if self._unsupported:  # a later task changes the strategy, so that waiting for it here would never end
                 return list(_readiness.state({name: _readiness.Wanted()}, [now], []).waiting)
-            return _drain.unready(now, here, self._resources(host, now, here), former)
+            return _drain.unready(now, here, self._resources(host, now, here), former, components)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
         if waiting:

@@ -30,9 +30,11 @@ options:
     default: []
   undo:
     description:
-      - Whether to remove all labels that roles of this collection have set, on all nodes, instead of changing O(nodes).
-    type: bool
-    default: false
+      - Labels to remove on all nodes, instead of changing O(nodes). V(own) are those that roles of this collection have
+        set, and V(operator) those that only the GPU operator writes, and leaves when it is uninstalled.
+    type: str
+    default: ""
+    choices: ["", own, operator]
   retry:
     description:
       - Nodes whose MIG manager applies its configuration again after a failure.

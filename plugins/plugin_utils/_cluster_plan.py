@@ -34,6 +34,7 @@ from ._refusal import Refusal
 
 CHARTS = {"gpu_operator": _operator_values.CHART, "device_plugin": _device_plugin_values.CHART}
 _CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
+_PRESENT = "nvidia.com/gpu.present"
 _NOTHING: Data = {"resources": []}
 # The labels of the device plugin's pods.
 _PLUGIN = {
@@ -122,6 +123,21 @@ def own_labels(nodes: t.Iterable[Data]) -> dict[str, dict[str, str | None]]:
         for name in (_mig_configs.LABEL, _plugin_configs.LABEL, _operator_mig.MANAGER):
             if _mig_configs.is_ours(labels_of(node).get(name)):
                 out.setdefault(name_of(node), {}).update(dict.fromkeys([name, *states.get(name, [])]))
+    return out
+
+
+def operator_labels(nodes: t.Iterable[Data]) -> dict[str, dict[str, str | None]]:
+    """The changes that remove what only the GPU operator writes, by node. It leaves these labels when it is uninstalled.
+
+    A value such as false is a user's, who keeps a component from a node.
+    """
+    out: dict[str, dict[str, str | None]] = {}
+    for node in nodes:
+        for name, value in labels_of(node).items():
+            if name == _PRESENT or (
+                name.startswith(_drain.DEPLOY) and (value == "true" or value.startswith("paused-"))
+            ):
+                out.setdefault(name_of(node), {})[name] = None
     return out
 
 

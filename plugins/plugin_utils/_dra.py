@@ -31,7 +31,7 @@ _PLUGINS = (
     ("nvidia-dra-driver-gpu-component", "kubelet-plugin"),
     ("app", "nvidia-dra-driver-kubelet-plugin"),
 )
-_DEPLOYED = "nvidia.com/gpu.deploy.dra-driver"  # label with which the GPU operator deploys the kubelet plugin
+COMPONENT = "dra-driver"  # of the GPU operator, which deploys the kubelet plugin
 _NAMED = 5  # devices in a message
 _CHARTS = ("gpu_operator_version", "device_plugin_version")
 
@@ -160,17 +160,22 @@ def _few(devices: t.Sequence[Device]) -> str:
 
 
 def unready(
-    host: Host, node: Data, pods: t.Sequence[Data], found: t.Iterable[Data], former: t.Sequence[Data]
+    host: Host,
+    node: Data,
+    pods: t.Sequence[Data],
+    found: t.Iterable[Data],
+    former: t.Sequence[Data],
+    components: t.Collection[str],
 ) -> list[str]:
-    """Why a node cannot return to service yet. ``former`` are pods that were deleted."""
+    """Why a node cannot return to service yet. ``former`` are pods that were deleted, ``components`` the operator's."""
     out = list(_readiness.state({name_of(node): _readiness.Wanted()}, [node], []).waiting)
     found_plugins = plugins([*pods, *former])
     found = [each for each in found if each["spec"].get("nodeName") == name_of(node)]
-    if not (found_plugins or found) and labels_of(node).get(_DEPLOYED) != "true":  # not installed yet, or not here
+    if not (found_plugins or found) and COMPONENT not in components:  # not installed yet, or not here
         return out
     old = {pod["metadata"].get("uid") for pod in former}
     running = [pod for pod in found_plugins if pod["metadata"].get("uid") not in old]
-    expected = found_plugins or labels_of(node).get(_DEPLOYED) == "true"
+    expected = found_plugins or COMPONENT in components
     if expected and not any(map(_readiness.is_ready, running)):
         out.append("%s: the kubelet plugin of the DRA driver is not ready" % name_of(node))
     return [*out, *differences(host, name_of(node), found)]

@@ -260,8 +260,21 @@ def _is_plugin(pod: Data) -> bool:
     return _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]
 
 
+def deployed(node: Data, daemonsets: t.Iterable[Data]) -> set[str]:
+    """The components that run on a node by its labels ``nvidia.com/gpu.deploy.*``.
+
+    A label remains when the operator is uninstalled, so that there must be a DaemonSet that asks for it.
+    """
+    asked = {name for each in daemonsets for name in each["spec"]["template"]["spec"].get("nodeSelector") or ()}
+    return {name[len(DEPLOY) :] for name in asked if name.startswith(DEPLOY) and labels_of(node).get(name) == "true"}
+
+
 def unready(
-    node: Data, pods: t.Sequence[Data], resources: t.Mapping[str, int] | None, former: t.Sequence[Data]
+    node: Data,
+    pods: t.Sequence[Data],
+    resources: t.Mapping[str, int] | None,
+    former: t.Sequence[Data],
+    components: t.Collection[str],
 ) -> list[str]:
     """Why a node cannot return to service yet. ``former`` are the outdated pods, which were deleted."""
     old = {pod_of(pod) for pod in former}
@@ -269,8 +282,8 @@ def unready(
     labels = labels_of(node)
     plugins = list(filter(_is_plugin, new))
     others = [pod for pod in new if labels_of(pod).get("app") in _OPERAND_APPS + _VALIDATOR_APPS]
-    has_plugin = labels.get(DEPLOY + "device-plugin") == "true" or any(map(_is_standalone, former))
-    has_validator = labels.get(DEPLOY + "operator-validator") == "true"
+    has_plugin = "device-plugin" in components or any(map(_is_standalone, former))
+    has_validator = "operator-validator" in components
     has_manager = any(labels_of(pod).get("app") == _readiness.MIG_MANAGER for pod in [*former, *new])
     config = labels.get(_mig_configs.LABEL, "") if has_manager else ""
     wanted = _readiness.Wanted(resources, config, has_validator)

@@ -49,6 +49,8 @@ class Cluster:
         self.started = plugin("new-plugin")  # when labels are restored
         self.slices: t.List[Data] = []
         self.claims: t.List[Data] = []
+        selectors = [{DEPLOY + name: "true"} for name in ("device-plugin", "operator-validator", "dra-driver")]
+        self.daemonsets = [{"spec": {"template": {"spec": {"nodeSelector": each}}}} for each in selectors]
 
     def __call__(self, module_name: str, module_args: Data, task_vars: object) -> Data:
         name = module_name.rpartition(".")[2]
@@ -66,6 +68,7 @@ class Cluster:
                 "Pod": list(self.pods),
                 "ResourceSlice": self.slices,
                 "ResourceClaim": self.claims,
+                "DaemonSet": self.daemonsets,
             }
             found = kinds.get(each["kind"], [self.controller])
             if each["kind"] == "Node" and (self.node is None or each.get("name", "a") != self.node["metadata"]["name"]):

@@ -130,20 +130,31 @@ OURS = {CONFIG: "gpufleet-1", STATE: "success", "nvidia.com/device-plugin.config
 
 def test_undo_removes_the_labels_of_this_collection(run: t.Callable[..., Data]) -> None:
     found = cluster(**OURS)
-    assert label(run, found, undo=True, managers="")["changed"]
+    assert label(run, found, undo="own", managers="")["changed"]
     assert found.node and not {*OURS} & {*found.node["metadata"]["labels"]}
-    assert label(run, found, undo=True, managers="") == {"changed": False}
+    assert label(run, found, undo="own", managers="") == {"changed": False}
 
 
 def test_undo_keeps_the_labels_of_others(run: t.Callable[..., Data]) -> None:
-    assert label(run, cluster(), undo=True, managers="") == {"changed": False}
+    assert label(run, cluster(), undo="own", managers="") == {"changed": False}
+
+
+def test_undo_removes_what_only_the_operator_writes(run: t.Callable[..., Data]) -> None:
+    deploy = "nvidia.com/gpu.deploy."
+    written = {"nvidia.com/gpu.present": "true", deploy + "dcgm": "true", deploy + "nvsm": "paused-for-mig-change"}
+    users = {deploy + "operands": "false", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    found = cluster(**written, **users)
+    assert label(run, found, undo="operator", managers="")["changed"]
+    assert found.node and found.node["metadata"]["labels"].items() >= users.items()
+    assert not {*written} & {*found.node["metadata"]["labels"]}
+    assert label(run, found, undo="operator", managers="") == {"changed": False}
 
 
 def test_undo_changes_no_node_of_another_run(run: t.Callable[..., Data]) -> None:
     found = cluster(**OURS)
     assert found.node
     found.node = patched(found.node, _drain.cordon(found.node, OTHER))
-    assert "is out of service for another run" in label(run, found, undo=True, managers="")["msg"]
+    assert "is out of service for another run" in label(run, found, undo="own", managers="")["msg"]
 
 
 @pytest.mark.parametrize(("owner", "changes"), [(_runs.current(), True), (None, False), (OTHER, False)])

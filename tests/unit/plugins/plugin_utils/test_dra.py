@@ -92,13 +92,12 @@ def test_a_node_without_devices() -> None:
 def test_a_node_without_the_dra_driver() -> None:
     """A server, or a node before it is installed."""
     own = host(mig(0, "MIG-1"))
-    assert _dra.unready(own, node("a"), [], [], []) == []
-    assert _dra.unready(own, node("a", ready=False), [], [], []) == ["a: the node is not ready"]
+    assert _dra.unready(own, node("a"), [], [], [], ()) == []
+    assert _dra.unready(own, node("a", ready=False), [], [], [], ()) == ["a: the node is not ready"]
     # Its pods have other labels.
-    (text,) = _dra.unready(own, node("a"), [], [resource_slice("MIG-0")], [])
-    assert "MIG-0" in text and _dra.unready(own, node("a"), [], [resource_slice("MIG-1")], []) == []
-    labelled = node("a", **{"nvidia.com/gpu.deploy.dra-driver": "true"})
-    assert len(_dra.unready(own, labelled, [], [], [])) == 2  # its pod comes when it is resumed
+    (text,) = _dra.unready(own, node("a"), [], [resource_slice("MIG-0")], [], ())
+    assert "MIG-0" in text and _dra.unready(own, node("a"), [], [resource_slice("MIG-1")], [], ()) == []
+    assert len(_dra.unready(own, node("a"), [], [], [], {_dra.COMPONENT})) == 2  # its pod comes when it is resumed
 
 
 def test_differences_between_the_host_and_what_is_published() -> None:
@@ -179,10 +178,12 @@ def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:
     old, new = pod("old", "a", **PLUGIN), pod("new", "a", **PLUGIN)
     old["metadata"]["uid"], new["metadata"]["uid"] = "old", "new"
     own, found = host(mig(0, "MIG-1")), [resource_slice("MIG-1")]
-    assert _dra.unready(own, node("a"), [old, new], found, [old]) == []
-    assert _dra.unready(own, node("a"), [old], found, [old]) == ["a: the kubelet plugin of the DRA driver is not ready"]
-    assert _dra.unready(own, node("a", ready=False), [new], found, []) == ["a: the node is not ready"]
-    assert _dra.unready(own, node("a"), [new], [resource_slice("MIG-0")], []) != []
+    assert _dra.unready(own, node("a"), [old, new], found, [old], ()) == []
+    assert _dra.unready(own, node("a"), [old], found, [old], ()) == [
+        "a: the kubelet plugin of the DRA driver is not ready"
+    ]
+    assert _dra.unready(own, node("a", ready=False), [new], found, [], ()) == ["a: the node is not ready"]
+    assert _dra.unready(own, node("a"), [new], [resource_slice("MIG-0")], [], ()) != []
 
 
 @pytest.mark.parametrize(

@@ -187,9 +187,9 @@ def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -
     assert _drain.unconfirmed([manager]) == {"metadata": {"labels": state}} and _drain.unconfirmed([]) == {}
     labels = {"nvidia.com/mig.config": "x"}
     new = [plugin("new", **MIG_MANAGER)]
-    assert _drain.unready(node("a", **labels), new, None, [manager]) == ["a: MIG configuration not applied yet"]
+    assert _drain.unready(node("a", **labels), new, None, [manager], ()) == ["a: MIG configuration not applied yet"]
     labels["nvidia.com/mig.config.state"] = "success"
-    assert _drain.unready(node("a", **labels), new, None, [manager]) == []
+    assert _drain.unready(node("a", **labels), new, None, [manager], ()) == []
 
 
 @pytest.mark.parametrize(
@@ -263,25 +263,39 @@ def plugin(name: str, ready: bool = True, /, **labels: str) -> Data:
 
 @pytest.mark.parametrize("standalone", [{"app.kubernetes.io/name": "nvidia-device-plugin"}, MANIFEST])
 def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin(standalone: t.Dict[str, str]) -> None:
-    ready = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "device-plugin": "true"})
-    wanted = {"nvidia.com/gpu": 7}
-    assert _drain.unready(ready, [plugin("new")], wanted, []) == []
-    assert _drain.unready(ready, [], wanted, []) == ["a: the device plugin is not ready"]
-    assert _drain.unready(ready, [plugin("new")], {"nvidia.com/gpu": 2}, []) != []
+    ready = node("a", {"nvidia.com/gpu": "7"})
+    wanted, operator = {"nvidia.com/gpu": 7}, {"device-plugin"}
+    assert _drain.unready(ready, [plugin("new")], wanted, [], operator) == []
+    assert _drain.unready(ready, [], wanted, [], operator) == ["a: the device plugin is not ready"]
+    assert _drain.unready(ready, [plugin("new")], {"nvidia.com/gpu": 2}, [], operator) != []
     old, new = plugin("old", **standalone), plugin("new", **standalone)
     plain = node("a", {"nvidia.com/gpu": "7"})
     assert _drain.outdated(plain, [old, user("web")]) == [old]
     gfd = plugin("nvidia-device-plugin-gpu-feature-discovery-x", **{"app.kubernetes.io/name": "nvidia-device-plugin"})
-    assert _drain.unready(plain, [old, gfd], wanted, [old]) == ["a: the device plugin is not ready"]
-    assert _drain.unready(plain, [old, new], wanted, [old]) == []
+    assert _drain.unready(plain, [old, gfd], wanted, [old], ()) == ["a: the device plugin is not ready"]
+    assert _drain.unready(plain, [old, new], wanted, [old], ()) == []
 
 
 def test_the_validator_of_the_operator_must_be_ready_again() -> None:
     labelled = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "operator-validator": "true"})
     validator = plugin("v", app="nvidia-operator-validator")
     assert _drain.outdated(labelled, [validator]) == [validator]
-    assert _drain.unready(labelled, [validator], None, []) == []
-    assert _drain.unready(labelled, [validator], None, [validator]) == ["a: nvidia-operator-validator is not ready"]
+    components = _drain.deployed(labelled, [daemonset("operator-validator")])
+    assert _drain.unready(labelled, [validator], None, [], components) == []
+    message = ["a: nvidia-operator-validator is not ready"]
+    assert _drain.unready(labelled, [validator], None, [validator], components) == message
+
+
+def daemonset(component: str) -> Data:
+    return {"spec": {"template": {"spec": {"nodeSelector": {DEPLOY + component: "true"}}}}}
+
+
+def test_labels_that_an_uninstalled_operator_left_prove_nothing() -> None:
+    labels = {DEPLOY + "operator-validator": "true", DEPLOY + "device-plugin": "true", DEPLOY + "dcgm": "false"}
+    left = node("a", {"nvidia.com/gpu": "7"}, **labels)
+    others = [daemonset("device-plugin"), daemonset("dcgm"), {"spec": {"template": {"spec": {}}}}]
+    assert _drain.deployed(left, []) == set()
+    assert _drain.deployed(left, others) == {"device-plugin"}
 
 
 def test_the_strategy_of_a_node() -> None:
