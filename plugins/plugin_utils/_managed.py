@@ -33,6 +33,10 @@ _SHARED = (
     "its GPUs are shared, and the node does not show by how many pods, so that its layout cannot be compared: remove "
     "nvidia_mig_layout, or set gpu_cluster_selector to select only other nodes"
 )
+_NO_GPUS = (
+    "it advertises no GPUs, so that its layout cannot be compared: check the driver and the device plugin of %s there, and "
+    "run this again"
+)
 _AKS_COUNTS = {1: 7, 2: 3, 3: 2, 4: 1, 7: 1}  # instances of a GPU by their compute slices
 
 
@@ -130,9 +134,11 @@ def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[s
     if on.installs and (not offered or (profile and strategy == "none")):
         return []
     found = _partitioned(node, strategy)
+    if devices == wanted and found in (None, profile):
+        return []
+    if not devices and found in (None, profile):
+        return [] if on.installs else [_SHARED if offered else _NO_GPUS % on.name]
     same = devices in (None, wanted)
-    if same and found in (None, profile):
-        return [] if devices is not None or on.installs else [_SHARED]
     once = ", each device counted once" if devices not in (None, offered) else ""
     return [
         "it advertises %s%s%s, and the layout needs %s%s. %s nodes keep the MIG layout with which they were created: %s"

@@ -212,6 +212,7 @@ def test_the_partition_size_and_the_sharing_of_gke() -> None:
     assert problems("1g.5gb", 7, **{"1g.5gb": 7}) == []
     assert problems("1g.5gb", 14, "2", **{"1g.5gb": 7}) == []
     assert problems("", 1) == problems("", 2, "2") == []
+    assert "it advertises no GPUs, so that its layout cannot be compared" in problems("1g.5gb", 0, **{"1g.5gb": 7})[0]
     assert (
         "without MIG, and the layout needs nvidia.com/gpu: 1 with the profile" in problems("", 1, **{"7g.40gb": 1})[0]
     )
@@ -248,7 +249,10 @@ def test_platforms_that_are_only_verified(labels: Data, image: str, words: str) 
         item["status"]["nodeInfo"]["osImage"] = image
         return find(item, layout=wanted)
 
-    assert words in on({}, SMALL).problems[0]
+    nothing = (
+        words if labels == GKE else "it advertises no GPUs, so that its layout cannot be compared: check the driver"
+    )
+    assert nothing in on({}, SMALL).problems[0]  # GKE's label shows that it has no MIG
     assert words in on({"nvidia.com/gpu": "8"}, SMALL).problems[0]  # without MIG
     size = {"cloud.google.com/gke-gpu-partition-size": "1g.5gb"} if labels == GKE else {}
     assert on({"nvidia.com/gpu": "7" if size else "56"}, SMALL, **size) == Found([], ["a"], [], [])
@@ -259,7 +263,12 @@ def test_auto_mode_has_no_mig() -> None:
     auto = node("a", {"nvidia.com/gpu": "8"}, **EKS, **{"eks.amazonaws.com/compute-type": "auto"})
     assert find(auto).problems == ["node a: EKS Auto Mode does not support MIG: use a managed node group"]
     assert find(auto, layout=layout()).verified == find(auto, layout=None).skipped == ["a"]
-    assert "EKS Auto Mode nodes keep" in find(node("a", **auto["metadata"]["labels"]), layout=layout()).problems[0]
+    labels = auto["metadata"]["labels"]
+    assert (
+        "check the driver and the device plugin of EKS Auto" in find(node("a", **labels), layout=layout()).problems[0]
+    )
+    (problem,) = find(node("a", {"nvidia.com/gpu": "7"}, **labels), layout=layout()).problems
+    assert "and the layout needs nvidia.com/gpu: 8. EKS Auto Mode nodes keep" in problem
 
 
 def test_the_role_reports_layouts_that_the_strategy_does_not_support() -> None:
