@@ -34,8 +34,8 @@ _SHARED = (
     "nvidia_mig_layout, or set gpu_cluster_selector to select only other nodes"
 )
 _NO_GPUS = (
-    "it advertises no GPUs, so that its layout cannot be compared: check the driver and the device plugin of %s there, and "
-    "run this again"
+    "it advertises no GPUs, so that its layout cannot be compared: check the driver and the device plugin of %s there, "
+    "and run this again"
 )
 _AKS_COUNTS = {1: 7, 2: 3, 3: 2, 4: 1, 7: 1}  # instances of a GPU by their compute slices
 
@@ -86,13 +86,23 @@ def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
     return out
 
 
+def unselected(nodes: t.Iterable[Data], selected: t.Iterable[Data]) -> list[str]:
+    """The nodes with GPUs that are not selected, each with its instance type."""
+    names = {name_of(node) for node in selected}
+    others = [node for node in nodes if name_of(node) not in names]
+    gpus = [node for node in others if _instance_types.models(node) or _instance_types.sign_of_gpus(node)]
+    return sorted("%s (%s)" % (name_of(node), _instance_types.name(node) or "no instance type") for node in gpus)
+
+
 def _unsupported(node: Data, boards: t.Sequence[str]) -> str:
     """Why the GPUs of a selected node cannot be configured; empty if they can."""
     remedy = "gpu_cluster_selector to select only other nodes"
     if not boards:
-        sign = _instance_types.sign_of_gpus(node)
-        return "node %s has the unknown instance type %s%s: set gpu_node_boards to the boards of its GPUs, or %s" % (
-            *(name_of(node), _instance_types.name(node), " and GPUs (%s)" % sign if sign else ""),
+        kind, sign = _instance_types.name(node), _instance_types.sign_of_gpus(node)
+        return "node %s has %s%s: set gpu_node_boards to the boards of its GPUs, or %s" % (
+            name_of(node),
+            "the unknown instance type %s" % kind if kind else "no instance type",
+            " and GPUs (%s)" % sign if sign else "",
             remedy,
         )
     without = [model for model in _instance_types.models(node) if model not in _boards.names()]

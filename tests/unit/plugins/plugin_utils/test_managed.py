@@ -65,6 +65,10 @@ def test_boards_of_unknown_types_are_needed() -> None:
         "node a has the unknown instance type new.large and GPUs (the label nvidia.com/gpu.present=true): set "
         "gpu_node_boards"
     )
+    (problem,) = find(node("a", {"nvidia.com/gpu": "8"})).problems
+    assert problem.startswith(
+        "node a has no instance type and GPUs (the resources nvidia.com/gpu: 8): set gpu_node_boards"
+    )
     (problem,) = find(node("a", **{TYPE: "new.large"}), selected=True).problems
     assert problem.startswith("node a has the unknown instance type new.large: set gpu_node_boards")
     assert find(node("a"), selected=True, boards=["A100-80GB"]).nodes[0]["boards"] == ["A100-80GB"]
