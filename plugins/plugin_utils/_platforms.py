@@ -22,7 +22,7 @@ from . import _instance_types
 from ._cluster_nodes import Data, labels_of
 
 _ACCELERATOR = "cloud.google.com/gke-accelerator"
-_BOTTLEROCKET_MODEL = re.compile(r"[a-z]+[0-9]+\.[0-9]+gb")
+_BOTTLEROCKET_MODEL = re.compile(r"[a-z][0-9]+\.[0-9]+gb")  # as its documentation gives it
 
 
 class Platform(t.NamedTuple):

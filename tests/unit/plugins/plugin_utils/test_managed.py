@@ -326,6 +326,7 @@ def test_replicas_of_someone_elses_configuration_are_read_on_aks() -> None:
         ("p5.48xlarge", {"1g.20gb": 4}, '"h100.80gb" = "1g.20gb"'),
         ("p5en.48xlarge", {"2g.35gb": 3}, '"h200.141gb" = "2g.35gb"'),
         ("p6-b200.48xlarge", {"1g.23gb": 7}, '"b200.180gb" = "1g.23gb"'),
+        ("p6e-gb200.36xlarge", {"1g.23gb": 7}, '"GPU-MODEL.MEMORYgb" = "1g.23gb"'),
         ("g7e.48xlarge", {"1g.24gb": 4}, '"GPU-MODEL.MEMORYgb" = "1g.24gb"'),
     ],
 )
