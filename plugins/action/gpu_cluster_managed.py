@@ -20,6 +20,7 @@ _ARGUMENTS = {
     "sharing": {"type": "raw"},
     "strategy": {"type": "str", "required": True},
 }
+_FEW = 5  # nodes that a warning names
 _UNREADABLE = "the cluster cannot be read: %s. Check gpu_cluster_kubeconfig and gpu_cluster_context"
 
 
@@ -38,15 +39,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             arguments["layout"],
             arguments["sharing"],
         )
+        wanted = [{"kind": "Node", "label_selectors": arguments["selector"]}]
+        every = [{"kind": "Node"}] if arguments["selector"] else []
         try:
-            (nodes,) = Api(self, task_vars).read({"kind": "Node", "label_selectors": arguments["selector"]})
+            nodes, *rest = Api(self, task_vars).read(*wanted, *every)
         except Unreadable as error:
             return {**result, "failed": True, "msg": _UNREADABLE % error}
         found = _managed.find(nodes, settings)
         result.update(found._asdict())
+        warnings = []
         if found.skipped:
             text = "nothing is installed or compared on %s: set nvidia_mig_layout to compare their GPUs with it"
-            result["warnings"] = [text % ", ".join(found.skipped)]
+            warnings.append(text % ", ".join(found.skipped))
+        unselected = [each for others in rest for each in _managed.unselected(others, nodes)]
+        if unselected:
+            more = " and %d more" % (len(unselected) - _FEW) if len(unselected) > _FEW else ""
+            text = "gpu_cluster_selector does not select %d nodes with GPUs: %s%s"
+            warnings.append(text % (len(unselected), ", ".join(unselected[:_FEW]), more))
+        if warnings:
+            result["warnings"] = warnings
         if found.problems:
             hint = "" if arguments["selector"] else ". To select other nodes, set gpu_cluster_selector"
             result.update(failed=True, msg="%s%s. Nothing was changed" % ("; ".join(found.problems), hint))

@@ -12,7 +12,8 @@ short_description: Internal to the collection's roles, find the GPU nodes of a m
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Finds GPU nodes through the API, with the boards of their GPUs, and the owner of
-    MIG on their platform. Fails if a node that cannot be changed does not match its layout.
+    MIG on their platform. Fails if a node that cannot be changed does not match its layout, and warns about nodes with
+    GPUs that the selector does not match.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -77,5 +78,5 @@ problems:
   returned: when the cluster can be read
   type: list
   elements: str
-  sample: ["node gpu1 has the unknown instance type None: set gpu_node_boards to the boards of its GPUs"]
+  sample: ["node gpu1 has the unknown instance type g99.large: set gpu_node_boards to the boards of its GPUs"]
 """

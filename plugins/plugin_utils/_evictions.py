@@ -14,7 +14,7 @@ import json
 import typing as t
 from collections import Counter
 
-from . import _dra, _readiness
+from . import _dra, _resources
 from ._cluster_nodes import Data, name_of
 
 _MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods, which the API cannot evict
@@ -117,7 +117,7 @@ def devices_held(checkpoint: str | None) -> dict[str, set[str]] | None:
     try:
         entries = json.loads(base64.b64decode(checkpoint or "", validate=True))["Data"]["PodDeviceEntries"]
         for entry in entries or ():
-            if entry["ResourceName"].startswith("nvidia.com/"):
+            if _resources.is_gpu(entry["ResourceName"]):
                 ids = {device for devices in entry["DeviceIDs"].values() for device in devices}
                 # Replicas of time-slicing are called UUID::NUMBER.
                 out.setdefault(entry["PodUID"], set()).update(each.partition("::")[0] for each in ids)
@@ -163,7 +163,4 @@ def gpus_of(pod: Data) -> Counter[str]:
 
 
 def _limits(container: Data) -> Counter[str]:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    return Counter(
-        {name: _readiness.parse_count(count) for name, count in limits.items() if name.startswith("nvidia.com/")}
-    )
+    return _resources.counts((container.get("resources") or {}).get("limits"))

@@ -12,6 +12,7 @@ import re
 import typing as t
 from collections import Counter
 
+from . import _resources
 from ._cluster_nodes import Data, labels_of, name_of
 from ._evictions import gpus_of, has_ended
 
@@ -19,9 +20,7 @@ LABEL = "gpufleet.node/check"  # its value is that of Settings.check
 NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
 _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[^)]+)\)", re.MULTILINE)
 _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
-_MIG_RESOURCE = "nvidia.com/mig-"
 PRODUCT = "nvidia.com/gpu.product"
-_SHARED = ".shared"  # suffix of resources that are renamed because they are shared
 _HELD = 3600  # seconds; longer than any check
 _KEPT = 60  # seconds after which the cluster removes a finished job that this check left
 
@@ -147,7 +146,7 @@ def devices(
     for pod in sorted(pods, key=name_of):
         node, resource = _place(pod)
         listed = _devices(logs.get(name_of(pod), ""), whole=strategy == "none")
-        is_mig = resource.startswith(_MIG_RESOURCE) or profiles.get(node)
+        is_mig = resource.startswith(_resources.MIG) or profiles.get(node)
         if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
@@ -190,10 +189,10 @@ def wrong_labels(
         expected: dict[str, str] = {}
         for name, count in resources.items():
             times = replicas.get(name_of(node), {}).get(name, 1)
-            label = name[: -len(_SHARED)] if name.endswith(_SHARED) else name
+            label = name.removesuffix(_resources.SHARED)
             if times > 1 and strategy != "none":  # which counts no replicas of GPUs with MIG
                 expected[label + ".replicas"] = str(times)
-            if name.startswith(_MIG_RESOURCE):
+            if name.startswith(_resources.MIG):
                 expected[label + ".count"] = str(count // times)
         if strategy != "none":
             expected["nvidia.com/mig.strategy"] = strategy

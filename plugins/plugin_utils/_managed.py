@@ -10,63 +10,34 @@ from __future__ import annotations
 
 import re
 import typing as t
-from pathlib import Path
-
-from ansible.module_utils.common.yaml import yaml_load
 
 from ..module_utils._mig.errors import MigError
-from . import _boards, _cluster_nodes, _drain, _gpu_pods, _plugin_configs, _readiness, _resources
+from . import (
+    _boards,
+    _cluster_nodes,
+    _drain,
+    _gpu_pods,
+    _instance_types,
+    _node_sharing,
+    _platforms,
+    _readiness,
+    _resources,
+)
 from ._cluster_nodes import Data, Host, labels_of, name_of
 from ._content import Content
+from ._platforms import Platform
 from ._refusal import Refusal
 
-_TYPE = "node.kubernetes.io/instance-type"
-_TYPES = Path(__file__).with_name("instance_types.yml")
 _PARTITION = "cloud.google.com/gke-gpu-partition-size"
-_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
+_SHARED = (
+    "its GPUs are shared, and the node does not show by how many pods, so that its layout cannot be compared: remove "
+    "nvidia_mig_layout, or set gpu_cluster_selector to select only other nodes"
+)
+_NO_GPUS = (
+    "it advertises no GPUs, so that its layout cannot be compared: check the driver and the device plugin of %s there, "
+    "and run this again"
+)
 _AKS_COUNTS = {1: 7, 2: 3, 3: 2, 4: 1, 7: 1}  # instances of a GPU by their compute slices
-
-
-class Platform(t.NamedTuple):
-    name: str
-    installs: bool = True  # whether charts are installed on its nodes
-    changes: bool = True  # whether the MIG manager may change the layout of its nodes
-    strategy: str = ""  # of its own device plugin; empty if charts are installed
-    offers: str = "as many of one profile as fit"  # the instances of a GPU
-    partitioned: str = ""  # how to create nodes whose GPUs have instances of a profile; empty if there is no MIG
-    whole: str = ""  # how to create nodes without MIG
-
-
-_OTHER = Platform("the cluster")
-_BOTTLEROCKET = Platform(
-    "Bottlerocket",
-    installs=False,
-    changes=False,
-    strategy="single",
-    partitioned="set settings.kubelet-device-plugins.nvidia.device-partitioning-strategy to mig and mig.profile to %(profile)s "
-    "in the user data of its node group, and replace the node",
-    whole="remove device-partitioning-strategy from the user data of its node group, and replace the node",
-)
-_AUTO_MODE = Platform("EKS Auto Mode", installs=False, changes=False, strategy="mixed", whole="replace the node")
-_NODE_POOL = (
-    "create a node pool with az aks nodepool add --resource-group GROUP --cluster-name CLUSTER --name POOL "
-    "--node-count COUNT --node-vm-size %(type)s"
-)
-_AKS = Platform(
-    "AKS",
-    changes=False,
-    offers="7 with one slice, 3 with two, 2 with three, or 1 with four or seven",
-    partitioned=_NODE_POOL + " --gpu-instance-profile MIG%(slices)sg",
-    whole=_NODE_POOL,
-)
-_GKE = Platform(
-    "GKE",
-    installs=False,
-    changes=False,
-    strategy="single",
-    partitioned="create a node pool with --accelerator=...,gpu-partition-size=%(profile)s",
-    whole="create a node pool without gpu-partition-size",
-)
 
 
 class Settings(t.NamedTuple):
@@ -89,19 +60,17 @@ class Found(t.NamedTuple):
 def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
     out = Found([], [], [], [])
     for node in sorted(nodes, key=name_of):
-        boards = _of_type(node)
-        if not boards and not settings.selected and labels_of(node).get("nvidia.com/gpu.present") != "true":
+        models = _instance_types.models(node)
+        if not settings.selected and not models and not _instance_types.sign_of_gpus(node):
             continue
-        boards = list(settings.boards) or boards
-        if not boards:
-            out.problems.append(
-                "node %s has the unknown instance type %s: set gpu_node_boards to the boards of its GPUs, or gpu_cluster_selector "
-                "to select only other nodes" % (name_of(node), labels_of(node).get(_TYPE))
-            )
+        boards = list(settings.boards) or models
+        unsupported = _unsupported(node, boards)
+        if unsupported:
+            out.problems.append(unsupported)
             continue
         problems = _problems(node, boards, settings)
         out.problems.extend("node %s: %s" % (name_of(node), problem) for problem in problems)
-        on = platform(node)
+        on = _platforms.platform(node)
         if on.installs:
             owner = "operator" if on.changes and settings.layout is not None else "host"
             out.nodes.append({"name": name_of(node), "boards": boards, "owner": owner})
@@ -109,36 +78,48 @@ def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
             (out.skipped if settings.layout is None else out.verified).append(name_of(node))
     if not any(out):
         out.problems.append(
-            "no node has a known instance type with GPUs or the label nvidia.com/gpu.present=true: set gpu_cluster_selector "
-            "and gpu_node_boards"
+            "no node has a known instance type with GPUs, advertises GPUs, or has a label that shows GPUs: set "
+            "gpu_cluster_selector and gpu_node_boards"
             if not settings.selected
             else "no node matches gpu_cluster_selector"
         )
     return out
 
 
-def platform(node: Data) -> Platform:
-    labels = labels_of(node)
-    image = str(((node.get("status") or {}).get("nodeInfo") or {}).get("osImage"))
-    if labels.get("eks.amazonaws.com/compute-type") == "auto":
-        return _AUTO_MODE
-    if image.startswith("Bottlerocket"):
-        return _BOTTLEROCKET
-    if "kubernetes.azure.com/agentpool" in labels:
-        return _AKS
-    return _GKE if "cloud.google.com/gke-nodepool" in labels else _OTHER
+def unselected(nodes: t.Iterable[Data], selected: t.Iterable[Data]) -> list[str]:
+    """The nodes with GPUs that are not selected, each with its instance type."""
+    names = {name_of(node) for node in selected}
+    others = [node for node in nodes if name_of(node) not in names]
+    gpus = [node for node in others if _instance_types.models(node) or _instance_types.sign_of_gpus(node)]
+    return sorted("%s (%s)" % (name_of(node), _instance_types.name(node) or "no instance type") for node in gpus)
 
 
-def _of_type(node: Data) -> list[str]:
-    with _TYPES.open(encoding="utf-8") as file:
-        types = yaml_load(file)
-    count, board = types.get(labels_of(node).get(_TYPE), (0, ""))
-    return [board] * count
+def _unsupported(node: Data, boards: t.Sequence[str]) -> str:
+    """Why the GPUs of a selected node cannot be configured; empty if they can."""
+    remedy = "gpu_cluster_selector to select only other nodes"
+    if not boards:
+        kind, sign = _instance_types.name(node), _instance_types.sign_of_gpus(node)
+        return "node %s has %s%s: set gpu_node_boards to the boards of its GPUs, or %s" % (
+            name_of(node),
+            "the unknown instance type %s" % kind if kind else "no instance type",
+            " and GPUs (%s)" % sign if sign else "",
+            remedy,
+        )
+    without = [model for model in _instance_types.models(node) if model not in _boards.names()]
+    return (
+        "node %s (%s) has GPUs of the model %s, which does not support MIG: set %s"
+        % (
+            *(name_of(node), _instance_types.name(node), without[0]),
+            remedy,
+        )
+        if without
+        else ""
+    )
 
 
 def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[str]:
     """Differences between the layout and a node whose layout cannot be changed. None before its device plugin runs."""
-    on = platform(node)
+    on = _platforms.platform(node)
     if settings.sharing and not on.installs:
         return [
             "gpu_cluster_sharing needs a chart of this collection, which is not installed on %s: remove it" % on.name
@@ -153,32 +134,28 @@ def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[s
         strategy = on.strategy or settings.strategy
         if profile and strategy == "none":
             return ["with the strategy none, pods get whole GPUs, although MIG is enabled: use single or mixed"]
-        shared = _plugin_configs.in_effect(host, node)
-        if shared is None:  # what it offers is multiplied by an unknown number
-            return [] if on.installs else ["its GPUs are shared, so that its layout cannot be compared"]
         # A former strategy applies until the chart has changed.
         strategy = on.strategy or _drain.strategy(node) or strategy
-        wanted = _cluster_nodes.expected(shared, strategy) or {}
+        wanted = _cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
+        devices = _node_sharing.devices(host, node)
     except (MigError, Refusal) as error:
         return [str(error)]
-    wanted = {name: count * int(labels_of(node).get(_CLIENTS, 1)) for name, count in wanted.items()}
     offered = _readiness.allocatable(node)
     if on.installs and (not offered or (profile and strategy == "none")):
         return []
     found = _partitioned(node, strategy)
-    if offered == wanted and found in (None, profile):
+    if devices == wanted and found in (None, profile):
         return []
-    remedy = (on.partitioned if profile else on.whole) % {
-        "profile": profile,
-        "slices": profile.partition("g")[0],
-        "type": labels_of(node).get(_TYPE),
-    }
+    if not devices and found in (None, profile):
+        return [] if on.installs else [_SHARED if offered else _NO_GPUS % on.name]
+    same = devices in (None, wanted)
+    once = ", each device counted once" if devices not in (None, offered) else ""
     return [
-        "it advertises %s%s, and the layout needs %s%s. %s nodes keep the MIG layout with which they were created: %s"
+        "it advertises %s%s%s, and the layout needs %s%s. %s nodes keep the MIG layout with which they were created: %s"
         % (
-            *(_readiness.listed(offered), _of(found) if offered == wanted else ""),
-            *(_readiness.listed(wanted), _of(profile) if offered == wanted else ""),
-            *(on.name, remedy),
+            *(_readiness.listed(offered if devices is None else devices), once, _of(found) if same else ""),
+            *(_readiness.listed(wanted), _of(profile) if same else ""),
+            *(on.name, _platforms.remedy(node, boards, profile)),
         )
     ]
 
@@ -190,7 +167,7 @@ def _of(profile: str | None) -> str:
 def _partitioned(node: Data, strategy: str) -> str | None:
     """The profile of a node's instances as its labels show it; empty if MIG is off, and None if they do not show it."""
     labels = labels_of(node)
-    if platform(node) == _GKE:
+    if _platforms.platform(node) == _platforms.GKE:
         return labels.get(_PARTITION, "")
     product = labels.get(_gpu_pods.PRODUCT)
     return _gpu_pods.profile_of(product) if strategy == "single" and product else None
@@ -216,6 +193,6 @@ def _full(content: Content, board: str, on: Platform) -> str | None:
     if different or not re.fullmatch(r"\d+g\.\d+gb", name):
         return None
     most = {row["name"]: row["max_instances"] for row in _boards.data(board)["profiles"]}[name]
-    if on == _AKS:
+    if on == _platforms.AKS:
         most = _AKS_COUNTS.get(int(name.partition("g")[0]))
     return name if len(devices) == most else None

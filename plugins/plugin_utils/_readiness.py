@@ -11,13 +11,11 @@ from __future__ import annotations
 import datetime
 import typing as t
 
-from . import _mig_configs
+from . import _mig_configs, _resources
 from ._cluster_nodes import Data, labels_of, name_of
 
 VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
-_GPUS = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
-_MIG = "nvidia.com/mig-"
 INSTALLER = "helmcharts.helm.cattle.io/chart"  # label of the job with which RKE2 and k3s install a chart
 _LONGEST = 300  # characters of a reason
 # The kubelet removes them five minutes after the device plugin stopped, but does not retry if the API server is down.
@@ -122,15 +120,8 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
 
 def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
     """The GPUs and MIG devices that a node advertises. The kubelet keeps removed resources with a count of 0."""
-    found = (node.get("status") or {}).get("allocatable") or {}
-    counts = {name: parse_count(count) for name, count in found.items() if name in _GPUS or name.startswith(_MIG)}
-    return {name: count for name, count in sorted(counts.items()) if count}
-
-
-def parse_count(quantity: object) -> int:
-    """Parse a count in the API's format, such as 7 or 1k."""
-    text = str(quantity)
-    return int(text[:-1]) * 1000 if text.endswith("k") else int(text)
+    found = _resources.counts((node.get("status") or {}).get("allocatable"))
+    return {name: count for name, count in sorted(found.items()) if count}
 
 
 def listed(counts: t.Mapping[str, int]) -> str:

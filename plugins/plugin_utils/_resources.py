@@ -8,8 +8,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 import typing as t
 from collections import Counter
+from decimal import Decimal
 
 from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.mig_parted import Held
@@ -17,7 +20,43 @@ from ..module_utils._mig.profile import resource_name
 from ._content import Content
 
 GPU = "nvidia.com/gpu"
+MIG = "nvidia.com/mig-"  # followed by a profile
+SHARED = ".shared"  # suffix of resources that are renamed because they are shared
 STRATEGIES = ("none", "single", "mixed")
+_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(|[numkMGTPE]|[KMGTPE]i)")
+_UNITS = {
+    **{"": Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")},
+    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", 1)},
+    **{unit + "i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
+}
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether an extended resource is GPUs or MIG devices.
+
+    Others share the prefix: of the network operator 25.7 (nvidia.com/hostdev; its users choose the names), and of HAMi,
+    which counts memory and cores beside the GPUs (nvidia.com/gpumem).
+    """
+    return resource in (GPU, GPU + SHARED) or resource.startswith(MIG)
+
+
+def counts(quantities: t.Mapping[str, object] | None) -> Counter[str]:
+    """The GPUs and MIG devices in a list of resources of the API, such as the limits of a container, by resource.
+
+    Other resources are not parsed: their quantities may be of another kind, such as bytes.
+    """
+    return Counter({name: count(found) for name, found in (quantities or {}).items() if is_gpu(name)})
+
+
+def count(quantity: object) -> int:
+    """Parse a quantity of the API, such as 7, 1k or 1e3; fractions are rounded up.
+
+    As kubernetes.utils.parse_quantity, which is installed only where the API is used, possibly not on the controller.
+    """
+    found = _QUANTITY.fullmatch(str(quantity))
+    if not found:
+        raise ValueError("%.60r is not a quantity of the Kubernetes API" % (quantity,))
+    return math.ceil(Decimal(found.group(1)) * _UNITS[found.group(2)])
 
 
 class StrategyError(LayoutError):

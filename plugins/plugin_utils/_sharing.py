@@ -16,12 +16,12 @@ import typing as t
 from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.keys import known_keys, short
 from ._refusal import Refusal
+from ._resources import GPU, SHARED
 
 VARIABLE = "gpu_cluster_sharing"
 _MOST = {"timeSlicing": 1000, "mps": 48}  # replicas: of MPS, the clients of a GPU; of time-slicing, a typing error
 _FLAGS = ("renameByDefault", "failRequestsGreaterThanOne")
 _KEYS = (*_FLAGS, "resources")
-_GPU = "nvidia.com/gpu"
 
 
 class Unshareable(Refusal):
@@ -81,7 +81,7 @@ def _resource(value: object, where: str, most: int) -> tuple[str, int]:
     known_keys(found, ("name", "replicas"), where)
     name, count = found.get("name"), found.get("replicas")
     if not isinstance(name, str):
-        raise Unshareable("%s.name is %s: give a resource such as %s" % (where, short(name), _GPU))
+        raise Unshareable("%s.name is %s: give a resource such as %s" % (where, short(name), GPU))
     if not isinstance(count, int) or isinstance(count, bool) or not 2 <= count <= most:
         raise Unshareable("%s.replicas is %s: give a number from 2 to %d" % (where, short(count), most))
     return name, count
@@ -113,7 +113,7 @@ def advertised(resources: t.Mapping[str, int], sharing: Sharing | None, strategy
     out: dict[str, int] = {}
     for name, count in resources.items():
         shared = name in sharing.replicas
-        out[name + (".shared" if shared and sharing.renamed else "")] = count * sharing.replicas.get(name, 1)
+        out[name + (SHARED if shared and sharing.renamed else "")] = count * sharing.replicas.get(name, 1)
     return dict(sorted(out.items()))
 
 
@@ -125,5 +125,5 @@ def replicas(sharing: Sharing | None) -> dict[str, int]:
     """How many pods get one device at the same time, by the name of the resource that they request."""
     if sharing is None:
         return {}
-    suffix = ".shared" if sharing.renamed else ""
+    suffix = SHARED if sharing.renamed else ""
     return {name + suffix: count for name, count in sharing.replicas.items()}

@@ -49,9 +49,17 @@ def test_static_and_finished_pods() -> None:
 
 
 def test_only_pods_that_use_gpus() -> None:
-    memory = user("memory")
-    memory["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpumem": "3k"}}  # of another device plugin
-    assert names([user("web"), user("train", 1), memory], Settings("gpu")) == ["train", "memory"]
+    assert names([user("web"), user("train", 1)], Settings("gpu")) == ["train"]
+
+
+@pytest.mark.parametrize("pods", ["gpu", "affected"])
+def test_other_resources_of_nvidia_are_not_gpus(pods: str) -> None:
+    network, memory, both = user("network"), user("memory"), user("both", 1)
+    network["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/hostdev": "1"}}
+    memory["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpumem": "80Gi"}}
+    both["spec"]["containers"][0]["resources"]["limits"].update({"nvidia.com/hostdev": "1", "nvidia.com/gpumem": "1M"})
+    change = Change(None, {"network": set(), "memory": set()})
+    assert names([network, memory, both], Settings(pods), change) == ["both"]
 
 
 def test_only_pods_whose_devices_change() -> None:
@@ -74,8 +82,10 @@ def test_the_devices_in_the_kubelet_checkpoint() -> None:
         entry("1", "nvidia.com/gpu", "MIG-1", "MIG-2"),
         entry("2", "nvidia.com/gpu", "GPU-1::3"),
         entry("3", "x.com/y", "z"),
+        entry("4", "nvidia.com/hostdev", "0000:41:00.0"),
+        entry("5", "nvidia.com/mig-1g.10gb.shared", "MIG-3::0"),
     )
-    assert _evictions.devices_held(text) == {"1": {"MIG-1", "MIG-2"}, "2": {"GPU-1"}}
+    assert _evictions.devices_held(text) == {"1": {"MIG-1", "MIG-2"}, "2": {"GPU-1"}, "5": {"MIG-3"}}
     assert _evictions.devices_held(base64.b64encode(b'{"Data": {"PodDeviceEntries": null}}').decode()) == {}
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-import yaml
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _managed
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _instance_types, _managed
 from ansible_collections.gpufleet.node.plugins.plugin_utils._managed import Found, Settings
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
 
@@ -19,7 +18,11 @@ Data = t.Dict[str, t.Any]
 TYPE = "node.kubernetes.io/instance-type"
 EKS = {TYPE: "p4d.24xlarge", "eks.amazonaws.com/nodegroup": "gpu"}
 AKS = {TYPE: "Standard_ND96asr_v4", "kubernetes.azure.com/agentpool": "gpu"}
-GKE = {TYPE: "a2-highgpu-1g", "cloud.google.com/gke-nodepool": "gpu"}
+GKE = {
+    TYPE: "a2-highgpu-1g",
+    "cloud.google.com/gke-nodepool": "gpu",
+    "cloud.google.com/gke-accelerator": "nvidia-tesla-a100",
+}
 
 
 def layout(**devices: int) -> t.List[Data]:
@@ -50,15 +53,72 @@ def test_shared_gpus_of_nodes_that_cannot_be_changed() -> None:
     assert find(node("a", offers, **AKS, **{"nvidia.com/device-plugin.config": "any"})).problems == []
     (problem,) = find(node("a", {"nvidia.com/mig-1g.5gb": "8"}, **GKE), sharing=sharing).problems
     assert "gpu_cluster_sharing needs a chart" in problem
-    (problem,) = find(node("a", offers, **GKE, **{"nvidia.com/device-plugin.config": "any"})).problems
+    labels = {"cloud.google.com/gke-gpu-partition-size": "1g.5gb", "nvidia.com/device-plugin.config": "any"}
+    (problem,) = find(node("a", {"nvidia.com/gpu": "56"}, **GKE, **labels)).problems
     assert "its layout cannot be compared" in problem
 
 
 def test_boards_of_unknown_types_are_needed() -> None:
     labelled = node("a", **{TYPE: "new.large", "nvidia.com/gpu.present": "true"})
     (problem,) = find(labelled).problems
+    assert problem.startswith(
+        "node a has the unknown instance type new.large and GPUs (the label nvidia.com/gpu.present=true): set "
+        "gpu_node_boards"
+    )
+    (problem,) = find(node("a", {"nvidia.com/gpu": "8"})).problems
+    assert problem.startswith(
+        "node a has no instance type and GPUs (the resources nvidia.com/gpu: 8): set gpu_node_boards"
+    )
+    (problem,) = find(node("a", **{TYPE: "new.large"}), selected=True).problems
     assert problem.startswith("node a has the unknown instance type new.large: set gpu_node_boards")
     assert find(node("a"), selected=True, boards=["A100-80GB"]).nodes[0]["boards"] == ["A100-80GB"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "offers"),
+    [
+        ({}, {"nvidia.com/gpu": "8"}),
+        ({}, {"nvidia.com/mig-1g.24gb.shared": "8"}),
+        ({"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}, {}),
+        ({"kubernetes.azure.com/accelerator": "nvidia"}, {}),
+        ({"accelerator": "nvidia"}, {}),
+        ({"eks.amazonaws.com/instance-gpu-manufacturer": "nvidia"}, {}),
+        ({"karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia"}, {}),
+        ({"k8s.amazonaws.com/accelerator": "nvidia-tesla-t4"}, {}),
+        ({"feature.node.kubernetes.io/pci-10de.present": "true"}, {}),
+        ({"feature.node.kubernetes.io/pci-0300_10de.present": "true"}, {}),
+        ({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, {}),
+    ],
+)
+def test_no_gpu_node_is_left_out_silently(labels: Data, offers: Data) -> None:
+    """Beside a known node, whose run would otherwise succeed."""
+    found = find(node("known", **EKS), node("b", offers, **{TYPE: "g99.48xlarge", **labels}))
+    (sign,) = ["%s=%s" % pair for pair in labels.items()] or ["%s: %s" % pair for pair in offers.items()]
+    (problem,) = found.problems
+    assert problem.startswith("node b has the unknown instance type g99.48xlarge and GPUs (the ") and sign in problem
+
+
+@pytest.mark.parametrize(
+    ("labels", "offers"),
+    [
+        ({}, {"amd.com/gpu": "8", "nvidia.com/hostdev": "4", "nvidia.com/gpu": "0"}),
+        ({"cloud.google.com/gke-tpu-accelerator": "tpu-v5p-slice"}, {}),
+        ({"kubernetes.azure.com/accelerator": "amd", "feature.node.kubernetes.io/pci-15b3.present": "true"}, {}),
+        ({"karpenter.k8s.aws/instance-gpu-manufacturer": "habana", "nvidia.com/gpu.present": "false"}, {}),
+    ],
+)
+def test_nodes_without_nvidia_gpus(labels: Data, offers: Data) -> None:
+    found = find(node("known", **EKS), node("b", offers, **{TYPE: "m99.large", **labels}))
+    assert ([each["name"] for each in found.nodes], found.problems) == (["known"], [])
+
+
+@pytest.mark.parametrize("boards", [[], ["A100-40GB"]])
+def test_gpus_without_mig_are_named(boards: t.List[str]) -> None:
+    found = find(node("known", **EKS), node("b", **{TYPE: "g6e.48xlarge"}), boards=boards)
+    assert found.problems == [
+        "node b (g6e.48xlarge) has GPUs of the model L40S, which does not support MIG: set gpu_cluster_selector to "
+        "select only other nodes"
+    ]
 
 
 def test_no_nodes() -> None:
@@ -156,12 +216,24 @@ def test_the_partition_size_and_the_sharing_of_gke() -> None:
     assert problems("1g.5gb", 7, **{"1g.5gb": 7}) == []
     assert problems("1g.5gb", 14, "2", **{"1g.5gb": 7}) == []
     assert problems("", 1) == problems("", 2, "2") == []
+    assert "it advertises no GPUs, so that its layout cannot be compared" in problems("1g.5gb", 0, **{"1g.5gb": 7})[0]
     assert (
         "without MIG, and the layout needs nvidia.com/gpu: 1 with the profile" in problems("", 1, **{"7g.40gb": 1})[0]
     )
     (problem,) = problems("", 2, "2", **{"3g.20gb": 2})
-    assert problem.endswith("create a node pool with --accelerator=...,gpu-partition-size=3g.20gb")
-    assert problems("1g.5gb", 7)[0].endswith("create a node pool without gpu-partition-size")
+    assert problem.startswith(
+        "node a: it advertises nvidia.com/gpu: 1, each device counted once, and the layout needs "
+    )
+    command = (
+        "create a node pool with gcloud container node-pools create POOL --cluster=CLUSTER --machine-type=a2-highgpu-1g"
+    )
+    accelerator = " --accelerator=type=nvidia-tesla-a100,count=1"
+    assert problem.endswith(command + accelerator + ",gpu-partition-size=3g.20gb")
+    assert problems("1g.5gb", 7)[0].endswith(command + accelerator)
+    for clients in ("many", "0"):
+        assert problems("1g.5gb", 14, clients, **{"1g.5gb": 7})[0].startswith(
+            "node a: its GPUs are shared, and the node"
+        )
 
 
 @pytest.mark.parametrize(
@@ -181,7 +253,10 @@ def test_platforms_that_are_only_verified(labels: Data, image: str, words: str) 
         item["status"]["nodeInfo"]["osImage"] = image
         return find(item, layout=wanted)
 
-    assert words in on({}, SMALL).problems[0]
+    nothing = (
+        words if labels == GKE else "it advertises no GPUs, so that its layout cannot be compared: check the driver"
+    )
+    assert nothing in on({}, SMALL).problems[0]  # GKE's label shows that it has no MIG
     assert words in on({"nvidia.com/gpu": "8"}, SMALL).problems[0]  # without MIG
     size = {"cloud.google.com/gke-gpu-partition-size": "1g.5gb"} if labels == GKE else {}
     assert on({"nvidia.com/gpu": "7" if size else "56"}, SMALL, **size) == Found([], ["a"], [], [])
@@ -192,7 +267,12 @@ def test_auto_mode_has_no_mig() -> None:
     auto = node("a", {"nvidia.com/gpu": "8"}, **EKS, **{"eks.amazonaws.com/compute-type": "auto"})
     assert find(auto).problems == ["node a: EKS Auto Mode does not support MIG: use a managed node group"]
     assert find(auto, layout=layout()).verified == find(auto, layout=None).skipped == ["a"]
-    assert "EKS Auto Mode nodes keep" in find(node("a", **auto["metadata"]["labels"]), layout=layout()).problems[0]
+    labels = auto["metadata"]["labels"]
+    assert (
+        "check the driver and the device plugin of EKS Auto" in find(node("a", **labels), layout=layout()).problems[0]
+    )
+    (problem,) = find(node("a", {"nvidia.com/gpu": "7"}, **labels), layout=layout()).problems
+    assert "and the layout needs nvidia.com/gpu: 8. EKS Auto Mode nodes keep" in problem
 
 
 def test_the_role_reports_layouts_that_the_strategy_does_not_support() -> None:
@@ -200,7 +280,91 @@ def test_the_role_reports_layouts_that_the_strategy_does_not_support() -> None:
     assert find(node("a", **EKS), strategy="single", layout=mixed).problems == []
 
 
-def test_instance_types_have_known_boards() -> None:
-    types = yaml.safe_load(_managed._TYPES.read_text(encoding="utf-8"))
-    assert {board for _count, board in types.values()} <= set(_boards.names())
-    assert all(1 <= count <= 16 for count, _board in types.values())
+BOTTLEROCKET = {TYPE: "p5.48xlarge"}
+FOUR = layout(**{"1g.20gb": 4})  # 32 devices on 8 GPUs
+
+
+def on_bottlerocket(offers: Data, wanted: object = FOUR, labels: Data = BOTTLEROCKET) -> Found:
+    item = node("a", offers, **labels)
+    item["status"]["nodeInfo"]["osImage"] = "Bottlerocket OS 1.54.0 (aws-k8s-1.34-nvidia)"
+    return find(item, layout=wanted)
+
+
+def test_shared_devices_of_bottlerocket_cannot_be_compared() -> None:
+    """Time-slicing renames resources there by default, and no label shows the replicas."""
+    (problem,) = on_bottlerocket({"nvidia.com/gpu.shared": "128"}).problems
+    assert problem.startswith(
+        "node a: its GPUs are shared, and the node does not show by how many pods, so that its layout"
+    )
+    assert on_bottlerocket({"nvidia.com/gpu": "32"}).verified == ["a"]
+
+
+@pytest.mark.parametrize("renamed", ["", ".shared"])
+def test_replicas_are_read_from_the_labels_of_gpu_feature_discovery(renamed: str) -> None:
+    labels = {**BOTTLEROCKET, "nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    assert on_bottlerocket({"nvidia.com/gpu" + renamed: "128"}, labels=labels).verified == ["a"]
+    (problem,) = on_bottlerocket({"nvidia.com/gpu" + renamed: "224"}, labels=labels).problems
+    assert "advertises nvidia.com/gpu: 56, each device counted once, and the layout needs nvidia.com/gpu: 32" in problem
+    assert "cannot be compared" in on_bottlerocket({"nvidia.com/gpu": "127"}, labels=labels).problems[0]
+
+
+def test_replicas_of_someone_elses_configuration_are_read_on_aks() -> None:
+    mig = "nvidia.com/mig-1g.5gb"
+    labels = {**AKS, mig + ".replicas": "2", "nvidia.com/gpu.replicas": "0", "nvidia.com/device-plugin.config": "any"}
+    assert find(node("a", {mig: "112"}, **labels)).problems == []
+    (problem,) = find(node("a", {mig: "112"}, **labels), layout=layout(**{"2g.10gb": 3})).problems
+    assert problem.startswith(
+        "node a: it advertises nvidia.com/mig-1g.5gb: 56, each device counted once, and the layout"
+    )
+
+
+@pytest.mark.parametrize(
+    ("instance", "wanted", "row"),
+    [
+        ("p4d.24xlarge", {"2g.10gb": 3}, '"a100.40gb" = "2g.10gb"'),
+        ("p4de.24xlarge", {"1g.10gb": 7}, '"a100.80gb" = "1g.10gb"'),
+        ("p5.48xlarge", {"1g.20gb": 4}, '"h100.80gb" = "1g.20gb"'),
+        ("p5en.48xlarge", {"2g.35gb": 3}, '"h200.141gb" = "2g.35gb"'),
+        ("p6-b200.48xlarge", {"1g.23gb": 7}, '"b200.180gb" = "1g.23gb"'),
+        ("p6e-gb200.36xlarge", {"1g.23gb": 7}, '"GPU-MODEL.MEMORYgb" = "1g.23gb"'),
+        ("g7e.48xlarge", {"1g.24gb": 4}, '"GPU-MODEL.MEMORYgb" = "1g.24gb"'),
+    ],
+)
+def test_the_profile_of_bottlerocket_is_set_by_gpu_model(instance: str, wanted: t.Dict[str, int], row: str) -> None:
+    (problem,) = on_bottlerocket({"nvidia.com/gpu": "8"}, layout(**wanted), {TYPE: instance}).problems
+    table = " in the table [settings.kubelet-device-plugins.nvidia.mig.profile] in the user data of its node group"
+    assert row + table in problem
+
+
+def test_instance_types_have_known_models() -> None:
+    types = _instance_types.known()
+    assert {model for _count, model in types.values()} - {"L40S"} <= set(_boards.names())
+    assert all(1 <= count <= 16 for count, _model in types.values())
+
+
+@pytest.mark.parametrize(
+    ("instance", "count", "model"),
+    [
+        ("a3-highgpu-1g", 1, "H100-80GB"),
+        ("a3-highgpu-2g", 2, "H100-80GB"),
+        ("a3-highgpu-4g", 4, "H100-80GB"),
+        ("a3-highgpu-8g", 8, "H100-80GB"),
+        ("a3-megagpu-8g", 8, "H100-80GB"),
+        ("a3-ultragpu-8g", 8, "H200-141GB"),
+        ("a4-highgpu-8g", 8, "B200-180GB"),
+        ("a4x-highgpu-4g", 4, "GB200-186GB"),
+        ("g4-standard-384", 8, "RTX-PRO-6000-Blackwell-96GB"),
+        ("p5en.48xlarge", 8, "H200-141GB"),
+        ("p6-b200.48xlarge", 8, "B200-180GB"),
+        ("p6-b300.48xlarge", 8, "B300"),
+        ("g6e.48xlarge", 8, "L40S"),
+        ("g7e.48xlarge", 8, "RTX-PRO-6000-Blackwell-96GB"),
+        ("Standard_NC40ads_H100_v5", 1, "H100-NVL-94GB"),
+        ("Standard_NCC40ads_H100_v5", 1, "H100-NVL-94GB"),
+        ("Standard_ND96isr_H200_v5", 8, "H200-141GB"),
+        ("Standard_ND128isr_NDR_GB200_v6", 4, "GB200-186GB"),
+        ("Standard_NC288ds_xl_RTXPRO6000BSE_v6", 2, "RTX-PRO-6000-Blackwell-96GB"),
+    ],
+)
+def test_instance_types_of_2026(instance: str, count: int, model: str) -> None:
+    assert _instance_types.models(node("a", **{TYPE: instance})) == [model] * count

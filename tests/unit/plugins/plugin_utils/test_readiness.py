@@ -35,6 +35,7 @@ def test_ready() -> None:
     [
         ({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}, {"nvidia.com/mig-1g.10gb": 7}),
         ({"nvidia.com/gpu": "2k"}, {"nvidia.com/gpu": 2000}),
+        ({"nvidia.com/gpu": "7", "nvidia.com/gpumem": "80Gi", "nvidia.com/hostdev": "4"}, {"nvidia.com/gpu": 7}),
         ({"nvidia.com/gpu": "0"}, {}),
         ({"nvidia.com/gpu": "3"}, None),
     ],
