@@ -189,6 +189,10 @@ ansible_facts:
               description: PCI device and vendor, in the format of a layout's C(device_filter).
               type: str
               sample: "0x20B510DE"
+            pci_subsystem_id:
+              description: PCI device and vendor of the subsystem, the second part of a layout's C(device_filter).
+              type: str
+              sample: "0x153310DE"
             name:
               description: Product name.
               type: str

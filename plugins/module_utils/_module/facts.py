@@ -135,6 +135,7 @@ def _known(gpu: Gpu, instances: t.Optional[t.List[Data]]) -> Data:
     return _gpu(
         **describe.identity(gpu),
         pci_device_id=_device_id(gpu.pci_device_id),
+        pci_subsystem_id=_device_id(gpu.pci_subsystem_id),
         serial=gpu.serial,
         memory_mib=gpu.memory_mib,
         architecture=gpu.architecture,
@@ -157,6 +158,7 @@ def _identity_on_the_bus(gpu: PciGpu) -> Data:
     return {
         "pci_bus_id": gpu.pci_bus_id,
         "pci_device_id": _device_id(gpu.pci_device_id),
+        "pci_subsystem_id": _device_id(gpu.pci_subsystem_id),
         "uuid": gpu.uuid,
         "name": gpu.name,
     }
@@ -170,6 +172,7 @@ def _gpu(**known: t.Any) -> Data:
             "uuid",
             "pci_bus_id",
             "pci_device_id",
+            "pci_subsystem_id",
             "name",
             "serial",
             "memory_mib",

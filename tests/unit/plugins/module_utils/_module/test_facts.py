@@ -78,11 +78,13 @@ def test_facts_of_a_working_driver():
     assert facts["fabric_manager"] == {"installed": True, "active": True, "enabled": False}
     assert facts["nvswitches"] == [{"pci_bus_id": "00000000:05:00.0", "pci_device_id": "0x22A310DE"}]
     first, second = facts["gpus"]
-    assert {key: first[key] for key in ("index", "uuid", "pci_bus_id", "pci_device_id", "name", "problem")} == {
+    keys = ("index", "uuid", "pci_bus_id", "pci_device_id", "pci_subsystem_id", "name", "problem")
+    assert {key: first[key] for key in keys} == {
         "index": 0,
         "uuid": gpu.uuid,
         "pci_bus_id": "00000000:07:00.0",
         "pci_device_id": "0x20B010DE",
+        "pci_subsystem_id": "0x134F10DE",
         "name": "NVIDIA A100-SXM4-40GB",
         "problem": None,
     }
@@ -215,7 +217,7 @@ def test_unreadable_values_are_null():
 
 def test_a_device_id_that_cannot_be_read_is_null():
     (gpu,) = gather(FakeNode(gpus=[PciGpu("00000000:47:00.0", None, None, None)]), broken())["gpus"]
-    assert gpu["pci_device_id"] is None
+    assert gpu["pci_device_id"] is None and gpu["pci_subsystem_id"] is None
 
 
 def test_the_drivers_list_is_enough_if_the_pci_bus_cannot_be_read():
