@@ -17,6 +17,7 @@ import typing as t
 from .._backend import select
 from .._mig import codes, retry
 from .._mig.backend import BackendError, Versions
+from .._mig.keys import listed
 from . import describe
 from .node import Node
 
@@ -120,7 +121,7 @@ def _read(backend: Backend, index: int) -> Data:
     """One GPU, without its instances if it cannot be read, for example for lack of root privileges."""
     try:
         gpu = retry.read(lambda: backend.read(index))
-        return _known(gpu, describe.instances(gpu))
+        return dict(_known(gpu, describe.instances(gpu)), problem=_without_uuid(gpu))
     except BackendError as error:
         problem = str(error)
         if error.code == codes.TIMEOUT:  # a retry would time out too
@@ -129,6 +130,21 @@ def _read(backend: Backend, index: int) -> Data:
         return dict(_known(backend.identify(index), None), problem=problem)
     except BackendError:
         return _gpu(index=index, problem=problem)
+
+
+def _without_uuid(gpu: Gpu) -> t.Optional[str]:
+    """The MIG devices whose UUIDs the driver does not report, as a problem of the GPU."""
+    missing = [
+        "compute instance %d of GPU instance %d" % (ci.id, gi.id)
+        for gi in gpu.instances
+        for ci in gi.compute_instances
+        if ci.uuid is None
+    ]
+    if not missing:
+        return None
+    return "The driver lists no MIG device of %s, so its UUID is unknown. Gather the facts again" % listed(
+        missing, ", "
+    )
 
 
 def _known(gpu: Gpu, instances: t.Optional[t.List[Data]]) -> Data:

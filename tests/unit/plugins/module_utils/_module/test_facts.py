@@ -253,6 +253,29 @@ def test_without_root_identity_and_mode_are_known_and_the_rest_is_explained():
     assert gpu["mig"] == {"capable": True, "current": True, "pending": True, "instances": None, "devices": None}
 
 
+def test_a_known_board_that_denies_mig_is_a_problem_not_an_answer():
+    driver = Driver(FakeGpu())
+    driver.gpus[0].current = driver.gpus[0].pending = None  # as the backends identify it
+    driver.always["read"] = codes.NOT_SUPPORTED
+    (gpu,) = gather(FakeNode(), lambda: driver)["gpus"]
+    assert gpu["uuid"] == driver.gpus[0].uuid and "NOT_SUPPORTED" in gpu["problem"]
+    assert gpu["mig"] == {"capable": True, "current": None, "pending": None, "instances": None, "devices": None}
+
+
+def test_a_mig_device_that_the_driver_does_not_list_has_no_uuid_and_is_a_problem():
+    held = FakeGpu()
+    held.add("3g.20gb", 4, cis=(2, 1))
+    driver = Driver(held)
+    read = held.snapshot()
+    (gi,) = read.instances
+    listed, missing = gi.compute_instances
+    gi = gi._replace(compute_instances=(listed, missing._replace(uuid=None)))
+    held.snapshot = lambda: read._replace(instances=(gi,))
+    (gpu,) = gather(FakeNode(), lambda: driver)["gpus"]
+    assert [device["uuid"] for device in gpu["mig"]["devices"]] == [listed.uuid, None]
+    assert "compute instance %d of GPU instance %d" % (missing.id, gi.id) in gpu["problem"]
+
+
 def test_a_lost_gpu_does_not_hide_the_others():
     driver = Driver(FakeGpu(), FakeGpu(index=1))
     driver.fail[("read", 0)] = codes.GPU_IS_LOST
