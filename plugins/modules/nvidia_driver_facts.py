@@ -224,8 +224,8 @@ ansible_facts:
                 capable:
                   description:
                     - Whether the GPU supports MIG. V(null) if that cannot be read.
-                    - A GPU whose PCI device id is that of a known board supports it, also if the driver reports no MIG mode.
-                      RV(ansible_facts.nvidia.gpus[].problem) states that.
+                    - A GPU whose PCI device id is that of a known board supports it, also if the driver reports no MIG
+                      mode. RV(ansible_facts.nvidia.gpus[].problem) then states that.
                   type: bool
                   sample: true
                 current:
