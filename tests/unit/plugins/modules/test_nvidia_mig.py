@@ -319,6 +319,7 @@ def test_a_refusal_that_appears_only_with_mig_on_leaves_the_node_unchanged(node)
     assert "is off again" in result["msg"]
     notes = [text for text in warnings(result) if "is unchanged, because the layout of another GPU is rejected" in text]
     assert [text.split(" (", 1)[0] for text in notes] == ["GPU 0", "GPU 2"]
+    assert [text[:6] for text in result["unmatched"]] == ["GPU 0 ", "GPU 1 ", "GPU 2 "]
     assert [gpu.current for gpu in (silent, other)] == [False, False]
     assert set(driver.writes) == {"set_mode"}
 
