@@ -21,7 +21,7 @@ import threading
 import time
 import typing as t
 
-from .._backend import lock, select
+from .._backend import lock, select, signals
 from .._backend.remedies import remedy
 from .._mig import codes, render, retry
 from .._mig.backend import BackendError
@@ -282,10 +282,13 @@ def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) 
 
     limit.converging.update((plan.gpu.index, plan.gpu) for plan in node.plans)
     threads = [threading.Thread(target=run, args=(plan,), daemon=True) for plan in node.plans]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with signals.deferred() as ending:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if ending.received:
+            report.warning("Received %s during the change, which was not interrupted" % ", ".join(ending.received))
     return len(good) == len(node.plans) and all(good.values())
 
 
