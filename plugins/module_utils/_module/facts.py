@@ -15,7 +15,7 @@ import contextlib
 import typing as t
 
 from .._backend import select
-from .._mig import codes, retry
+from .._mig import codes, parallel, retry
 from .._mig.backend import BackendError, Versions
 from .._mig.keys import listed
 from . import describe
@@ -78,7 +78,7 @@ def _query(
             return (
                 backend.name,
                 versions,
-                [_read(backend, index) for index in range(retry.read(backend.count))],
+                parallel.over(retry.read(backend.count), lambda index: _read(backend, index)),
                 problem,
             )
     except BackendError as error:

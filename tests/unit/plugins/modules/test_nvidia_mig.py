@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import hypothesis
 import hypothesis.strategies as st
@@ -323,6 +324,16 @@ def test_a_refusal_that_appears_only_with_mig_on_leaves_the_node_unchanged(node)
     assert [text[:6] for text in result["unmatched"]] == ["GPU 0 ", "GPU 1 ", "GPU 2 "]
     assert [gpu.current for gpu in (silent, other)] == [False, False]
     assert set(driver.writes) == {"set_mode"}
+
+
+def test_gpus_are_read_in_parallel(node):
+    """A slow driver call delays the node once: all GPUs are in it at the same time."""
+    gpus = [FakeGpu(index=index) for index in range(4)]
+    driver = node(*gpus)
+    together = threading.Barrier(4, timeout=10)
+    driver.before = lambda name: together.wait() if name == "read" else None
+    result = driver.run(on({}), check=True)
+    assert [gpu["index"] for gpu in result["gpus"]] == [0, 1, 2, 3]
 
 
 @pytest.fixture(name="clients")

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
@@ -251,6 +253,14 @@ def test_without_root_identity_and_mode_are_known_and_the_rest_is_explained():
     assert gpu["uuid"] == driver.gpus[0].uuid
     assert "NO_PERMISSION" in gpu["problem"]
     assert gpu["mig"] == {"capable": True, "current": True, "pending": True, "instances": None, "devices": None}
+
+
+def test_gpus_are_read_in_parallel():
+    """A slow driver call delays the node once: all GPUs are in it at the same time."""
+    driver = Driver(*(FakeGpu(index=index) for index in range(4)))
+    together = threading.Barrier(4, timeout=10)
+    driver.before = lambda name: together.wait() if name == "read" else None
+    assert [gpu["index"] for gpu in gather(FakeNode(gpus=None), lambda: driver)["gpus"]] == [0, 1, 2, 3]
 
 
 def test_a_known_board_that_denies_mig_is_a_problem_not_an_answer():
