@@ -39,6 +39,7 @@ options:
       - The document then selects each GPU by its index, and the layout is validated against the GPUs.
       - If a C(device_filter) or product name of the layout matches one of the products of a board, the GPU is assumed
         to be that product.
+      - Fails if the document depends on the PCI subsystem in a C(device_filter), which only the facts contain.
     type: list
     elements: raw
   board:

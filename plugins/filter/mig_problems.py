@@ -25,8 +25,9 @@ options:
       - A board is sold as several products (SXM, PCIe), each with its PCI device id and product names. A layout is
         valid if at least one product of the boards matches its C(device_filter) and product names. Give the PCI device
         id instead of the board to validate against that product only.
-      - The name of a board does not determine PCI subsystem, UUID and PCI bus id. A filter with a subsystem is compared
-        by device and vendor only. The instances for a UUID or PCI bus id must fit on one of the boards.
+      - The name of a board determines neither its PCI subsystem nor UUID and PCI bus id. If an entry with a subsystem in
+        its C(device_filter) fits only on some subsystems, that is a problem, because only the facts contain it. The
+        instances for a UUID or PCI bus id must fit on one of the boards, which both may name.
       - A GPU or board whose placements are unknown is not checked here, but by M(gpufleet.node.nvidia_mig).
       - Without O(gpus), only properties that do not depend on the GPUs are validated.
     type: list

@@ -45,6 +45,7 @@ options:
       - A GPU that the layout does not select is unchanged. A GPU that is given by its board has MIG off.
       - If a C(device_filter) or product name of the layout matches one of the products of a board, the GPU is assumed
         to be that product.
+      - Fails if the resources depend on the PCI subsystem in a C(device_filter), which only the facts contain.
     type: list
     elements: raw
   board:

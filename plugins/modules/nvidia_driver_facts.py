@@ -189,6 +189,10 @@ ansible_facts:
               description: PCI device and vendor, in the format of a layout's C(device_filter).
               type: str
               sample: "0x20B510DE"
+            pci_subsystem_id:
+              description: PCI device and vendor of the subsystem, the second part of a layout's C(device_filter).
+              type: str
+              sample: "0x153310DE"
             name:
               description: Product name.
               type: str
@@ -218,7 +222,10 @@ ansible_facts:
               type: dict
               contains:
                 capable:
-                  description: Whether the GPU supports MIG. V(null) if that cannot be read.
+                  description:
+                    - Whether the GPU supports MIG. V(null) if that cannot be read.
+                    - A GPU whose PCI device id is that of a known board supports it, also if the driver reports no MIG
+                      mode. RV(ansible_facts.nvidia.gpus[].problem) then states that.
                   type: bool
                   sample: true
                 current:
@@ -272,7 +279,9 @@ ansible_facts:
                           type: int
                           sample: 3
                         uuid:
-                          description: UUID of its MIG device.
+                          description:
+                            - UUID of its MIG device. V(null) if the driver does not list the device.
+                              RV(ansible_facts.nvidia.gpus[].problem) then states that.
                           type: str
                           sample: MIG-5c89852c-d268-5c1d-b2e1-9f1d0b8a6a6f
                 devices:

@@ -22,6 +22,8 @@ description:
     writes anything, and lists the processes.
   - If a write fails, the module recreates the destroyed instances in their original placement. The error message states
     the cause, what was restored and how to proceed.
+  - SIGHUP, SIGINT and SIGTERM (a lost connection, Ctrl-C, a cancelled job) end the module only before the first write,
+    or after all writes, including a rollback.
   - GPUs that the layout does not name are not changed. If one of them cannot be read, the module issues a warning.
   - If a GPU that the layout covers cannot be read, the module fails before it writes anything. The message names the
     GPU and the entries, and explains how to exclude it. If even the identity of the GPU cannot be read, this also
@@ -139,6 +141,11 @@ options:
       - Seconds to wait while another run holds O(lock_path). After that, the module fails and names the other run.
     type: int
     default: 120
+  clients_record:
+    description:
+      - Internal to the role P(gpufleet.node.nvidia_mig#role). The file in which the role records the units that it
+        stopped for the change. If a signal ends the run, the module starts these units.
+    type: path
   backend:
     description:
       - The interface to the GPUs.

@@ -42,8 +42,8 @@ def contents(value: object, gpus: object = None, board: str | None = None) -> di
 
 
 def known_gpus(layout: layouts.Layout, gpus: object, board: str | None = None) -> list[Gpu]:
-    """The GPUs that a layout is applied to, from facts or board names."""
-    return list(_products.likeliest(layout, _gpus.from_either(gpus, board)))
+    """The GPUs that a layout is applied to, from facts or board names. Raises LayoutError if its result is unknown."""
+    return _products.certain(layout, _gpus.from_either(gpus, board))
 
 
 def _existing(gpu: Gpu) -> Content:

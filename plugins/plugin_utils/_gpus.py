@@ -26,7 +26,7 @@ Fact = t.Mapping[str, t.Any]
 class BoardGpu(Gpu):
     """A GPU of which only the board is known.
 
-    UUID and PCI bus id are empty. The device id is 0 unless it was used to name the board.
+    UUID and PCI bus id are empty. The device id is 0 unless it was used to name the board, the subsystem id always.
     """
 
     @property
@@ -78,7 +78,7 @@ def require_known(fact: Fact) -> None:
 
 
 def from_fact(fact: Fact, board: Board) -> Gpu:
-    """A GPU of the facts. Without ``require_known``, mode None and no instances may mean unknown."""
+    """A GPU of the facts. Without ``require_known``, mode None and no instances may mean unknown. An unknown id is 0."""
     mig = fact["mig"]
     return Gpu(
         index=_index(fact),

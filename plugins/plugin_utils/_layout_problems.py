@@ -74,37 +74,59 @@ def _board_of(fact: _gpus.Fact) -> Board:
 def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) -> list[str]:
     found = _products.likeliest(layout, gpus)
     unknown = _products.unknown_names(layout, found)
-    _match(layout, found, unknown)
-    problems = _too_many(found, unknown)
+    namings = _products.namings(layout, unknown)
+    _match(layout, found, namings)
+    problems = _too_many(layout, found, unknown)
     for gpu in found:
-        entry = _products.deciding(layout, gpu)
-        if entry is None or not entry.enabled or not gpu.board.profiles:
-            continue
-        why = _products.misfit(entry, gpu)
-        if why is not None and not any(_products.fits(layout, gpu, name) for name in unknown):
-            problems.append(why)
-        problems.extend(_of_driver(gpu, driver))
+        if not any(_products.fits(layout, gpu, names) for names in namings):
+            problems.extend(_misfits(layout, gpu))
+        entries = [_products.deciding(layout, each) for each in _products.readings(layout, gpu)]
+        if gpu.board.profiles and any(entry is not None and entry.enabled for entry in entries):
+            problems.extend(_of_driver(gpu, driver))
+    boards = [gpu for gpu in found if isinstance(gpu, _gpus.BoardGpu)]
     for name in unknown:
-        entries = [(_products.deciding(layout, gpu, name), gpu) for gpu in found if isinstance(gpu, _gpus.BoardGpu)]
-        misfits = [entry and _products.misfit(entry, gpu) for entry, gpu in entries]
+        misfits = [_misfits(layout, gpu, names) for gpu in boards for names in namings if name in names]
         if all(misfits):
-            problems.extend(why for why in misfits[:1] if why)
+            problems.extend(misfits[0] if misfits else ())
     return list(dict.fromkeys(problems))
 
 
-def _too_many(gpus: t.Sequence[Gpu], unknown: t.Sequence[selector.Selector]) -> list[str]:
-    """Boards have no UUID and no PCI bus id, but the layout cannot name more GPUs than there are boards."""
+def _misfits(layout: layouts.Layout, gpu: Gpu, names: _products.Names = ()) -> list[str]:
+    """Why the layout does not fit on a GPU: one reason, or if its PCI id is not known in full, one for each id."""
+    readings = _products.readings(layout, gpu)
+    found = [(_products.misfit(_products.deciding(layout, each, names), each), each) for each in readings]
+    whys = [why for why, _each in found if why is not None]
+    if len(whys) == len(found):
+        return whys[:1]
+    return ["%s. %s" % (why, _products.doubt(each)) for why, each in found if why is not None]
+
+
+def _too_many(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Sequence[selector.Selector]) -> list[str]:
+    """Boards have no UUID and no PCI bus id, but the layout cannot name more GPUs than there are boards.
+
+    A UUID and a PCI bus id may mean one GPU, except in one entry, which must name each GPU once.
+    """
     boards = sum(1 for gpu in gpus if isinstance(gpu, _gpus.BoardGpu))
-    return [
+    problems = [
         "the layout names %d GPUs by %s, and only %d boards are left for them" % (number, kind, boards)
         for kind in (selector.UUID, selector.BUS_ID)
         for number in [sum(1 for name in unknown if name.kind == kind)]
         if number > boards
     ]
+    return problems or [
+        "%s: it names %d GPUs by UUID and PCI bus id, and only %d boards are left for them"
+        % (entry.where, number, boards)
+        for entry in layout.entries
+        for number in [sum(1 for name in entry.selectors if name in unknown)]
+        if number > boards
+    ]
 
 
-def _match(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Collection[selector.Selector]) -> None:
+def _match(layout: layouts.Layout, found: t.Sequence[Gpu], namings: t.Sequence[_products.Names]) -> None:
     """Raise LayoutError if a selector matches no GPU, or no entry applies to any GPU."""
+    unknown = {name for names in namings for name in names}
+    readings = [_products.readings(layout, gpu) for gpu in found]
+    gpus = [next((each for each in of_one if _products.deciding(layout, each)), of_one[0]) for of_one in readings]
     entries = []
     for entry in layout.entries:
         known = tuple(name for name in entry.selectors if name not in unknown)
@@ -112,7 +134,7 @@ def _match(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Collection[
             entries.append(entry._replace(selectors=known))
             entries[-1].gpus(gpus)
     if any(_products.deciding(layout, gpu) for gpu in gpus) or not any(
-        _products.deciding(layout, gpu, name) for gpu in gpus for name in unknown
+        _products.deciding(layout, each, names) for of_one in readings for each in of_one for names in namings
     ):
         layouts.Layout(tuple(entries)).resolve(gpus)
 

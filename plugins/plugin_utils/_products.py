@@ -8,12 +8,14 @@
 
 A board is sold as several products, each with a PCI device id and product names (SXM, PCIe). Its name determines
 neither the product of a node nor subsystem, UUID and PCI bus id. A layout is validated against the best matching
-products: it is invalid only if no product satisfies it.
+products: it is invalid only if no product satisfies it. The subsystem is not chosen: where a layout depends on an
+unknown one, every subsystem must satisfy it, and nothing is exported.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import typing as t
 
 from ..module_utils._mig import instances, selector
@@ -24,6 +26,8 @@ from ..module_utils._mig.model import Board, Gpu
 from . import _boards
 from ._gpus import BoardGpu
 
+Names = tuple[selector.Selector, ...]  # UUID and PCI bus id of one GPU, as far as the layout names them
+
 
 def likeliest(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
     """The GPUs as the products that match the layout best.
@@ -31,9 +35,10 @@ def likeliest(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
     If none matches, products that the layout names are preferred to products that it fits on, for a better error.
     """
     unknown = unknown_names(layout, gpus)
+    named = namings(layout, unknown)
     products = [_products(layout, gpu) for gpu in gpus]
     fitting = [
-        [each for each in found if any(fits(layout, each, name) for name in (None, *unknown))] for found in products
+        [each for each in found if any(fits(layout, each, names) for names in ((), *named))] for found in products
     ]
     met, chosen = _choose(layout, fitting, unknown) if all(fitting) else (frozenset(), [])
     if met >= _demands(layout, unknown):
@@ -73,13 +78,57 @@ def unknown_names(layout: Layout, gpus: t.Sequence[Gpu]) -> list[selector.Select
     ]
 
 
-def deciding(layout: Layout, gpu: Gpu, name: selector.Selector | None = None) -> Entry | None:
-    """The last entry that applies to a GPU, assuming that the unknown name ``name`` means this GPU."""
+def namings(layout: Layout, unknown: t.Sequence[selector.Selector]) -> list[Names]:
+    """What the layout may name one GPU: a UUID, a PCI bus id, or one of each, except for two names in one entry."""
+    pairs = [
+        (uuid, bus_id)
+        for uuid, bus_id in itertools.product(unknown, unknown)
+        if (uuid.kind, bus_id.kind) == (selector.UUID, selector.BUS_ID)
+        and not any({uuid, bus_id} <= set(entry.selectors) for entry in layout.entries)
+    ]
+    return [*((name,) for name in unknown), *pairs]
+
+
+def readings(layout: Layout, gpu: Gpu) -> list[Gpu]:
+    """The GPU with each PCI id that the layout's filters distinguish; only one if its ids are known."""
+    ids = {
+        (each.device, each.subsystem or 0)
+        for entry in layout.entries
+        for each in entry.filters
+        if gpu.pci_device_id in (0, each.device) and gpu.pci_subsystem_id in (0, each.subsystem)
+    }
+    others = sorted(ids - {(gpu.pci_device_id, gpu.pci_subsystem_id)})
+    return [gpu, *(gpu._replace(pci_device_id=device, pci_subsystem_id=subsystem) for device, subsystem in others)]
+
+
+def certain(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
+    """The GPUs as ``likeliest`` finds them. Raises LayoutError if the layout depends on an unknown subsystem."""
+    found = likeliest(layout, gpus)
+    for gpu in found:
+        for other in readings(layout, gpu)[1:]:
+            one, two = deciding(layout, other), deciding(layout, gpu)
+            differing = one or two
+            if differing is not None and (one and (one.enabled, one.items)) != (two and (two.enabled, two.items)):
+                raise LayoutError("%s, %s: %s" % (differing.where, gpu.label, doubt(other)))
+    return found
+
+
+def doubt(reading: Gpu) -> str:
+    """The remedy for a verdict that depends on an unknown PCI id."""
+    return (
+        "this depends on device_filter and the GPU's PCI id, which may be 0x%08X:0x%08X and is not known in full: "
+        "pass the GPUs of the facts that nvidia_driver_facts gathers, or correct the entry"
+        % (reading.pci_device_id, reading.pci_subsystem_id)
+    )
+
+
+def deciding(layout: Layout, gpu: Gpu, names: Names = ()) -> Entry | None:
+    """The last entry that applies to a GPU, assuming that the unknown ``names`` mean this GPU."""
     found = None
-    named = name if isinstance(gpu, BoardGpu) else None
+    named = names if isinstance(gpu, BoardGpu) else ()
     for entry in layout.entries:
         if (
-            any(each == named or each.matches(gpu) for each in entry.selectors)
+            any(each in named or each.matches(gpu) for each in entry.selectors)
             and (not entry.filters or any(each.matches(gpu) for each in entry.filters))
             and (gpu.mig_capable or not (entry.everything and entry.enabled))
         ):
@@ -87,14 +136,13 @@ def deciding(layout: Layout, gpu: Gpu, name: selector.Selector | None = None) ->
     return found
 
 
-def fits(layout: Layout, gpu: Gpu, name: selector.Selector | None = None) -> bool:
-    entry = deciding(layout, gpu, name)
-    return entry is None or misfit(entry, gpu) is None
+def fits(layout: Layout, gpu: Gpu, names: Names = ()) -> bool:
+    return all(misfit(deciding(layout, each, names), each) is None for each in readings(layout, gpu))
 
 
-def misfit(entry: Entry, gpu: Gpu) -> str | None:
+def misfit(entry: Entry | None, gpu: Gpu) -> str | None:
     """Why the instances of an entry do not fit on a GPU. A GPU of an unknown board is checked by the module."""
-    if not entry.enabled or not gpu.board.profiles:
+    if entry is None or not entry.enabled or not gpu.board.profiles:
         return None
     why = _why(entry.items, gpu.board)
     return None if why is None else "%s, %s: %s" % (entry.where, gpu.label, why)
@@ -113,33 +161,26 @@ def _met(layout: Layout, product: Gpu, unknown: t.Collection[selector.Selector])
     met: set[object] = {
         name for name in _demands(layout, unknown) if isinstance(name, selector.Selector) and name.matches(product)
     }
+    named = namings(layout, list(unknown))
     if isinstance(product, BoardGpu):
-        met.update(name for name in unknown if fits(layout, product, name))
-    if any(deciding(layout, product, name) for name in (None, *unknown)):
+        met.update(name for names in named if fits(layout, product, names) for name in names)
+    if any(deciding(layout, each, names) for each in readings(layout, product) for names in ((), *named)):
         met.add(None)
     return frozenset(met)
 
 
 def _products(layout: Layout, gpu: Gpu) -> list[Gpu]:
-    """The GPU as each possible product, those that the layout names first.
-
-    Any product may have any subsystem that the layout names.
-    """
-    filters = [each for entry in layout.entries for each in entry.filters]
-    named: list[selector.Selector | selector.DeviceFilter] = [
-        name for entry in layout.entries for name in entry.selectors if name.kind == selector.PRODUCT
-    ]
-    named.extend(filters)
-    products = [(gpu.pci_device_id, gpu.name)]
-    if isinstance(gpu, BoardGpu):
-        known = _boards.products(gpu.board.model)
-        products = [each for each in known if gpu.pci_device_id in (0, each[0])]
-    subsystems = {gpu.pci_subsystem_id}
-    if not gpu.pci_subsystem_id:
-        subsystems.update(each.subsystem or 0 for each in filters)
+    """The GPU as each possible product, those that the layout names first."""
+    if not isinstance(gpu, BoardGpu):
+        return [gpu]
+    named = [name for entry in layout.entries for name in entry.selectors if name.kind == selector.PRODUCT]
+    filtered = [each.device for entry in layout.entries for each in entry.filters]
     found = [
-        gpu._replace(pci_device_id=device, name=name, pci_subsystem_id=subsystem)
-        for device, name in products
-        for subsystem in sorted(subsystems)
+        gpu._replace(pci_device_id=device, name=name)
+        for device, name in _boards.products(gpu.board.model)
+        if gpu.pci_device_id in (0, device)
     ]
-    return sorted(found, key=lambda product: -sum(each.matches(product) for each in named))
+    return sorted(
+        found,
+        key=lambda product: -sum(each.matches(product) for each in named) - filtered.count(product.pci_device_id),
+    )

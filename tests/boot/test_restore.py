@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import typing as t
 from pathlib import Path
 
@@ -58,20 +61,25 @@ class Node:
     def uuids(self) -> t.List[str]:
         return [ci["uuid"] for gpu in self.gpus() for gi in gpu["gpu_instances"] for ci in gi["compute_instances"]]
 
-    def boot(self, *python: str, user: bool = False, **settings: t.Any) -> t.Tuple[int, str]:
+    def boot(
+        self, *python: str, user: bool = False, during: t.Callable[..., None] = lambda _process: None, **settings: t.Any
+    ) -> t.Tuple[int, str]:
         """Run the unit's command, and return status and output. ``python`` are options of the interpreter."""
         content = {"version": 1, "layout": LAYOUT, "driver_wait": 0, "lock_path": str(self.lock), "lock_wait": 0}
         self.settings.write_text(json.dumps(dict(content, **settings)))
-        done = subprocess.run(
+        process = subprocess.Popen(
             [NVSIM, "run", *(["--user"] if user else []), self.path, "--", sys.executable, *python, self.command]
             + ["--settings", self.settings],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
+            start_new_session=True,
         )
-        return done.returncode, done.stdout
+        with process:
+            during(process)
+            output, _none = process.communicate()
+        return process.returncode, output
 
 
 @pytest.fixture(name="make_node")
@@ -239,3 +247,23 @@ def test_requires_root(make_node):
     assert status == 1
     assert "GPU 0 cannot be read, and is left unchanged: " in said
     assert "NO_PERMISSION" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_signal_waits_for_the_end_of_the_change(
+    make_node: t.Callable[..., Node], backend: str, number: signal.Signals
+) -> None:
+    """As systemd and terminals do, to all processes of the group."""
+    node = make_node("--gpus", "2", "--board", "H100-80GB")
+    node.nvsim("latency", "--write", "--ms", "100")
+
+    def interrupt(process: t.Any) -> None:
+        while not any(node.held()):
+            time.sleep(0.01)
+        os.killpg(process.pid, number)
+
+    status, output = node.boot(backend=backend, during=interrupt)
+    assert status == 0, output
+    assert "Received %s during the change, which was not interrupted" % number.name in output
+    assert node.held() == HELD

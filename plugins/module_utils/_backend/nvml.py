@@ -14,7 +14,7 @@ import typing as t
 from .._mig import codes
 from .._mig.backend import BackendError, CiProfile, Versions
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
-from . import architecture, names
+from . import architecture, capable, names
 from .boards import board_of, mark_reduced
 from .command import Runner
 from .command import run as run_command
@@ -22,6 +22,7 @@ from .gate import Gate
 from .nvml_library import Library
 
 _NO_INSTANCE = 0xFFFFFFFF
+_VIRTUAL = 2  # NVML_GPU_VIRTUALIZATION_MODE_VGPU: the device id is that of the physical GPU
 _RESETLESS_FIELD = 184  # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
 # Profile constants are queried until the driver reports no more, up to this limit.
 _MOST_CONSTANTS = 64
@@ -169,6 +170,7 @@ class NvmlBackend:
     def _read(self, index: int) -> Gpu:
         handle = self._handle(index)
         gpu = self._identify(index, handle)
+        capable.require_mode(gpu, "nvmlDeviceGetMigMode")
         if not gpu.mig_capable:
             return gpu._replace(processes=self._processes(index, handle, ()))
         board = self._board(gpu, handle)
@@ -216,7 +218,7 @@ class NvmlBackend:
         where = _where(index)
         name = _text(self._library.call("nvmlDeviceGetName", handle, where=where))
         pci = self._library.call("nvmlDeviceGetPciInfo", handle, where=where)
-        mode = self._mode(handle, where)
+        mode: t.Optional[t.Sequence[int]] = self._optional("nvmlDeviceGetMigMode", handle, where=where)
         memory = self._optional("nvmlDeviceGetMemoryInfo", handle, where=where)
         capability = self._optional("nvmlDeviceGetCudaComputeCapability", handle, where=where)
         family = architecture.NAMES.get(self._optional("nvmlDeviceGetArchitecture", handle, where=where) or 0)
@@ -227,7 +229,7 @@ class NvmlBackend:
             name=name,
             pci_device_id=pci.pciDeviceId,
             pci_subsystem_id=pci.pciSubSystemId,
-            mig_capable=mode is not None,
+            mig_capable=mode is not None or self._may_have_mode(handle, pci.pciDeviceId, where),
             mode_current=bool(mode[0]) if mode else None,
             mode_pending=bool(mode[1]) if mode else None,
             resetless=self._resetless(handle, family, where) if mode else None,
@@ -240,16 +242,14 @@ class NvmlBackend:
             minor=self._optional("nvmlDeviceGetMinorNumber", handle, where=where),
         )
 
-    def _mode(self, handle: t.Any, where: str) -> t.Optional[t.Sequence[int]]:
-        """Current and pending mode; None without MIG support, which is verified by the number of MIG devices."""
-        mode: t.Optional[t.Sequence[int]] = self._optional("nvmlDeviceGetMigMode", handle, where=where)
-        if mode is None and self._optional("nvmlDeviceGetMaxMigDeviceCount", handle, where=where):
-            raise BackendError(
-                codes.NOT_SUPPORTED,
-                "nvmlDeviceGetMigMode",
-                "%s does not report its mode but can hold MIG devices" % where,
-            )
-        return mode
+    def _may_have_mode(self, handle: t.Any, device_id: int, where: str) -> bool:
+        """Whether a GPU supports MIG although the driver does not report its mode."""
+        if self._optional("nvmlDeviceGetMaxMigDeviceCount", handle, where=where):
+            return True
+        return (
+            device_id in capable.DEVICES
+            and self._optional("nvmlDeviceGetVirtualizationMode", handle, where=where) != _VIRTUAL
+        )
 
     def _resetless(self, handle: t.Any, family: t.Optional[str], where: str) -> t.Optional[bool]:
         fields = self._optional("nvmlDeviceGetFieldValues", handle, [_RESETLESS_FIELD], where=where)

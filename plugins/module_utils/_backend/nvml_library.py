@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import inspect
 import sys
 import typing as t
 
@@ -129,7 +128,10 @@ class Library:
         """Whether this pynvml allows the caller to choose the version."""
         if function not in self._profile_calls:
             wrapper = getattr(self._nvml, function, None)
-            self._profile_calls[function] = wrapper is not None and "version" in inspect.signature(wrapper).parameters
+            # Not through the module inspect, which takes longer to load than pynvml.
+            code = getattr(getattr(wrapper, "__wrapped__", wrapper), "__code__", None)
+            named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+            self._profile_calls[function] = "version" in named
         return self._profile_calls[function]
 
     def _handles(

@@ -20,7 +20,7 @@ import typing as t
 from .._mig import codes
 from .._mig.backend import BackendError, CiProfile, Versions
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
-from . import architecture, names, smi_glance, smi_log, smi_tables
+from . import architecture, capable, names, smi_glance, smi_log, smi_tables
 from .boards import board_of, mark_reduced
 from .command import Result, Runner
 from .command import run as run_command
@@ -197,6 +197,7 @@ class SmiBackend:
     def _read(self, index: int, glance: smi_glance.Glance) -> Gpu:
         log = glance.log
         gpu = self._gpu(index, log)._replace(processes=self._processes(log))
+        capable.require_mode(gpu, "nvidia-smi -q -x")
         if not gpu.mig_capable:
             return gpu
         board = self._board(gpu)
@@ -232,7 +233,7 @@ class SmiBackend:
         return log
 
     def _gpu(self, index: int, log: smi_log.Log) -> Gpu:
-        capable = log.mode_current is not None
+        mig = log.mode_current is not None or (log.pci_device_id in capable.DEVICES and not log.virtual)
         capability = self._gpus[index].compute_capability
         family = log.architecture or architecture.of_capability(capability)
         return Gpu(
@@ -242,10 +243,10 @@ class SmiBackend:
             name=log.name,
             pci_device_id=log.pci_device_id,
             pci_subsystem_id=log.pci_subsystem_id,
-            mig_capable=capable,
+            mig_capable=mig,
             mode_current=log.mode_current,
             mode_pending=log.mode_pending,
-            resetless=architecture.resetless(family) if capable else None,
+            resetless=architecture.resetless(family) if mig else None,
             board=Board(log.name, (), 0, 0, 0),
             profiles_known=False,
             memory_mib=log.memory_mib,

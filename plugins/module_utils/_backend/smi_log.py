@@ -49,6 +49,7 @@ class Log(t.NamedTuple):
     minor: t.Optional[int]
     devices: t.Tuple[Device, ...]
     processes: t.Tuple[Process, ...]
+    virtual: bool = False  # a vGPU of a virtual machine
 
 
 def parse(text: str) -> Log:
@@ -84,6 +85,7 @@ def _log(root: ElementTree.Element, gpu: ElementTree.Element) -> Log:
         minor=_number(gpu, "minor_number"),
         devices=_devices(gpu),
         processes=_processes(gpu),
+        virtual=_value(gpu, "gpu_virtualization_mode/virtualization_mode") == "VGPU",
     )
 
 

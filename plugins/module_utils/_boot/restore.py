@@ -21,14 +21,13 @@ import threading
 import time
 import typing as t
 
-from .._backend import lock, select
+from .._backend import lock, select, signals
 from .._backend.remedies import remedy
 from .._mig import codes, render, retry
 from .._mig.backend import BackendError
 from .._mig.errors import LayoutError, MigError
 from .._mig.model import Board, Gpu, LostGpu
 from .._mig.planning import NodePlan, plan_gpu, read_gpu
-from .._mig.stages import converge_node
 from . import access, settings
 from .report import Report
 
@@ -269,6 +268,12 @@ def _planned(
 
 def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) -> bool:
     """Whether all plans were applied. If a GPU hangs, the process exits at the limit, after the others are done."""
+    if not any(plan.changes or plan.blocked for plan in node.plans):
+        for plan in node.plans:
+            _report(report.info, plan.gpu, "already matches the layout")
+        return True
+    from .._mig.stages import converge_node  # large, and needed by few runs
+
     good: t.Dict[int, bool] = {}
 
     def run(plan: Plan) -> None:
@@ -282,10 +287,13 @@ def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) 
 
     limit.converging.update((plan.gpu.index, plan.gpu) for plan in node.plans)
     threads = [threading.Thread(target=run, args=(plan,), daemon=True) for plan in node.plans]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with signals.deferred() as ending:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if ending.received:
+            report.warning("Received %s during the change, which was not interrupted" % ", ".join(ending.received))
     return len(good) == len(node.plans) and all(good.values())
 
 

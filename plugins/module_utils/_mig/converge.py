@@ -50,6 +50,13 @@ class Outcome(t.NamedTuple):
     error: t.Optional[str] = None
     clients: t.Tuple[Process, ...] = ()  # processes that block it, if the driver lists them
     retries: t.Tuple[Retry, ...] = ()
+    read: bool = True  # False: ``after`` is derived from the writes, because the GPU could not be read
+
+    @property
+    def unmatched(self) -> bool:
+        """Whether the GPU differs from its target, or may differ because it could not be read."""
+        pending = self.reset_required or self.reboot_required or self.plan.mode_only
+        return pending or not self.read or mismatch(self.plan, self.after) is not None
 
     @property
     def changed(self) -> bool:
@@ -240,7 +247,10 @@ class _Run:
             restored = restore(self._journal, self._before, self._reset_allowed, keep_mode=blocked.reboot)
             if restored.missing:
                 return self._outcome(
-                    error="%s. %s" % (notice, ". ".join(_aftermath(restored))), restored=False, clients=blocked.clients
+                    error="%s. %s" % (notice, ". ".join(_aftermath(restored))),
+                    restored=False,
+                    clients=blocked.clients,
+                    read=restored.read,
                 )
             rolled_back = True
         return self._outcome(
@@ -255,7 +265,8 @@ class _Run:
         if isinstance(error, _Unverified):
             return self._outcome(
                 error="%s: all writes were made as planned, but the result could not be read back: %s. "
-                "Run again to verify it" % (self._before.label, error)
+                "Run again to verify it" % (self._before.label, error),
+                read=False,
             )
         under_way = self._now
         restored = restore(self._journal, self._before, self._reset_allowed)
@@ -265,7 +276,10 @@ class _Run:
             parts.append(_held_by(clients))
         parts.extend(_aftermath(restored))
         return self._outcome(
-            error=". ".join(part.rstrip(".") for part in parts), restored=not restored.missing, clients=clients
+            error=". ".join(part.rstrip(".") for part in parts),
+            restored=not restored.missing,
+            clients=clients,
+            read=restored.read,
         )
 
     def _culprits(

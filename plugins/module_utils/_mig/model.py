@@ -101,7 +101,8 @@ class GpuInstance(t.NamedTuple):
 class Gpu(t.NamedTuple):
     """One GPU as read from the driver at one moment.
 
-    ``mode_current`` and ``mode_pending`` are None on a GPU without MIG support.
+    ``mode_current`` and ``mode_pending`` are None on a GPU without MIG support, and in an identity whose mode the
+    driver does not report.
     ``profiles_known`` is False if the driver lists no profiles while MIG mode is off
     (for example driver 535). Then ``board.profiles`` is empty until the mode is on.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import codes, retry
+from . import codes, parallel, retry
 from .backend import BackendError
 from .errors import BusyError, InfeasibleError, LayoutError, MigError
 from .keys import listed
@@ -44,7 +44,7 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
     A GPU that cannot be read is an error only if the layout covers it, or may cover it.
     """
     backend.prefetch()
-    found = [read_gpu(backend, index) for index in range(retry.read(backend.count))]
+    found = parallel.over(retry.read(backend.count), lambda index: read_gpu(backend, index))
     gpus = [gpu for gpu in found if isinstance(gpu, Gpu)]
     lost = [gpu for gpu in found if isinstance(gpu, LostGpu)]
     if lost and not gpus:

@@ -26,11 +26,15 @@ if t.TYPE_CHECKING:
     from .journal import Journal
 
 
+_ROUNDS = 3
+
+
 class Restored(t.NamedTuple):
     """The state of the GPU after the rollback, and descriptions of the differences from before (empty: none)."""
 
     seen: t.Optional[Gpu]  # the state before the rollback; None if it could not be read
     after: Gpu
+    read: bool  # False: the GPU could not be read afterwards, and ``after`` is the state in the journal
     missing: t.Tuple[str, ...]
     new_uuids: t.Tuple[str, ...]  # of MIG devices that had another UUID before
 
@@ -52,29 +56,39 @@ class _Restoration:
         self._reset_allowed = reset
         self._keep_mode = keep_mode
         self._problems: t.List[str] = []
+        self._waited = False  # the last read timed out after a long time
 
     def run(self) -> Restored:
-        # If it cannot be read, use the state in the journal.
-        seen = self._read()
+        seen = now = self._read()
+        for _round in range(_ROUNDS):
+            known = now is not None  # otherwise the round uses the state in the journal, and may miss something
+            self._undo()
+            now = self._read()
+            missing = differences(self._before, self._journal.state)
+            if self._waited or (now is not None and (known or not missing)):
+                break
+        if now is None:
+            missing.append("the GPU could not be read afterwards")
+        if missing and self._problems:
+            missing.append(listed(list(dict.fromkeys(self._problems)), "; ", 3))
+        after = self._journal.state
+        return Restored(seen, after, now is not None, tuple(missing), _new_uuids(self._before, after))
+
+    def _undo(self) -> None:
         self._remove()
         if self._keep_mode:
             self._before = self._before._replace(mode_pending=self._journal.state.mode_pending)
         else:
             self._switch_back()
         self._recreate()
-        after = self._read()
-        missing = differences(self._before, self._journal.state)
-        if after is None:
-            missing.append("the GPU could not be read afterwards")
-        if missing and self._problems:
-            missing.append(listed(self._problems, "; ", 3))
-        return Restored(seen, self._journal.state, tuple(missing), _new_uuids(self._before, self._journal.state))
 
     def _read(self) -> t.Optional[Gpu]:
+        self._waited = False
         try:
             return self._journal.read()
         except Exception as error:
             self._problems.append(_words(error))
+            self._waited = isinstance(error, BackendError) and error.waited
             return None
 
     def _remove(self) -> None:

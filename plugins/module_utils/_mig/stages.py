@@ -111,7 +111,10 @@ def _after(outcome: Outcome, later: t.Optional[Outcome]) -> Outcome:
     if later is None:
         return outcome
     return outcome._replace(
-        after=later.after, performed=outcome.performed + later.performed, retries=outcome.retries + later.retries
+        after=later.after,
+        performed=outcome.performed + later.performed,
+        retries=outcome.retries + later.retries,
+        read=later.read,
     )
 
 

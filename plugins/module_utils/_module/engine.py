@@ -12,6 +12,7 @@ separate tasks are needed to copy them.
 
 from __future__ import annotations
 
+import compileall
 import importlib
 import importlib.util
 import os
@@ -65,6 +66,8 @@ def replace(path: str, files: Files) -> None:
     try:
         for name, content in files.items():
             _write(os.path.join(fresh, "new", name), content)
+        # At boot, the unit's file system is read-only, and Python could not keep the bytecode.
+        compileall.compile_dir(os.path.join(fresh, "new"), ddir=path, quiet=2)
         if os.path.lexists(path):
             os.rename(path, os.path.join(fresh, "old"))
         if files:

@@ -15,8 +15,9 @@ import contextlib
 import typing as t
 
 from .._backend import select
-from .._mig import codes, retry
+from .._mig import codes, parallel, retry
 from .._mig.backend import BackendError, Versions
+from .._mig.keys import listed
 from . import describe
 from .node import Node
 
@@ -77,7 +78,7 @@ def _query(
             return (
                 backend.name,
                 versions,
-                [_read(backend, index) for index in range(retry.read(backend.count))],
+                parallel.over(retry.read(backend.count), lambda index: _read(backend, index)),
                 problem,
             )
     except BackendError as error:
@@ -120,7 +121,7 @@ def _read(backend: Backend, index: int) -> Data:
     """One GPU, without its instances if it cannot be read, for example for lack of root privileges."""
     try:
         gpu = retry.read(lambda: backend.read(index))
-        return _known(gpu, describe.instances(gpu))
+        return dict(_known(gpu, describe.instances(gpu)), problem=_without_uuid(gpu))
     except BackendError as error:
         problem = str(error)
         if error.code == codes.TIMEOUT:  # a retry would time out too
@@ -131,10 +132,26 @@ def _read(backend: Backend, index: int) -> Data:
         return _gpu(index=index, problem=problem)
 
 
+def _without_uuid(gpu: Gpu) -> t.Optional[str]:
+    """The MIG devices whose UUIDs the driver does not report, as a problem of the GPU."""
+    missing = [
+        "compute instance %d of GPU instance %d" % (ci.id, gi.id)
+        for gi in gpu.instances
+        for ci in gi.compute_instances
+        if ci.uuid is None
+    ]
+    if not missing:
+        return None
+    return "The driver lists no MIG device of %s, so its UUID is unknown. Gather the facts again" % listed(
+        missing, ", "
+    )
+
+
 def _known(gpu: Gpu, instances: t.Optional[t.List[Data]]) -> Data:
     return _gpu(
         **describe.identity(gpu),
         pci_device_id=_device_id(gpu.pci_device_id),
+        pci_subsystem_id=_device_id(gpu.pci_subsystem_id),
         serial=gpu.serial,
         memory_mib=gpu.memory_mib,
         architecture=gpu.architecture,
@@ -157,6 +174,7 @@ def _identity_on_the_bus(gpu: PciGpu) -> Data:
     return {
         "pci_bus_id": gpu.pci_bus_id,
         "pci_device_id": _device_id(gpu.pci_device_id),
+        "pci_subsystem_id": _device_id(gpu.pci_subsystem_id),
         "uuid": gpu.uuid,
         "name": gpu.name,
     }
@@ -170,6 +188,7 @@ def _gpu(**known: t.Any) -> Data:
             "uuid",
             "pci_bus_id",
             "pci_device_id",
+            "pci_subsystem_id",
             "name",
             "serial",
             "memory_mib",

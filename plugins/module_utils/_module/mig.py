@@ -12,9 +12,10 @@ Everything is read and planned before the first write; check mode stops there.
 from __future__ import annotations
 
 import contextlib
+import os
 import typing as t
 
-from .._backend import lock, select
+from .._backend import lock, select, signals
 from .._mig import layout
 from .._mig.backend import BackendError
 from .._mig.errors import BusyError, MigError
@@ -38,6 +39,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "disturb": {"type": "bool", "default": True},
         "lock_path": {"type": "path", "default": lock.DEFAULT_PATH},
         "lock_wait": {"type": "int", "default": 120},
+        "clients_record": {"type": "path"},
         "backend": {"type": "str", "default": select.AUTO, "choices": list(select.NAMES)},
     },
     "mutually_exclusive": [("layout", "config_file")],
@@ -47,6 +49,20 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 
 
 def run(module: AnsibleModule) -> None:
+    """A signal ends the run before the first write, or after the change is complete. Stopped clients are started."""
+    record = module.params["clients_record"]
+    with contextlib.closing(signals.Ending()) as ending:
+        try:
+            if record is not None and os.path.exists(record):
+                ending.interrupt()
+            _run(module, ending)
+        except signals.Interrupted as signal:
+            ending.defer()
+            problems = _start_clients(module)
+            module.fail_json(msg=". ".join(["Stopped by %s. No GPU was changed" % signal, *problems]), changed=False)
+
+
+def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     params = module.params
     try:
         wanted = _layout(params["layout"], params["config_file"], params["config_name"])
@@ -60,7 +76,7 @@ def run(module: AnsibleModule) -> None:
             node = plan_node(backend, wanted, params["disturb"], params["reset"])
             for lost in node.lost:
                 module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
-            found = _converge(backend, node, params["reset"], module.check_mode)
+            found = _converge(backend, node, params["reset"], module.check_mode, ending)
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
     except BusyError as error:
@@ -72,6 +88,9 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=str(error), changed=False, busy=True, clients=clients, disruption=results.MODE, gpus=gpus)
     except (MigError, BackendError) as error:
         module.fail_json(msg=str(error), changed=False)
+    if ending.received:
+        words = "Received %s during the change, which was not interrupted" % ", ".join(ending.received)
+        module.warn(". ".join([words, *_start_clients(module)]))
     for result in found:
         if result.notice is not None:
             module.warn(result.notice)
@@ -95,10 +114,21 @@ def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optiona
         raise MigError("config_file %.255s: %s" % (config_file, error)) from error
 
 
-def _converge(backend: Backend, node: NodePlan, reset: bool, check_mode: bool) -> t.List[Result]:
+def _converge(
+    backend: Backend, node: NodePlan, reset: bool, check_mode: bool, ending: signals.Ending
+) -> t.List[Result]:
     if check_mode or not any(plan.changes or plan.blocked for plan in node.plans):
         return [results.of_plan(plan) for plan in node.plans]
     from .._mig.stages import converge_node  # large, and needed by few runs
 
+    ending.defer()
     outcomes = converge_node(backend, node.plans, node.replan, reset)
     return [results.of_outcome(outcome) for outcome in outcomes]
+
+
+def _start_clients(module: AnsibleModule) -> t.List[str]:
+    """After a signal, start the clients that the role stopped: no task follows that would. Returns the problems."""
+    from . import services  # only needed here
+
+    record = module.params["clients_record"]
+    return [] if record is None else services.start_recorded(module, record)

@@ -39,6 +39,7 @@ class PciGpu(t.NamedTuple):
     pci_device_id: t.Optional[int]  # 0x<device><vendor>
     name: t.Optional[str]  # None for a GPU that the kernel module does not list
     uuid: t.Optional[str]
+    pci_subsystem_id: t.Optional[int] = None  # 0x<device><vendor> of the subsystem
 
 
 class PciSwitch(t.NamedTuple):
@@ -93,6 +94,7 @@ class Node:
                     name=None if information.get("GPU Excluded") == "Yes" else information.get("Model"),
                     # The kernel module prints question marks until it has initialised the GPU.
                     uuid=None if "?" in information.get("GPU UUID", "?") else information["GPU UUID"],
+                    pci_subsystem_id=self._subsystem_id(slot),
                 )
             )
         return tuple(found)
@@ -176,6 +178,10 @@ class Node:
             if vendor == _NVIDIA and kind[:6] in classes:
                 found.append((slot, int(device, 16) << 16 | int(_NVIDIA, 16) if device else None))
         return found
+
+    def _subsystem_id(self, slot: str) -> t.Optional[int]:
+        vendor, device = (self._read("sys/bus/pci/devices", slot, "subsystem_" + part) for part in ("vendor", "device"))
+        return int(device, 16) << 16 | int(vendor, 16) if vendor and device else None
 
     def _modinfo(self) -> t.Tuple[bool, t.Optional[str], t.Optional[str]]:
         """Whether modinfo works, and version and licence of the module that would be loaded."""

@@ -113,7 +113,7 @@ def of_outcome(outcome: Outcome) -> Result:
         operations=[describe.operation(outcome.before, operation) for operation in outcome.performed],
         before=render.row(outcome.before),
         after=render.row(outcome.after),
-        unmatched=outcome.error is not None or outcome.reset_required or outcome.reboot_required,
+        unmatched=outcome.unmatched,
         notice=outcome.notice,
         error=outcome.error,
     )

@@ -15,6 +15,7 @@ import os
 import re
 import typing as t
 
+from .._backend import signals
 from . import files, results
 
 if t.TYPE_CHECKING:
@@ -49,13 +50,7 @@ _SPLIT = re.compile(r"^(?:MIG )?([0-9]+)c[.](?!\1g)")
 
 def run(module: AnsibleModule) -> None:
     params = module.params
-    program = module.get_bin_path("systemctl")
-
-    def systemctl(*arguments: str) -> t.Tuple[int, str, str]:
-        if program is None:
-            return 127, "", "systemctl is not installed"
-        return t.cast("t.Tuple[int, str, str]", module.run_command([program, *arguments]))
-
+    systemctl = _systemctl(module)
     if params["state"] == "checked":
         problems = owner_problems(systemctl) + group_problems(params["access_group"])
         if params["owner"] == "host":
@@ -71,6 +66,17 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=text % (params["record"], error))
 
 
+def _systemctl(module: AnsibleModule) -> Systemctl:
+    program = module.get_bin_path("systemctl")
+
+    def systemctl(*arguments: str) -> t.Tuple[int, str, str]:
+        if program is None:
+            return 127, "", "systemctl is not installed"
+        return t.cast("t.Tuple[int, str, str]", module.run_command([program, *arguments]))
+
+    return systemctl
+
+
 def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
     params = module.params
     found = running(systemctl, patterns(params["disruption"], params["clients"], params["mode_clients"]))
@@ -81,10 +87,13 @@ def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
         units = sorted({*read(params["record"]), *found})
         os.makedirs(os.path.dirname(params["record"]), 0o700, exist_ok=True)  # as the lock does
         files.write(params["record"], json.dumps({"stopped": units}).encode(), 0o600)
-        for unit in found:
-            status, _output, error = systemctl("stop", unit)
-            if status != 0:
-                module.fail_json(msg="%s cannot be stopped: %s" % (unit, error.strip()), stopped=found)
+        with signals.deferred() as ending:
+            problems = stop(systemctl, found)
+            if ending.received:  # no task follows that would start them
+                ended = "Stopped by %s, so the GPU clients are started again" % ", ".join(ending.received)
+                problems = [ended, *start(systemctl, units).problems]
+        if problems:
+            module.fail_json(msg=". ".join(problems), stopped=found)
     module.exit_json(changed=bool(found), stopped=found, others=others(params["processes"], found))
 
 
@@ -92,20 +101,50 @@ def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
     params = module.params
     interrupted = os.path.exists(params["record"])
     units = sorted({*read(params["record"]), *params["units"]}, reverse=True)
+    with signals.deferred():
+        found = start(systemctl, units, module.check_mode)
+    for unit in found.gone:
+        module.warn("%s, which the role stopped, is no longer installed" % unit)
+    if found.problems:
+        module.fail_json(msg=found.problems[0])
+    module.exit_json(changed=bool(found.started), started=found.started, interrupted=interrupted)
+
+
+class Started(t.NamedTuple):
+    started: t.List[str]
+    gone: t.List[str]  # no longer installed
+    problems: t.List[str]  # one sentence with all units that cannot be started, or none
+
+
+def stop(systemctl: Systemctl, units: t.Sequence[str]) -> t.List[str]:
+    """Stop units until one fails; returns its problem."""
+    for unit in units:
+        status, _output, error = systemctl("stop", unit)
+        if status != 0:
+            return ["%s cannot be stopped: %s" % (unit, error.strip())]
+    return []
+
+
+def start(systemctl: Systemctl, units: t.Sequence[str], check_mode: bool = False) -> Started:
+    """Start the units that are not active."""
     stopped = [unit for unit in units if systemctl("is-active", "--quiet", unit)[0] != 0]
     gone = [unit for unit in stopped if "not-found" in systemctl("show", "--property=LoadState", unit)[1]]
-    for unit in gone:
-        module.warn("%s, which the role stopped, is no longer installed" % unit)
-        stopped.remove(unit)
+    stopped = [unit for unit in stopped if unit not in gone]
     failed = []
-    for unit in [] if module.check_mode else stopped:
+    for unit in [] if check_mode else stopped:
         status, _output, error = systemctl("start", unit)
         if status != 0:
             failed.append("%s cannot be started: %s" % (unit, error.strip()))
-    if failed:
-        text = "The role stopped units, and some of them cannot be started again. %s. See journalctl -u, and run again"
-        module.fail_json(msg=text % "; ".join(failed))
-    module.exit_json(changed=bool(stopped), started=stopped, interrupted=interrupted)
+    text = "The role stopped units, and some of them cannot be started again. %s. See journalctl -u, and run again"
+    return Started(stopped, gone, [text % "; ".join(failed)] if failed else [])
+
+
+def start_recorded(module: AnsibleModule, record: str) -> t.List[str]:
+    """Start the units of a record after a signal, which ends the run that would start them; returns the problem."""
+    try:
+        return start(_systemctl(module), sorted(read(record), reverse=True)).problems
+    except (OSError, ValueError) as error:
+        return ["The record of stopped units %s cannot be used: %s" % (record, error)]
 
 
 def patterns(disruption: str, clients: t.Sequence[str], mode_clients: t.Sequence[str]) -> t.List[str]:

@@ -143,8 +143,49 @@ def test_a_filter_with_a_subsystem_may_mean_any_board_with_the_device_id() -> No
     layout = [dict(entry("all", _1g_10gb=7), device_filter="0x20B510DE:0x153310DE")]
     assert mig_problems(layout, BOARDS) == []
     assert mig_problems(layout, [gpu(0)]) == []
+    assert mig_problems(layout, [gpu(0, pci_subsystem_id="0x153310DE")]) == []
+    [found] = mig_problems(layout, [gpu(0, pci_subsystem_id="0x147F10DE")])
+    assert "no entry of the layout selects a GPU of this node" in found
     [found] = mig_problems(layout, ["H100-80GB"])
     assert "no entry of the layout selects a GPU of this node" in found
+
+
+SXM, SUBSYSTEM = "0x20B210DE", "0x146310DE"
+# Infeasible on the subsystem that it names, and MIG off on any other.
+DEPENDS = [
+    {"devices": "all", "mig_enabled": False},
+    dict(entry("all", _3g_40gb=3), device_filter="%s:%s" % (SXM, SUBSYSTEM)),
+]
+
+
+def test_a_filter_with_a_subsystem_is_compared_with_the_facts() -> None:
+    [found] = mig_problems(DEPENDS, [gpu(0, pci_device_id=SXM, pci_subsystem_id=SUBSYSTEM)])
+    assert "entry 2" in found and "GPU 0 (GPU-" in found and "3g.40gb: 3 does not fit" in found
+    assert mig_problems(DEPENDS, [gpu(0, pci_device_id=SXM, pci_subsystem_id="0x147F10DE")]) == []
+
+
+@pytest.mark.parametrize("node", [[SXM], [gpu(0, pci_device_id=SXM)]], ids=["id", "no subsystem in facts"])
+def test_an_entry_that_does_not_fit_on_an_unknown_subsystem(node: t.Any) -> None:
+    [found] = mig_problems(DEPENDS[1:] + DEPENDS[:1] + DEPENDS[1:], node)
+    assert "entry 3" in found and "3g.40gb: 3 does not fit" in found
+    assert "may be 0x20B210DE:0x146310DE and is not known in full: pass the GPUs of the facts" in found
+    assert mig_problems(DEPENDS, ["A100-80GB"]) == []  # another product of the board supports it
+
+
+BUS_ID = "00000000:47:00.0"
+
+
+def test_a_uuid_and_a_bus_id_may_name_one_gpu() -> None:
+    """The module applies the last entry, as for any GPU that two entries name."""
+    layout = [entry(UUID, _3g_40gb=3), entry(BUS_ID, _3g_40gb=2)]
+    assert mig_problems(layout, [gpu(0, uuid=UUID, pci_bus_id=BUS_ID)]) == []
+    assert mig_problems(layout, BOARDS[:1]) == []
+    [found] = mig_problems(layout[::-1], BOARDS)
+    assert "entry 2" in found and "3g.40gb: 3 does not fit" in found
+    both = [entry([UUID, BUS_ID], _3g_40gb=2)]
+    assert mig_problems(both, BOARDS) == []
+    [found] = mig_problems(both, BOARDS[:1])
+    assert "entry 1" in found and "names 2 GPUs by UUID and PCI bus id, and only 1 boards are left" in found
 
 
 @pytest.mark.parametrize("name", ["A100*", "a100-sxm4-80gb", "NVIDIA A100 80GB PCIe", "*80GB*"])

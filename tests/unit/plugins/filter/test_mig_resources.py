@@ -146,6 +146,34 @@ def test_filters_and_names_select_the_product_of_a_board() -> None:
     assert mig_resources(named, "mixed", gpus=["A100-80GB"] * 2) == {"nvidia.com/mig-3g.40gb": 4}
 
 
+SUBSYSTEM = [
+    {"devices": "all", "mig_enabled": False},
+    {
+        "devices": "all",
+        "device_filter": "0x20B210DE:0x146310DE",
+        "mig_enabled": True,
+        "mig_devices": {"3g.40gb": 2},
+    },
+]
+
+
+@pytest.mark.parametrize("subsystem, resource", [("0x146310DE", "mig-3g.40gb"), ("0x147F10DE", "gpu")])
+def test_a_filter_with_a_subsystem_is_compared_with_the_facts(subsystem: str, resource: str) -> None:
+    gpus = [gpu(0, pci_device_id="0x20B210DE", pci_subsystem_id=subsystem)]
+    assert list(mig_resources(SUBSYSTEM, "mixed", gpus=gpus)) == ["nvidia.com/" + resource]
+
+
+@pytest.mark.parametrize("node", ["0x20B210DE", "A100-80GB", gpu(0, pci_device_id="0x20B210DE")])
+def test_a_result_that_depends_on_an_unknown_subsystem_is_refused(node: t.Any) -> None:
+    with pytest.raises(
+        AnsibleFilterError, match="entry 2 .*, GPU 0 .*0x20B210DE:0x146310DE.* pass the GPUs of the facts"
+    ):
+        mig_resources(SUBSYSTEM, "mixed", gpus=[node])
+    same = [SUBSYSTEM[1], dict(SUBSYSTEM[1], device_filter=None)]
+    assert mig_resources(same, "mixed", gpus=[node]) == {"nvidia.com/mig-3g.40gb": 2}
+    assert mig_resources(SUBSYSTEM, "mixed", gpus=["0x20B510DE"]) == {"nvidia.com/gpu": 1}
+
+
 @pytest.mark.parametrize(
     "value, strategy, options, message",
     [

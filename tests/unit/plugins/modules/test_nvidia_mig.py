@@ -9,8 +9,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 
 import hypothesis
 import hypothesis.strategies as st
@@ -319,8 +321,88 @@ def test_a_refusal_that_appears_only_with_mig_on_leaves_the_node_unchanged(node)
     assert "is off again" in result["msg"]
     notes = [text for text in warnings(result) if "is unchanged, because the layout of another GPU is rejected" in text]
     assert [text.split(" (", 1)[0] for text in notes] == ["GPU 0", "GPU 2"]
+    assert [text[:6] for text in result["unmatched"]] == ["GPU 0 ", "GPU 1 ", "GPU 2 "]
     assert [gpu.current for gpu in (silent, other)] == [False, False]
     assert set(driver.writes) == {"set_mode"}
+
+
+def test_gpus_are_read_in_parallel(node):
+    """A slow driver call delays the node once: all GPUs are in it at the same time."""
+    gpus = [FakeGpu(index=index) for index in range(4)]
+    driver = node(*gpus)
+    together = threading.Barrier(4, timeout=10)
+    driver.before = lambda name: together.wait() if name == "read" else None
+    result = driver.run(on({}), check=True)
+    assert [gpu["index"] for gpu in result["gpus"]] == [0, 1, 2, 3]
+
+
+@pytest.fixture(name="clients")
+def fixture_clients(tmp_path, monkeypatch):
+    """The record of units that the role stopped, and the systemctl calls that start units."""
+    from ansible.module_utils.basic import AnsibleModule
+
+    class Clients:
+        record = tmp_path / "record"
+        started = []
+
+    def systemctl(_module, arguments, **_options):
+        if arguments[1] == "start":
+            Clients.started.append(arguments[2])
+        return (3 if arguments[1] == "is-active" else 0), "", ""
+
+    Clients.record.write_text(json.dumps({"stopped": ["dcgm.service", "nvsm.service"]}))
+    monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: "/bin/" + name)
+    monkeypatch.setattr(AnsibleModule, "run_command", systemctl)
+    return Clients
+
+
+def signalled(driver, call, number):
+    """Send the signal to this process when the driver gets the call."""
+
+    def send(name):
+        if name == call and not sent:
+            sent.append(number)
+            os.kill(os.getpid(), number)
+
+    sent = []
+    driver.before = send
+    return sent
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_between_two_writes_waits_for_the_end_of_the_change(node, clients, number):
+    driver = node(FakeGpu(), FakeGpu(index=1))
+    sent = signalled(driver, "create_compute_instance", number)
+    result = driver.run(on(MIXED), clients_record=str(clients.record))
+    assert sent and result["changed"] is True and result["unmatched"] == []
+    assert [len(gpu.instances) for gpu in driver.gpus] == [3, 3]
+    assert warnings(result) == ["Received %s during the change, which was not interrupted" % number.name]
+    assert clients.started == ["nvsm.service", "dcgm.service"]
+
+
+def test_a_signal_during_a_change_that_fails_waits_for_the_rollback(node, clients):
+    gpu = FakeGpu()
+    gpu.add("4g.20gb", 0)
+    driver = node(gpu)
+    before = gpu.snapshot()
+    signalled(driver, "create_gpu_instance", signal.SIGTERM)
+    driver.fail[("create_compute_instance", 0)] = codes.GPU_IS_LOST
+    result = driver.run(on(MIXED), clients_record=str(clients.record))
+    assert result["failed"] is True and "Its previous state was restored" in result["msg"]
+    assert [(gi.profile_id, gi.placement) for gi in gpu.snapshot().instances] == [
+        (gi.profile_id, gi.placement) for gi in before.instances
+    ]
+    assert clients.started == ["nvsm.service", "dcgm.service"]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_signal_before_the_first_write_starts_the_stopped_clients(node, clients, check):
+    driver = node(FakeGpu())
+    signalled(driver, "read", signal.SIGTERM)
+    result = driver.run(on(MIXED), check=check, clients_record=str(clients.record))
+    assert result["failed"] is True and result["msg"] == "Stopped by SIGTERM. No GPU was changed"
+    assert driver.writes == []
+    assert clients.started == ["nvsm.service", "dcgm.service"]
 
 
 def test_a_transient_error_while_gpus_are_counted_is_retried(node):
@@ -817,7 +899,7 @@ driver = FakeBackend(gpu)
 driver.open()
 wanted = layout.parse([{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.5gb": 7}}])
 node = mig.plan_node(driver, wanted, disturb=True, reset=False)
-[result] = mig._converge(driver, node, reset=False, check_mode=False)
+[result] = mig._converge(driver, node, reset=False, check_mode=False, ending=mig.signals.Ending())
 assert not driver.writes and not result.gpu["changed"], result
 print(" ".join(name.rpartition(".")[2] for name in sys.modules if ".module_utils._" in name))
 """

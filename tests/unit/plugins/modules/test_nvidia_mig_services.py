@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
+import signal
 
 import pytest
 
@@ -29,8 +31,12 @@ class Systemd:
         self.stuck = set()
         self.gone = set()
         self.calls = []
+        self.signal = None  # sent when the first unit is stopped
 
     def __call__(self, command, *arguments):
+        if command == "stop" and self.signal is not None:
+            os.kill(os.getpid(), self.signal)
+            self.signal = None
         unit = arguments[-1] if arguments else ""
         if command in ("stop", "start"):
             self.calls.append("%s %s" % (command, unit))
@@ -210,3 +216,12 @@ def test_a_node_without_systemd_has_no_running_units(tmp_path, monkeypatch):
     given = {"state": "stopped", "record": str(tmp_path / "record"), "disruption": "mode", "clients": ["x.service"]}
     assert running.run(nvidia_mig_services.main, **given)["stopped"] == []
     assert running.run(nvidia_mig_services.main, state="checked")["problems"] == []
+
+
+def test_a_signal_while_clients_are_stopped_starts_them_again(node):
+    systemd = node(DCGM, PERSISTENCED, OTHER)
+    systemd.signal = signal.SIGHUP
+    result = systemd.run("stopped", disruption="mode", **CLIENTS)
+    assert result["failed"] is True and "Stopped by SIGHUP, so the GPU clients are started again" in result["msg"]
+    assert systemd.units == {DCGM, PERSISTENCED, OTHER}
+    assert systemd.recorded() == [DCGM, PERSISTENCED]

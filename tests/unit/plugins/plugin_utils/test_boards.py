@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import capable
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import profile
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement, Wanted
@@ -33,6 +34,10 @@ KEYS = {
     "profiles",
 }
 EVIDENCE = {"transcript", "guide", "config-map", "derived", "mock", "unknown"}
+
+
+def test_nodes_know_the_device_ids_of_all_boards() -> None:
+    assert {device for name in _boards.names() for device, _product in _boards.products(name)} == capable.DEVICES
 
 
 def test_there_is_a_file_for_each_board() -> None:

@@ -51,6 +51,8 @@ class FakeNvml(types.ModuleType):
         self.errors = {}
         self.mode = [1, 1]
         self.uuid = "GPU-one"
+        self.pci_device_id = 0x20B010DE
+        self.virtualization = 0
         self.memory_mib = 40960
         self.architecture = 7
         self.resetless_field = None
@@ -132,7 +134,7 @@ class FakeNvml(types.ModuleType):
         return self.text("NVIDIA A100-SXM4-40GB")
 
     def fake_nvmlDeviceGetPciInfo(self, device):
-        return record(busId=self.text("00000000:0f:00.0"), pciDeviceId=0x20B010DE, pciSubSystemId=0x134F10DE)
+        return record(busId=self.text("00000000:0f:00.0"), pciDeviceId=self.pci_device_id, pciSubSystemId=0x134F10DE)
 
     def fake_nvmlDeviceGetMemoryInfo(self, device):
         return record(total=self.memory_mib * 1024 * 1024)
@@ -277,6 +279,9 @@ class FakeNvml(types.ModuleType):
 
     def _devices(self):
         return [(gi_id, ci_id) for gi_id, value in sorted(self.instances.items()) for ci_id in sorted(value[3])]
+
+    def fake_nvmlDeviceGetVirtualizationMode(self, device):
+        return self.virtualization
 
     def fake_nvmlDeviceGetMaxMigDeviceCount(self, device):
         return 7

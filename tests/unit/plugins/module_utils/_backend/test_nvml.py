@@ -154,6 +154,7 @@ def test_a_gpu_without_mig(opened):
     driver, nvml = opened()
     nvml.errors["nvmlDeviceGetMigMode"] = codes.NOT_SUPPORTED
     nvml.errors["nvmlDeviceGetMaxMigDeviceCount"] = codes.NOT_SUPPORTED
+    nvml.pci_device_id = 0x1EB810DE  # Tesla T4
     nvml.entries["compute", "gpu"] = [entry(7)]
     gpu = driver.read(0)
     assert not gpu.mig_capable and gpu.mode_current is None and not gpu.profiles_known
@@ -162,8 +163,30 @@ def test_a_gpu_without_mig(opened):
 
 def test_contradictory_mig_values_are_an_error(opened):
     driver, nvml = opened()
+    nvml.pci_device_id = 0x1EB810DE
     nvml.errors["nvmlDeviceGetMigMode"] = codes.NOT_SUPPORTED
-    assert "can hold MIG devices" in str(refusal(driver.read, 0))
+    assert "supports MIG, but the driver reports no MIG mode" in str(refusal(driver.read, 0))
+
+
+def test_a_mig_device_without_handle_has_no_uuid(opened):
+    driver, nvml = opened()
+    nvml.instances = dict(THREE)
+    nvml.errors["nvmlDeviceGetMigDeviceHandleByIndex"] = codes.NOT_FOUND
+    (instance,) = driver.read(0).instances
+    assert [ci.uuid for ci in instance.compute_instances] == [None]
+
+
+@pytest.mark.parametrize("code", [codes.NOT_SUPPORTED, codes.FUNCTION_NOT_FOUND])
+def test_a_known_board_that_denies_mig_is_an_error(opened, code):
+    driver, nvml = opened()
+    nvml.errors.update(dict.fromkeys(("nvmlDeviceGetMigMode", "nvmlDeviceGetMaxMigDeviceCount"), code))
+    error = refusal(driver.read, 0)
+    assert error.code == codes.UNKNOWN  # a retry may help
+    assert "(PCI device id 0x20B010DE) supports MIG, but the driver reports no MIG mode" in str(error)
+    known = driver.identify(0)
+    assert (known.uuid, known.mig_capable, known.mode_current) == ("GPU-one", True, None)
+    nvml.virtualization = 2  # a vGPU has the device id of the physical GPU
+    assert not driver.read(0).mig_capable
 
 
 def test_profiles_may_be_unknown_while_the_mode_is_off(opened):

@@ -309,6 +309,22 @@ def test_error_texts_of_nvidia_smi_are_not_values(driver, script, text):
         assert refusal(driver.read, 0).code == codes.UNKNOWN, path
 
 
+def test_a_known_board_that_denies_mig_is_an_error(driver, script):
+    denied = re.sub("(?s)<mig_devices>.*?</mig_devices>", "<mig_devices>None</mig_devices>", texts.LOG)
+    denied = re.sub("<(current|pending)_mig>Enabled<", r"<\1_mig>N/A<", denied)
+    script.answers["-q -x -i GPU-aaaa"] = denied
+    assert "(PCI device id 0x20B510DE) supports MIG, but the driver reports no MIG mode" in str(refusal(driver.read, 0))
+    known = driver.identify(0)
+    assert (known.mig_capable, known.mode_current) == (True, None)
+    virtual = "<gpu_virtualization_mode><virtualization_mode>VGPU</virtualization_mode></gpu_virtualization_mode>"
+    for vgpu_or_other_board in (
+        denied.replace("<mig_mode>", virtual + "<mig_mode>"),
+        denied.replace("20B510DE", "1EB810DE"),
+    ):
+        script.answers["-q -x -i GPU-aaaa"] = vgpu_or_other_board
+        assert not driver.read(0).mig_capable
+
+
 @pytest.mark.parametrize("path, name", [("driver_version", "driver version"), ("cuda_version", "CUDA version")])
 def test_error_texts_of_nvidia_smi_are_not_versions(driver, script, path, name):
     script.answers["-q -x -i GPU-aaaa"] = re.sub(

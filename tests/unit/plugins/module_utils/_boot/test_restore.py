@@ -52,6 +52,45 @@ def fixture_boot(tmp_path, monkeypatch, capfd):
     return boot
 
 
+NO_CHANGE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from ansible_collections.gpufleet.node.plugins.module_utils._backend import select
+from ansible_collections.gpufleet.node.plugins.module_utils._boot import restore
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import FakeBackend, FakeGpu
+gpu = FakeGpu()
+gpu.add("3g.20gb", 4)
+gpu.add("1g.5gb", 0)
+gpu.add("1g.5gb", 1)
+select.open_backend = lambda _choice: FakeBackend(gpu)
+assert restore.main(["--settings", sys.argv[2]]) == 0
+print(" ".join(name.rpartition(".")[2] for name in sys.modules))
+"""
+
+
+def test_a_run_that_changes_nothing_loads_only_what_it_needs(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"version": 1, "layout": LAYOUT, "driver_wait": 0, "lock_path": str(tmp_path / "lock")}))
+    root = restore.__file__.split("/ansible_collections/", maxsplit=1)[0]
+    printed = subprocess.run(
+        [sys.executable, "-I", "-c", NO_CHANGE, root, path], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
+    assert "already matches the layout" in printed
+    loaded = set(printed.splitlines()[-1].split())
+    assert {"restore", "planning", "nvml", "nvml_library"} <= loaded
+    needless = {
+        "stages",
+        "converge",
+        "rollback",
+        "journal",
+        "plan",
+        "solve",
+        "explain",
+    }  # planning and applying a change
+    needless |= {"smi", "inspect", "futures"}
+    assert needless.isdisjoint(loaded), needless & loaded
+
+
 def held(gpu):
     return sorted(what.name for what, _place, _cis in gpu.instances.values())
 

@@ -318,6 +318,32 @@ def test_an_unreadable_result_is_not_rolled_back(a100):
     assert outcome.restored is None
 
 
+@pytest.mark.parametrize("reads", [2, 3])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_reads_that_fail_after_the_mode_was_set_do_not_prevent_the_rollback(enabled, reads):
+    gpu = FakeGpu(board=H100, mode=not enabled)
+    if not enabled:
+        gpu.add("3g.40gb", 4)
+    before = gpu.snapshot()
+    driver = FakeBackend(gpu)
+    for later in range(1, 1 + reads):  # the first is before any write
+        driver.fail[("read", later)] = codes.TIMEOUT
+    outcome = run(driver, target(H100, "3g.40gb") if enabled else OFF)
+    assert "TIMEOUT" in outcome.error and "Its previous state was restored" in outcome.error
+    assert gpu.snapshot() == before
+    assert outcome.restored and outcome.unmatched
+
+
+def test_a_gpu_that_reached_its_target_and_cannot_be_rolled_back_matches(a100):
+    """The last read before verification fails, and so does switching back."""
+    gpu = FakeGpu(board=H100, mode=False)
+    driver = FakeBackend(gpu)
+    driver.fail[("read", 1)] = driver.fail[("set_mode", 1)] = codes.GPU_IS_LOST
+    outcome = run(driver, Target(True))
+    assert gpu.current and "could not be restored" in outcome.error
+    assert not outcome.unmatched
+
+
 def test_new_uuids_of_restored_instances_are_reported(a100):
     """Hardware restores the old UUIDs as far as is known; if it does not, the result must report it."""
     mixed(a100)

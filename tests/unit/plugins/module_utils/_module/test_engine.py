@@ -48,3 +48,16 @@ def test_all_files_of_the_archive_are_installed_even_if_not_loaded(packed: Path)
     found: t.Dict[str, str] = json.loads(printed)
     wanted = {path for path in SOURCES if path.parent.name in engine.PARTS}
     assert found == {"%s/%s" % (path.parent.name, path.name): path.read_text() for path in wanted}
+
+
+def test_bytecode_is_installed_for_a_file_system_that_is_read_only_at_boot(tmp_path: Path) -> None:
+    target = tmp_path / "lib" / engine.PACKAGE
+    engine.replace(str(target), engine.sources())
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import gpufleet_mig._boot.restore as r; print(r.__cached__)"
+    times = {path: path.stat().st_mtime_ns for path in target.rglob("*.pyc")}
+    cached = subprocess.run(
+        [sys.executable, "-I", "-c", script, target.parent], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
+    assert Path(cached) in times
+    assert {path: path.stat().st_mtime_ns for path in target.rglob("*.pyc")} == times  # current, so not written again
+    assert engine.read(str(target)) == engine.sources()

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
@@ -78,11 +80,13 @@ def test_facts_of_a_working_driver():
     assert facts["fabric_manager"] == {"installed": True, "active": True, "enabled": False}
     assert facts["nvswitches"] == [{"pci_bus_id": "00000000:05:00.0", "pci_device_id": "0x22A310DE"}]
     first, second = facts["gpus"]
-    assert {key: first[key] for key in ("index", "uuid", "pci_bus_id", "pci_device_id", "name", "problem")} == {
+    keys = ("index", "uuid", "pci_bus_id", "pci_device_id", "pci_subsystem_id", "name", "problem")
+    assert {key: first[key] for key in keys} == {
         "index": 0,
         "uuid": gpu.uuid,
         "pci_bus_id": "00000000:07:00.0",
         "pci_device_id": "0x20B010DE",
+        "pci_subsystem_id": "0x134F10DE",
         "name": "NVIDIA A100-SXM4-40GB",
         "problem": None,
     }
@@ -215,7 +219,7 @@ def test_unreadable_values_are_null():
 
 def test_a_device_id_that_cannot_be_read_is_null():
     (gpu,) = gather(FakeNode(gpus=[PciGpu("00000000:47:00.0", None, None, None)]), broken())["gpus"]
-    assert gpu["pci_device_id"] is None
+    assert gpu["pci_device_id"] is None and gpu["pci_subsystem_id"] is None
 
 
 def test_the_drivers_list_is_enough_if_the_pci_bus_cannot_be_read():
@@ -249,6 +253,37 @@ def test_without_root_identity_and_mode_are_known_and_the_rest_is_explained():
     assert gpu["uuid"] == driver.gpus[0].uuid
     assert "NO_PERMISSION" in gpu["problem"]
     assert gpu["mig"] == {"capable": True, "current": True, "pending": True, "instances": None, "devices": None}
+
+
+def test_gpus_are_read_in_parallel():
+    """A slow driver call delays the node once: all GPUs are in it at the same time."""
+    driver = Driver(*(FakeGpu(index=index) for index in range(4)))
+    together = threading.Barrier(4, timeout=10)
+    driver.before = lambda name: together.wait() if name == "read" else None
+    assert [gpu["index"] for gpu in gather(FakeNode(gpus=None), lambda: driver)["gpus"]] == [0, 1, 2, 3]
+
+
+def test_a_known_board_that_denies_mig_is_a_problem_not_an_answer():
+    driver = Driver(FakeGpu())
+    driver.gpus[0].current = driver.gpus[0].pending = None  # as the backends identify it
+    driver.always["read"] = codes.NOT_SUPPORTED
+    (gpu,) = gather(FakeNode(), lambda: driver)["gpus"]
+    assert gpu["uuid"] == driver.gpus[0].uuid and "NOT_SUPPORTED" in gpu["problem"]
+    assert gpu["mig"] == {"capable": True, "current": None, "pending": None, "instances": None, "devices": None}
+
+
+def test_a_mig_device_that_the_driver_does_not_list_has_no_uuid_and_is_a_problem():
+    held = FakeGpu()
+    held.add("3g.20gb", 4, cis=(2, 1))
+    driver = Driver(held)
+    read = held.snapshot()
+    (gi,) = read.instances
+    listed, missing = gi.compute_instances
+    gi = gi._replace(compute_instances=(listed, missing._replace(uuid=None)))
+    held.snapshot = lambda: read._replace(instances=(gi,))
+    (gpu,) = gather(FakeNode(), lambda: driver)["gpus"]
+    assert [device["uuid"] for device in gpu["mig"]["devices"]] == [listed.uuid, None]
+    assert "compute instance %d of GPU instance %d" % (missing.id, gi.id) in gpu["problem"]
 
 
 def test_a_lost_gpu_does_not_hide_the_others():

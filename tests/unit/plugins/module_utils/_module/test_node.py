@@ -142,12 +142,12 @@ def test_a_loaded_module_that_does_not_show_its_flavour_has_none(tree):
 
 def test_gpus_on_the_bus_are_found_without_a_driver(tree):
     pci(tree, "0000:c1:00.0", **{"class": "0x030000"})
-    pci(tree, "0000:47:00.0")
+    pci(tree, "0000:47:00.0", subsystem_vendor="0x10de", subsystem_device="0x1533")
     pci(tree, "0000:47:00.1", **{"class": "0x040300"})  # the GPU's sound device
     pci(tree, "0000:05:00.0", **{"class": "0x068000"})  # an NVSwitch
     pci(tree, "0000:03:00.0", vendor="0x1a03", **{"class": "0x030000"})  # the board's own graphics
     assert node(tree).gpus() == (
-        PciGpu("00000000:47:00.0", 0x20B510DE, None, None),
+        PciGpu("00000000:47:00.0", 0x20B510DE, None, None, 0x153310DE),
         PciGpu("00000000:C1:00.0", 0x20B510DE, None, None),
     )
 
