@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from . import record, rke2_containerd
-from .container_runtimes import KUBERNETES
+from .container_runtimes import KUBERNETES, PROGRAM
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -44,11 +44,15 @@ def run(module: AnsibleModule) -> None:
         recorded = record.read("rke2")
     except record.RecordError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, state=read(module.params["data_path"], recorded, command))
+    state = read(module.params["data_path"], recorded, command)
+    for doubt in state["doubts"]:
+        module.warn(doubt)
+    module.exit_json(changed=False, state=state)
 
 
 def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dict[str, t.Any]:
     program = nvidia_program(command)
+    verdict = judge_templates(data_path, program)
     return {
         "recorded": recorded,
         "version": version(command([recorded.get("prefix", PREFIX) + "/bin/rke2", "--version"])[1]),
@@ -58,7 +62,8 @@ def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dic
         "network_manager": _is_active("NetworkManager", command),
         "foreign": foreign(data_path),
         "archive_problems": archive_problems(),
-        "problems": [*_system_problems(command), *template_problems(data_path, program)],
+        "problems": [*_system_problems(command), *verdict.problems],
+        "doubts": verdict.doubts,
     }
 
 
@@ -70,10 +75,10 @@ def version(text: str) -> t.Optional[str]:
 
 def nvidia_program(command: Run) -> str:
     """The nvidia runtime that RKE2 would find on the PATH of its service; empty if there is none."""
-    path = os.path.join(rke2_containerd.FIRST_ON_PATH, rke2_containerd.PROGRAM)
+    path = os.path.join(rke2_containerd.FIRST_ON_PATH, PROGRAM)
     if os.access(path, os.X_OK):
         return path
-    _rc, out, _err = command(["sh", "-c", "command -v " + rke2_containerd.PROGRAM])
+    _rc, out, _err = command(["sh", "-c", "command -v " + PROGRAM])
     return out.strip()
 
 
@@ -95,10 +100,10 @@ def _first_files(named: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[t.Tuple[s
             yield name, path
 
 
-def template_problems(data_path: str, program: str) -> t.List[str]:
+def judge_templates(data_path: str, program: str) -> rke2_containerd.Verdict:
     directory = os.path.join(data_path, "agent", "etc", "containerd")
     templates = rke2_containerd.read_templates(directory)
-    return rke2_containerd.problems(templates, rke2_containerd.read_drop_ins(directory), program)
+    return rke2_containerd.judge(templates, rke2_containerd.read_drop_ins(directory), program)
 
 
 def archive_problems() -> t.List[str]:

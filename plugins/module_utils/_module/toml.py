@@ -27,13 +27,22 @@ class TomlError(ValueError):
     """The text is not TOML. The message gives the reason and the line."""
 
 
+class TwiceError(TomlError):
+    """A key or table is defined twice."""
+
+    def __init__(self, name: str, line: int) -> None:
+        super().__init__("%s is defined twice (at line %d)" % (name, line))
+        self.name = name
+
+
 def loads(text: str) -> Table:
-    """Parse a document. Raises TomlError."""
+    """Parse a document. Raises TomlError, with the same messages on all versions of Python."""
     if tomllib is None:
         return Reader(text).document()
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
+        Reader(text).document()
         raise TomlError(str(error)) from error
 
 
@@ -58,7 +67,9 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([ \t]*\r?\n\s*)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)?)?|\d\d:\d\d:\d\d(?:\.\d+)?")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
-_INTEGER = re.compile(r"[+-]?(?:0|[1-9](?:_?\d)*)|0x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|0o[0-7](?:_?[0-7])*|0b[01](?:_?[01])*")
+_INTEGER = re.compile(
+    r"[+-]?(?:0|[1-9](?:_?\d)*)|0x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|0o[0-7](?:_?[0-7])*|0b[01](?:_?[01])*"
+)
 _FLOAT = re.compile(r"[+-]?(?:(?:0|[1-9](?:_?\d)*)(?:\.\d(?:_?\d)*)?(?:[eE][+-]?\d(?:_?\d)*)?|inf|nan)")
 
 
@@ -249,10 +260,13 @@ class Reader:
             raise self._error("%s is missing" % word)
 
     def _twice(self, key: t.Sequence[str]) -> TomlError:
-        return self._error("%s is defined twice" % ".".join(key))
+        return TwiceError(".".join(key), self._line())
 
     def _error(self, reason: str) -> TomlError:
-        return TomlError("%s (at line %d)" % (reason, self.text.count("\n", 0, self.place) + 1))
+        return TomlError("%s (at line %d)" % (reason, self._line()))
+
+    def _line(self) -> int:
+        return self.text.count("\n", 0, self.place) + 1
 
 
 def _scalar(word: str) -> t.Any:

@@ -42,7 +42,7 @@ def test_the_state_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     found.pop("archive_problems")
     assert found == {
         "recorded": {"type": "server"}, "version": "v1.35.7+rke2r1", "active": "server", "has_cluster": True,
-        "nvidia_program": "/usr/bin/x", "network_manager": False, "problems": [],
+        "nvidia_program": "/usr/bin/x", "network_manager": False, "problems": [], "doubts": [],
     }  # fmt: skip
 
 
@@ -88,6 +88,6 @@ def test_problems_of_templates(tmp_path: Path) -> None:
     folder = tmp_path / "agent" / "etc" / "containerd"
     folder.mkdir(parents=True)
     (folder / "config.toml.tmpl").write_text("version = 2\n")
-    assert rke2_state.template_problems(str(tmp_path), "") == []
-    (problem,) = rke2_state.template_problems(str(tmp_path), "/usr/bin/nvidia-container-runtime")
+    assert rke2_state.judge_templates(str(tmp_path), "") == ([], [])
+    (problem,) = rke2_state.judge_templates(str(tmp_path), "/usr/bin/nvidia-container-runtime").problems
     assert "is a complete containerd configuration without the runtime nvidia" in problem
