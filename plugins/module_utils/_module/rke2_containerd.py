@@ -22,6 +22,7 @@ TEMPLATES = ("config-v3.toml.tmpl", "config.toml.tmpl")
 DROP_INS = ("config-v3.toml.d", "config.toml.d")
 # A template with one of these includes the runtimes that RKE2 detects.
 _RUNTIMES = re.compile(r"\.(ExtraRuntimes|NvidiaConfig)\b")
+_DEFAULT_RUNTIME = "plugins.'io.containerd.cri.v1.runtime'.containerd"
 # The tables of {{ template "base" . }}, by version: those that a node always has, and others with the reason. From k3s'
 # pkg/agent/templates and from rendered files of k3s and RKE2 1.31 to 1.36, read on 2026-11-27.
 _BASES: t.Mapping[int, t.Tuple[str, t.Mapping[str, str]]] = {
@@ -40,7 +41,7 @@ state = "S"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
 """,
         {
-            "plugins.'io.containerd.cri.v1.runtime'.containerd": "default-runtime is set. Set default-runtime in RKE2's "
+            _DEFAULT_RUNTIME: "default-runtime is set. Set default-runtime in RKE2's "
             "configuration instead of this table",
             "plugins.'io.containerd.cri.v1.runtime'.cni": "a path of network plugins is set",
         },
@@ -77,15 +78,18 @@ class Verdict(t.NamedTuple):
     doubts: t.List[str]
 
 
-def judge(templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], program: str) -> Verdict:
+def judge(
+    templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], program: str, default_runtime: bool = False
+) -> Verdict:
     """Check templates and drop-ins, given as path and content.
 
-    ``program`` is the nvidia runtime that RKE2 finds, or empty. RKE2 uses only the first template.
+    ``program`` is the nvidia runtime that RKE2 finds, or empty; ``default_runtime`` whether its configuration sets
+    default-runtime. RKE2 uses only the first template.
     """
     verdict = Verdict([], [])
     for path, text in list(templates.items())[:1]:
         try:
-            _judge_template(path, text, program, verdict)
+            _judge_template(path, text, program, default_runtime, verdict)
         except go_template.TemplateError as error:
             verdict.doubts.append(_UNCHECKED % (path, error))
     for path, text in drop_ins.items():
@@ -97,10 +101,12 @@ def judge(templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], program
     return verdict
 
 
-def _judge_template(path: str, text: str, program: str, verdict: Verdict) -> None:
+def _judge_template(path: str, text: str, program: str, default_runtime: bool, verdict: Verdict) -> None:
     template = go_template.parse(text)
     version = 3 if os.path.basename(path).startswith("config-v3") else 2
     base, conditional = _BASES[version]
+    if default_runtime and version == 3:
+        base += "[%s]\n" % _DEFAULT_RUNTIME
     included = template.has_base or bool(_RUNTIMES.search(text))
     own = _parsed(*template.renderings(""))
     own_names = [runtime_check.handlers(table) for table in own.tables]

@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import typing as t
 
-from . import record, rke2_containerd
+from . import files, record, rke2_containerd
 from .container_runtimes import KUBERNETES, PROGRAM
 
 if t.TYPE_CHECKING:
@@ -21,6 +22,7 @@ if t.TYPE_CHECKING:
 ARGUMENTS: t.Dict[str, t.Any] = {"argument_spec": {"data_path": {"type": "path", "required": True}}}
 
 PREFIX = "/usr/local"  # of the archive
+CONFIG = "/etc/rancher/rke2"
 # Files of other Kubernetes distributions.
 OTHERS: t.Mapping[str, t.Sequence[str]] = {
     "K3s": [path for path in KUBERNETES["K3s"] if path.startswith(("/usr", "/opt"))] + ["/var/lib/rancher/k3s"],
@@ -103,7 +105,14 @@ def _first_files(named: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[t.Tuple[s
 def judge_templates(data_path: str, program: str) -> rke2_containerd.Verdict:
     directory = os.path.join(data_path, "agent", "etc", "containerd")
     templates = rke2_containerd.read_templates(directory)
-    return rke2_containerd.judge(templates, rke2_containerd.read_drop_ins(directory), program)
+    return rke2_containerd.judge(templates, rke2_containerd.read_drop_ins(directory), program, sets_default_runtime())
+
+
+def sets_default_runtime() -> bool:
+    """Whether a configuration file of RKE2 on the node sets default-runtime."""
+    paths = [os.path.join(CONFIG, "config.yaml"), *glob.glob(os.path.join(CONFIG, "config.yaml.d", "*.yaml"))]
+    pattern = re.compile(rb"^[\"']?default-runtime[\"']?\s*:\s*[\"']?\w", re.MULTILINE)
+    return any(pattern.search(files.read(path) or b"") for path in paths)
 
 
 def archive_problems() -> t.List[str]:

@@ -91,3 +91,23 @@ def test_problems_of_templates(tmp_path: Path) -> None:
     assert rke2_state.judge_templates(str(tmp_path), "") == ([], [])
     (problem,) = rke2_state.judge_templates(str(tmp_path), "/usr/bin/nvidia-container-runtime").problems
     assert "is a complete containerd configuration without the runtime nvidia" in problem
+
+
+@pytest.mark.parametrize("text", ["default-runtime: nvidia\n", "tls-san: a\n'default-runtime' : \"nvidia\"\n"])
+@pytest.mark.parametrize("name", ["config.yaml", "config.yaml.d/50-own.yaml"])
+def test_the_default_runtime_decides_about_a_table(
+    text: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rke2_state, "CONFIG", str(tmp_path))
+    folder = tmp_path / "agent" / "etc" / "containerd"
+    folder.mkdir(parents=True)
+    (folder / "config-v3.toml.tmpl").write_text(
+        '{{ template "base" . }}\n[plugins.\'io.containerd.cri.v1.runtime\'.containerd]\ndefault_runtime_name = "nvidia"\n'
+    )
+    (tmp_path / "config.yaml.d").mkdir()
+    (tmp_path / name).write_text("# default-runtime: nvidia\ndefault-runtime:\n")
+    verdict = rke2_state.judge_templates(str(tmp_path), "")
+    assert (verdict.problems, len(verdict.doubts)) == ([], 1)
+    (tmp_path / name).write_text(text)
+    verdict = rke2_state.judge_templates(str(tmp_path), "")
+    assert "defines too, so containerd does not start" in verdict.problems[0]
