@@ -14,6 +14,9 @@ description:
   - Internal to the collection's roles.
   - Compares the CDI specification of a node with what C(nvidia-ctk cdi generate) generates for its GPUs and MIG devices, and
     replaces it if they differ.
+  - Compares what C(nvidia-ctk) generates with the node's GPUs and MIG devices, because it leaves out devices whose nodes in
+    C(/dev) are missing. The module creates missing nodes with C(nvidia-ctk system create-device-nodes) and, where it is
+    installed, C(nvidia-modprobe). If nodes are still missing, it fails, and keeps the former specification.
   - Replaces it through C(nvidia-cdi-refresh.service) if the toolkit has installed that unit. If the unit is missing or
     does not update it, the module writes it.
   - If all GPUs are in MIG mode and none has a MIG device, there is nothing to specify. The module then removes the
@@ -58,10 +61,11 @@ matches:
 reason:
   description:
     - What the module found. V(current) and V(outdated) compare the specification with the devices. V(no_devices) is a node
-      without devices and without specification. With V(no_driver) and V(no_toolkit), nothing can be compared.
+      without devices and without specification. V(incomplete) is a node without device nodes that containers need; they
+      have been created, or would be in check mode. With V(no_driver) and V(no_toolkit), nothing can be compared.
   returned: O(state=present)
   type: str
-  choices: [current, outdated, no_devices, no_driver, no_toolkit]
+  choices: [current, outdated, incomplete, no_devices, no_driver, no_toolkit]
 msg:
   description: The reason as a sentence.
   returned: O(state=present)

@@ -18,7 +18,10 @@ description:
   - The owner's configuration is kept in C(/var/lib/gpufleet-nvidia-container-toolkit). Files keep their mode and owner;
     new ones, and the file that C(nvidia-ctk) adds, can be read by root only, since configurations may hold passwords. For
     the same reason, the module returns no content.
-  - It does not restart the service. Restart it if the module reports a change.
+  - The container runtime reads what C(nvidia-ctk) generates, where it has a command for that, before a file is written. If
+    it rejects it, nothing is changed.
+  - Restarts the service if it changes its configuration. If the service does not start then, or containerd has no healthy
+    CRI plugin, the module restores the former configuration, restarts the service again, and fails.
 extends_documentation_fragment:
   - gpufleet.node._attributes
 attributes:
@@ -35,6 +38,11 @@ attributes:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
+  host:
+    description:
+      - The node's name in the inventory, for messages.
+    type: str
+    default: ""
   name:
     description:
       - The container runtime.
@@ -44,8 +52,9 @@ options:
   state:
     description:
       - V(present) adds the nvidia runtime. The module also reports a change if the service was started before the module
-        last wrote its configuration, as after an interrupted run.
-      - V(absent) restores the owner's configuration. If it has been changed since, only the nvidia runtime is removed.
+        last wrote its configuration, as after an interrupted run, and restarts it.
+      - V(absent) restores the owner's configuration. If it has been changed since, only the nvidia runtime is removed. A
+        service that an administrator has stopped is not started.
       - V(checked) changes nothing. It returns the problems of the running service, and the differences of its
         configuration.
     type: str
@@ -67,7 +76,6 @@ EXAMPLES = r"""
 - name: Add the nvidia runtime to containerd
   gpufleet.node.nvidia_container_runtime:
     name: containerd
-  notify: Restart containerd
 """
 
 RETURN = r"""
@@ -86,7 +94,8 @@ problems:
   elements: str
   sample: []
 cri_healthy:
-  description: Whether the CRI plugin of containerd works. Always true for docker and CRI-O.
+  description:
+    - Whether the service runs and, for containerd, whether its CRI plugin works.
   returned: O(state=checked)
   type: bool
 """

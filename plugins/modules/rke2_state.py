@@ -69,6 +69,10 @@ state:
       description: Why RKE2 would not start, in sentences without a full stop.
       type: list
       elements: str
+    doubts:
+      description: What only the start of RKE2 shows, in sentences without a full stop. The module warns of it.
+      type: list
+      elements: str
 """
 
 from ansible.module_utils.basic import AnsibleModule

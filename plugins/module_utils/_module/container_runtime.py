@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
-from . import runtime_check, runtime_config
-from .container_runtimes import RUNTIMES
+from . import runtime_check, runtime_config, runtime_service
+from .container_runtimes import RUNTIMES, Runtime
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
+        "host": {"type": "str", "default": ""},
         "name": {"type": "str", "required": True, "choices": sorted(RUNTIMES)},
         "state": {"type": "str", "default": "present", "choices": ["present", "absent", "checked"]},
         "default_runtime": {"type": "bool", "default": False},
@@ -52,14 +53,21 @@ def run(module: AnsibleModule) -> None:
                 raise runtime_config.ConfigError("%s is not installed" % " and ".join(missing))
             change = runtime_config.plan_present(name, runtime, memory, settings, command)
             # Administrators edit docker's configuration too, and decide when docker reads their changes.
-            restart = runtime_check.service(name, command).is_older_than(runtime.drop_in or memory.last_write)
+            restart = runtime_service.service(name, command).is_older_than(runtime.drop_in or memory.last_write)
         actions = [file.describe() for file in change.files]
         if restart:
             actions.append("Restart %s, which was started before its configuration was written" % name)
-        if not module.check_mode:
-            change.apply(memory)
+        if actions and not module.check_mode:
+            former = change.apply(memory)
             if given["state"] == "absent":
                 memory.forget()
+            problem = _restart(name, runtime, given["state"], command)
+            if problem and given["state"] == "present":
+                problem += _restore(name, runtime, memory, former, command)
+            if problem:
+                module.fail_json(msg=(given["host"] and given["host"] + ": ") + problem, changed=True)
+        elif given["state"] == "absent" and not module.check_mode:
+            memory.forget()
     except runtime_config.ConfigError as error:
         module.fail_json(
             msg="The configuration of %s cannot be changed, and is unchanged. %s" % (name, error), changed=False
@@ -69,8 +77,44 @@ def run(module: AnsibleModule) -> None:
     _exit(module, bool(actions), actions)
 
 
+def _restart(name: str, runtime: Runtime, state: str, command: runtime_service.Run) -> str:
+    """Restart the service with its new configuration. Returns why it does not run with it, in a sentence, or nothing."""
+    found = runtime_service.service(name, command)
+    if not found.installed or (state == "absent" and found.stopped):
+        return ""
+    reason = runtime_service.restart(name, command)
+    if reason:
+        return _NO_START % (name, {"present": "new", "absent": "restored"}[state], reason, name)
+    if state == "absent":
+        return ""
+    health = runtime_check.check(name, runtime, command)
+    return "" if health.cri_healthy else " ".join(health.problems)
+
+
+def _restore(
+    name: str,
+    runtime: Runtime,
+    memory: runtime_config.Memory,
+    former: runtime_config.Former,
+    command: runtime_service.Run,
+) -> str:
+    """Restore the files of before: those of this run, or those of the owner if an earlier run was interrupted."""
+    if former.files:
+        former.restore(memory)
+    else:
+        runtime_config.plan_absent(name, runtime, memory).apply(memory)
+        memory.forget()
+    reason = runtime_service.restart(name, command)
+    if reason:
+        return " The former configuration was restored, but %s does not start with it either: %s." % (name, reason)
+    return " The former configuration was restored, and %s runs with it." % name
+
+
+_NO_START = "%s does not start with the %s configuration: %s. See journalctl -u %s."
+
+
 def _differences(
-    name: str, memory: runtime_config.Memory, settings: runtime_config.Settings, command: runtime_check.Run
+    name: str, memory: runtime_config.Memory, settings: runtime_config.Settings, command: runtime_service.Run
 ) -> t.List[str]:
     """A problem if the configuration is not what the module would write."""
     try:
@@ -88,7 +132,7 @@ def _exit(module: AnsibleModule, changed: bool, actions: t.List[str]) -> t.NoRet
     raise AssertionError
 
 
-def _runner(module: AnsibleModule) -> runtime_check.Run:
+def _runner(module: AnsibleModule) -> runtime_service.Run:
     def command(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
         program = module.get_bin_path(argv[0])
         if not program:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+PROGRAM = "nvidia-container-runtime"
+
 
 class Runtime(t.NamedTuple):
     """A container runtime and the files that nvidia-ctk writes for it."""
@@ -20,14 +22,28 @@ class Runtime(t.NamedTuple):
     # Where nvidia-ctk reads the settings of the default runtime. For containerd that is `containerd config dump`: up to
     # 2.0, an imported file replaces all settings of the CRI plugin, so the drop-in must be complete.
     source: str
+    # Prints or checks the configuration as the service would read it. dockerd has --validate since 23.0.
+    reader: t.Sequence[str] = ()
 
 
 RUNTIMES: t.Mapping[str, Runtime] = {
     "containerd": Runtime(
-        ["containerd"], "/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml", "command"
+        ["containerd"],
+        "/etc/containerd/config.toml",
+        "/etc/containerd/conf.d/99-nvidia.toml",
+        "command",
+        ["containerd", "config", "dump"],
     ),
-    "docker": Runtime(["dockerd", "docker"], "/etc/docker/daemon.json", "", "file"),
-    "crio": Runtime(["crio"], "/etc/crio/crio.conf", "/etc/crio/crio.conf.d/99-nvidia.toml", "file"),
+    "docker": Runtime(
+        ["dockerd", "docker"],
+        "/etc/docker/daemon.json",
+        "",
+        "file",
+        ["dockerd", "--validate", "--config-file=/etc/docker/daemon.json"],
+    ),
+    "crio": Runtime(
+        ["crio"], "/etc/crio/crio.conf", "/etc/crio/crio.conf.d/99-nvidia.toml", "file", ["crio", "config"]
+    ),
 }
 
 AUTO = "auto"

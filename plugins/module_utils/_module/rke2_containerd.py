@@ -13,64 +13,169 @@ import os
 import re
 import typing as t
 
-from . import runtime_check
+from . import go_template, runtime_check, toml
+from .container_runtimes import PROGRAM
 
-PROGRAM = "nvidia-container-runtime"
 # RKE2 searches here before the PATH of its service.
 FIRST_ON_PATH = "/usr/local/nvidia/toolkit"
 TEMPLATES = ("config-v3.toml.tmpl", "config.toml.tmpl")
 DROP_INS = ("config-v3.toml.d", "config.toml.d")
-# A template with one of these includes RKE2's own configuration, or the runtimes that it detected.
-_BASE = re.compile(r"\{\{-?\s*template\s+\"base\"")
+# A template with one of these includes the runtimes that RKE2 detects.
 _RUNTIMES = re.compile(r"\.(ExtraRuntimes|NvidiaConfig)\b")
-_HEADER = re.compile(r"\s*\[([^\[].*)\]\s*(?:#.*)?")
-_SEGMENT = re.compile(r"\"([^\"]*)\"|'([^']*)'|([^.\s]+)")
+_DEFAULT_RUNTIME = "plugins.'io.containerd.cri.v1.runtime'.containerd"
+# The tables of {{ template "base" . }}, by version: those that a node always has, and others with the reason. From k3s'
+# pkg/agent/templates and from rendered files of k3s and RKE2 1.31 to 1.36, read on 2026-11-27.
+_BASES: t.Mapping[int, t.Tuple[str, t.Mapping[str, str]]] = {
+    3: (
+        """version = 3
+root = "R"
+state = "S"
+[grpc]
+[plugins.'io.containerd.internal.v1.opt']
+[plugins.'io.containerd.grpc.v1.cri']
+[plugins.'io.containerd.cri.v1.runtime']
+[plugins.'io.containerd.cri.v1.images']
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+[plugins.'io.containerd.cri.v1.images'.registry]
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+""",
+        {
+            _DEFAULT_RUNTIME: "default-runtime is set. Set default-runtime in RKE2's "
+            "configuration instead of this table",
+            "plugins.'io.containerd.cri.v1.runtime'.cni": "a path of network plugins is set",
+        },
+    ),
+    2: (
+        """version = 2
+[plugins."io.containerd.internal.v1.opt"]
+[plugins."io.containerd.grpc.v1.cri"]
+[plugins."io.containerd.grpc.v1.cri".containerd]
+[plugins."io.containerd.grpc.v1.cri".registry]
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+""",
+        {
+            "grpc": "the release sets containerd's socket there",
+            'plugins."io.containerd.grpc.v1.cri".cni': "a path of network plugins is set",
+        },
+    ),
+}
+_RUNTIME = {
+    3: """[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia.options]
+""",
+    2: """[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]
+""",
+}
 
 
-def problems(templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], program: str) -> t.List[str]:
-    """Reasons why containerd would not start or would lack the runtime nvidia. The files are given as path and content.
+class Verdict(t.NamedTuple):
+    """Why containerd would not start or would lack the runtime nvidia, and what only its start shows."""
 
-    ``program`` is the nvidia runtime that RKE2 finds, or empty. RKE2 uses only the first template.
+    problems: t.List[str]
+    doubts: t.List[str]
+
+
+def judge(
+    templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], program: str, default_runtime: bool = False
+) -> Verdict:
+    """Check templates and drop-ins, given as path and content.
+
+    ``program`` is the nvidia runtime that RKE2 finds, or empty; ``default_runtime`` whether its configuration sets
+    default-runtime. RKE2 uses only the first template.
     """
-    found = []
+    verdict = Verdict([], [])
     for path, text in list(templates.items())[:1]:
-        names = runtime_check.handlers(text)
-        included = _BASE.search(text) or _RUNTIMES.search(text)
-        if "nvidia" in names and included and program:
-            found.append(_TWICE % (path, program))
-        elif program and not included and PROGRAM not in names.get("nvidia", ""):
-            found.append(_REPLACED % path)
-        repeated = duplicates(text)
-        if repeated:
-            found.append("%s defines the table %s twice, so containerd does not start" % (path, repeated[0]))
+        try:
+            _judge_template(path, text, program, default_runtime, verdict)
+        except go_template.TemplateError as error:
+            verdict.doubts.append(_UNCHECKED % (path, error))
     for path, text in drop_ins.items():
-        if "nvidia" in runtime_check.handlers(text) and program:
-            found.append(_TWICE % (path, program))
+        try:
+            if "nvidia" in runtime_check.handlers(toml.loads(text)) and program:
+                verdict.problems.append(_TWICE % (path, program))
+        except toml.TomlError as error:
+            verdict.problems.append("%s is not valid TOML, so containerd does not start: %s" % (path, error))
+    return verdict
+
+
+def _judge_template(path: str, text: str, program: str, default_runtime: bool, verdict: Verdict) -> None:
+    template = go_template.parse(text)
+    version = 3 if os.path.basename(path).startswith("config-v3") else 2
+    base, conditional = _BASES[version]
+    if default_runtime and version == 3:
+        base += "[%s]\n" % _DEFAULT_RUNTIME
+    included = template.has_base or bool(_RUNTIMES.search(text))
+    own = _parsed(*template.renderings(""))
+    own_names = [runtime_check.handlers(table) for table in own.tables]
+    if own.errors:
+        _report(path, own, template.plain, "%s defines the table %s twice, so containerd does not start", verdict)
+    elif program and included and any("nvidia" in names for names in own_names):
+        (verdict.problems if all("nvidia" in names for names in own_names) else verdict.doubts).append(
+            _TWICE % (path, program)
+        )
+    elif template.has_base:
+        whole = _parsed(*template.renderings(base + (_RUNTIME[version] if program else "")))
+        _report(path, whole, template.plain, _IN_BASE, verdict)
+        for header, reason in conditional.items() if not whole.errors else ():
+            if _parsed(*template.renderings("%s[%s]\n" % (base, header))).errors:
+                verdict.doubts.append(_PERHAPS_IN_BASE % (path, header, reason))
+    elif program and not included:
+        lacking = [PROGRAM not in names.get("nvidia", "") for names in own_names]
+        if all(lacking) and own.complete:
+            verdict.problems.append(_REPLACED % path)
+        elif any(lacking):
+            verdict.doubts.append(_UNCHECKED % (path, "the runtime nvidia depends on its conditions"))
+
+
+class _Parsed(t.NamedTuple):
+    tables: t.List[toml.Table]
+    errors: t.List[toml.TomlError]
+    complete: bool
+
+
+def _parsed(texts: t.Sequence[str], complete: bool) -> _Parsed:
+    found = _Parsed([], [], complete)
+    for text in texts:
+        try:
+            found.tables.append(toml.loads(text))
+        except toml.TomlError as error:
+            found.errors.append(error)
     return found
+
+
+def _report(path: str, found: _Parsed, plain: bool, twice: str, verdict: Verdict) -> None:
+    """A problem if containerd cannot start whatever the template's conditions are; a doubt if that depends on them."""
+    if not found.errors:
+        return
+    error = found.errors[0]
+    certain = found.complete and not found.tables
+    if isinstance(error, toml.TwiceError) and certain:
+        verdict.problems.append(twice % (path, error.name))
+    elif certain and plain:
+        verdict.problems.append("%s is not valid TOML, so containerd does not start: %s" % (path, error))
+    else:
+        verdict.doubts.append(_UNCHECKED % (path, "with some of its conditions, %s" % error))
 
 
 _TWICE = (
     "%s defines the runtime nvidia, which RKE2 adds automatically because it finds %s. With duplicate tables, "
     "containerd may not start after the next restart. Remove the runtime from the file"
 )
+_IN_BASE = (
+    '%s defines the table %s, which {{ template "base" . }} defines too, so containerd does not start. Remove the table, '
+    "and set its keys in RKE2's configuration, or in a drop-in if this release imports config-v3.toml.d or config.toml.d"
+)
+_PERHAPS_IN_BASE = (
+    '%s defines the table %s. {{ template "base" . }} defines it too if %s. containerd then does not start'
+)
 _REPLACED = (
     "%s is a complete containerd configuration without the runtime nvidia, and replaces RKE2's own at the "
     'next start. Remove the file, or begin it with {{ template "base" . }}'
 )
-
-
-def duplicates(text: str) -> t.List[str]:
-    """The names of TOML tables that are defined more than once, regardless of quoting."""
-    seen: t.Set[t.Tuple[str, ...]] = set()
-    found = []
-    for line in text.splitlines():
-        header = _HEADER.fullmatch(line)
-        if header:
-            segments = tuple("".join(parts) for parts in _SEGMENT.findall(header.group(1)))
-            if segments in seen:
-                found.append(".".join(segments))
-            seen.add(segments)
-    return found
+_UNCHECKED = "%s cannot be checked before RKE2 starts: %s. The runtime nvidia is checked after the start"
 
 
 def runtimes(info: str) -> t.Optional[t.Dict[str, str]]:

@@ -19,7 +19,8 @@ import stat
 import time
 import typing as t
 
-from . import files, rke2_containerd, rke2_log, runtime_check
+from . import files, rke2_containerd, rke2_log, runtime_check, runtime_service
+from .container_runtimes import PROGRAM
 from .rke2_state import nvidia_program
 
 if t.TYPE_CHECKING:
@@ -69,8 +70,8 @@ class Node:
 
     # --- What is there ------------------------------------------------------------------------------------------------
 
-    def service(self) -> runtime_check.Service:
-        return runtime_check.service(self.unit, self.run)
+    def service(self) -> runtime_service.Service:
+        return runtime_service.service(self.unit, self.run)
 
     def sources(self) -> t.List[str]:
         """The files that RKE2 reads when it starts."""
@@ -108,13 +109,13 @@ class Node:
         rc, out, _err = self.run([os.path.join(tools, "crictl"), "--runtime-endpoint", "unix://" + SOCKET, "info"])
         known = rke2_containerd.runtimes(out) if rc == 0 else None
         if known is None:
-            known = runtime_check.handlers(self.rendered())
+            known = runtime_check.handlers(runtime_check.settings(self.rendered()))
             rc, out, _err = self.run([os.path.join(tools, "ctr"), "--address", SOCKET, "plugins", "ls"])
             if rc != 0:
                 return _NO_CONTAINERD % SOCKET
             if not runtime_check.cri_is_healthy(out):
                 return _NO_CRI
-        if rke2_containerd.PROGRAM in known.get("nvidia", ""):
+        if PROGRAM in known.get("nvidia", ""):
             return ""
         return _UNKNOWN % (", ".join(sorted(known)) or "none", self.program)
 

@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import typing as t
 
-from . import record, rke2_containerd
-from .container_runtimes import KUBERNETES
+from . import files, record, rke2_containerd
+from .container_runtimes import KUBERNETES, PROGRAM
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -21,6 +22,7 @@ if t.TYPE_CHECKING:
 ARGUMENTS: t.Dict[str, t.Any] = {"argument_spec": {"data_path": {"type": "path", "required": True}}}
 
 PREFIX = "/usr/local"  # of the archive
+CONFIG = "/etc/rancher/rke2"
 # Files of other Kubernetes distributions.
 OTHERS: t.Mapping[str, t.Sequence[str]] = {
     "K3s": [path for path in KUBERNETES["K3s"] if path.startswith(("/usr", "/opt"))] + ["/var/lib/rancher/k3s"],
@@ -44,11 +46,15 @@ def run(module: AnsibleModule) -> None:
         recorded = record.read("rke2")
     except record.RecordError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, state=read(module.params["data_path"], recorded, command))
+    state = read(module.params["data_path"], recorded, command)
+    for doubt in state["doubts"]:
+        module.warn(doubt)
+    module.exit_json(changed=False, state=state)
 
 
 def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dict[str, t.Any]:
     program = nvidia_program(command)
+    verdict = judge_templates(data_path, program)
     return {
         "recorded": recorded,
         "version": version(command([recorded.get("prefix", PREFIX) + "/bin/rke2", "--version"])[1]),
@@ -58,7 +64,8 @@ def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dic
         "network_manager": _is_active("NetworkManager", command),
         "foreign": foreign(data_path),
         "archive_problems": archive_problems(),
-        "problems": [*_system_problems(command), *template_problems(data_path, program)],
+        "problems": [*_system_problems(command), *verdict.problems],
+        "doubts": verdict.doubts,
     }
 
 
@@ -70,10 +77,10 @@ def version(text: str) -> t.Optional[str]:
 
 def nvidia_program(command: Run) -> str:
     """The nvidia runtime that RKE2 would find on the PATH of its service; empty if there is none."""
-    path = os.path.join(rke2_containerd.FIRST_ON_PATH, rke2_containerd.PROGRAM)
+    path = os.path.join(rke2_containerd.FIRST_ON_PATH, PROGRAM)
     if os.access(path, os.X_OK):
         return path
-    _rc, out, _err = command(["sh", "-c", "command -v " + rke2_containerd.PROGRAM])
+    _rc, out, _err = command(["sh", "-c", "command -v " + PROGRAM])
     return out.strip()
 
 
@@ -95,10 +102,17 @@ def _first_files(named: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[t.Tuple[s
             yield name, path
 
 
-def template_problems(data_path: str, program: str) -> t.List[str]:
+def judge_templates(data_path: str, program: str) -> rke2_containerd.Verdict:
     directory = os.path.join(data_path, "agent", "etc", "containerd")
     templates = rke2_containerd.read_templates(directory)
-    return rke2_containerd.problems(templates, rke2_containerd.read_drop_ins(directory), program)
+    return rke2_containerd.judge(templates, rke2_containerd.read_drop_ins(directory), program, sets_default_runtime())
+
+
+def sets_default_runtime() -> bool:
+    """Whether a configuration file of RKE2 on the node sets default-runtime."""
+    paths = [os.path.join(CONFIG, "config.yaml"), *glob.glob(os.path.join(CONFIG, "config.yaml.d", "*.yaml"))]
+    pattern = re.compile(rb"^[\"']?default-runtime[\"']?\s*:\s*[\"']?\w", re.MULTILINE)
+    return any(pattern.search(files.read(path) or b"") for path in paths)
 
 
 def archive_problems() -> t.List[str]:

@@ -9,48 +9,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 import typing as t
 
-from . import files, systemd
-from .container_runtimes import Runtime
-
-Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
+from . import files, toml
+from .container_runtimes import PROGRAM, Runtime
+from .runtime_service import Run, Service, service
 
 PROC = "/proc"
 ATTEMPTS = 10
 PAUSE = 1.0  # seconds between attempts
 
 _SOCKET = "/run/containerd/containerd.sock"
-_PROGRAM = "nvidia-container-runtime"
-
-
-class Service(t.NamedTuple):
-    """A service, as systemd reports it."""
-
-    active: bool
-    enabled: bool
-    pid: int
-    started: float  # seconds since the epoch; 0 if it does not run
-
-    def is_older_than(self, path: str) -> bool:
-        """Whether it was started before the file was written, and therefore cannot have read it."""
-        return self.active and os.path.exists(path) and os.stat(path).st_mtime > self.started
-
-
-def service(name: str, run: Run) -> Service:
-    properties = "--property=ActiveState,UnitFileState,MainPID,ExecMainStartTimestampMonotonic"
-    _rc, out, _err = run(["systemctl", "show", properties, name])
-    found = systemd.properties(out)
-    monotonic = int(found.get("ExecMainStartTimestampMonotonic") or 0) / 1e6
-    return Service(
-        found.get("ActiveState") == "active",
-        found.get("UnitFileState") == "enabled",
-        int(found.get("MainPID") or 0),
-        time.time() - time.monotonic() + monotonic if monotonic else 0.0,
-    )
+# The plugins with the runtimes of Kubernetes, in configurations of version 3 and 4, 2, and 1.
+_CRI = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
 
 
 class Health(t.NamedTuple):
@@ -62,44 +35,57 @@ class Health(t.NamedTuple):
 
 def check(name: str, runtime: Runtime, run: Run) -> Health:
     state = service(name, run)
-    if not state.active or not state.enabled:
-        return Health([_STOPPED % (name, name)])
+    if not state.active:
+        return Health([_STOPPED % (name, name)], cri_healthy=False)
     if name == "containerd":
-        return _containerd(state, runtime, run)
-    if name == "docker":
-        known = "nvidia" in _json(_answer(["docker", "info", "--format", "{{json .Runtimes}}"], run))
+        health = _containerd(state, runtime, run)
+    elif _offers(name, run):
+        health = Health([])
     else:
-        known = "[crio.runtime.runtimes.nvidia]" in _answer(["crio", "status", "config"], run)
-    if known:
-        return Health([])
-    return Health(
-        [
-            "%s runs, but does not offer the nvidia runtime. It may have been started with a configuration other than %s: "
-            "see systemctl cat %s." % (name, runtime.config, name)
-        ]
-    )
+        health = Health([_UNKNOWN % (name, runtime.config, name)])
+    return health if state.enabled else Health([_DISABLED % name, *health.problems], health.cri_healthy)
+
+
+def _offers(name: str, run: Run) -> bool:
+    """Whether docker or CRI-O has the runtime nvidia."""
+    if name == "docker":
+        return "nvidia" in _json(_answer(["docker", "info", "--format", "{{json .Runtimes}}"], run))
+    shown = _answer(["crio", "status", "config"], run)
+    return "nvidia" in (toml.at(settings(shown), "crio", "runtime", "runtimes") or {})
 
 
 def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
     """The CRI plugin must be healthy. containerd may accept a configuration with which the plugin does not work."""
-    _rc, dump, _err = run(["containerd", *_config_option(state.pid), "config", "dump"])
-    ctr = ["ctr", "--address", address(dump), "plugins", "ls"]
+    rc, dump, err = run(["containerd", *_config_option(state.pid), "config", "dump"])
+    found = settings(dump)
+    ctr = ["ctr", "--address", address(found), "plugins", "ls"]
     plugins = _answer(ctr, run)
+    if rc != 0:
+        return Health([_REJECTED % last_line(err)], not plugins or cri_is_healthy(plugins))
     if not plugins:
         return Health([_NO_ANSWER])
     if not cri_is_healthy(plugins):
         _rc, cri, _err = run([*ctr, "--detailed", "id==cri", "type==io.containerd.cri.v1"])
         details = "; ".join(re.findall(r"Message:\s*(.*\S)", cri))
         return Health([_NO_CRI % (details or "the plugin is not loaded")], cri_healthy=False)
-    known = handlers(dump)
-    if _PROGRAM not in known.get("nvidia", ""):
+    known = handlers(found)
+    if PROGRAM not in known.get("nvidia", ""):
         return Health([_NO_RUNTIME % (", ".join(sorted(known)), runtime.config)])
     if state.is_older_than(runtime.drop_in):
         return Health(["containerd was started before %s was written. Restart containerd." % runtime.drop_in])
     return Health([])
 
 
-_STOPPED = "%s is not running or not enabled. See systemctl status %s, or run site.yml --tags toolkit."
+_STOPPED = "%s is not running. See systemctl status %s, or run site.yml --tags toolkit."
+_DISABLED = "%s runs, but is not enabled, so it does not start at boot. Run site.yml --tags toolkit."
+_UNKNOWN = (
+    "%s runs, but does not offer the nvidia runtime. It may have been started with a configuration other than %s: see "
+    "systemctl cat %s."
+)
+_REJECTED = (
+    "containerd runs, but would not start again: containerd config dump fails with: %s. Correct its configuration before "
+    "the next restart."
+)
 _NO_ANSWER = "containerd runs, but ctr plugins ls fails, so its CRI plugin cannot be checked. Install ctr, or see journalctl -u containerd."
 _NO_CRI = (
     "containerd has no healthy CRI plugin with the nvidia runtime added, so Kubernetes cannot start pods. If its "
@@ -142,43 +128,68 @@ def _config_option(pid: int) -> t.List[str]:
     return []
 
 
-def sections(dump: str) -> t.Iterator[t.Tuple[str, t.Dict[str, str]]]:
-    """The strings in a TOML document, by table. Python's own TOML parser needs 3.11."""
-    name, strings = "", {}  # type: str, t.Dict[str, str]
-    for line in dump.splitlines():
-        header = re.match(r"\s*\[([^\[].*)\]\s*$", line)
-        if header:
-            yield name, strings
-            name, strings = header.group(1), {}
-        else:
-            string = re.match(r"\s*(\w+)\s*=\s*[\"'](.*)[\"']\s*$", line)
-            if string:
-                strings[string.group(1)] = string.group(2)
-    yield name, strings
+def settings(text: str) -> toml.Table:
+    """What a tool prints in TOML; empty if it printed something else."""
+    try:
+        return toml.loads(text)
+    except toml.TomlError:
+        return {}
 
 
-def address(dump: str) -> str:
-    """The socket of containerd."""
-    return next(
-        (table["address"] for name, table in sections(dump) if name == "grpc" and table.get("address")), _SOCKET
-    )
+def address(config: toml.Table) -> str:
+    """The socket of containerd. Since configurations of version 4, a plugin has it."""
+    server = toml.at(config, "plugins", "io.containerd.server.v1.grpc", "address")
+    return str(server or toml.at(config, "grpc", "address") or _SOCKET)
 
 
-def handlers(dump: str) -> t.Dict[str, str]:
+def handlers(config: toml.Table) -> t.Dict[str, str]:
     """Names of the runtimes in the configuration of containerd's CRI plugin, with their programs."""
     found: t.Dict[str, str] = {}
-    for name, strings in sections(dump):
-        match = re.match(r"plugins\..*cri.*\.containerd\.runtimes\.[\"']?([\w-]+)[\"']?(\.options)?$", name)
-        if match:
-            found[match.group(1)] = found.get(match.group(1)) or strings.get("BinaryName", "")
+    for plugin in _CRI:
+        runtimes = toml.at(config, "plugins", plugin, "containerd", "runtimes")
+        for name, runtime in runtimes.items() if isinstance(runtimes, dict) else ():
+            found[name] = found.get(name) or str(toml.at(runtime, "options", "BinaryName") or "")
     return found
 
 
-def cri_disabled(dump: str) -> bool:
+def loading_problem(dump: str) -> str:
+    """Why containerd would not offer the runtime nvidia as other runtimes, from `containerd config dump`; or nothing."""
+    config = settings(dump)
+    if cri_disabled(config):
+        return ""  # containerd then prints no runtimes. Without the plugin, the service is not healthy
+    known = handlers(config)
+    if PROGRAM not in known.get("nvidia", ""):
+        return "it does not have the runtime nvidia, only: %s" % (", ".join(sorted(known)) or "none")
+    for plugin in _CRI:
+        cri = toml.at(config, "plugins", plugin, "containerd")
+        default = toml.at(cri, "default_runtime_name")
+        if default and default not in known:
+            return "it lacks the default runtime %s" % default
+        groups = [
+            bool(toml.at(cri, "runtimes", name, "options", "SystemdCgroup"))
+            for name in ("nvidia", "runc" if default == "nvidia" else default)
+        ]
+        if groups == [False, True]:
+            return _CGROUPS
+    return ""
+
+
+_CGROUPS = (
+    "the runtime nvidia lacks SystemdCgroup, which the default runtime has from an imported file. Move the table of the "
+    "default runtime from the imported file to config.toml"
+)
+
+
+def cri_disabled(config: toml.Table) -> bool:
     """Whether the configuration of containerd disables its CRI plugin."""
-    line = re.search(r"^disabled_plugins\s*=\s*\[([^\]]*)\]", dump, re.MULTILINE)
-    names = re.findall(r"[\"']([^\"']*)[\"']", line.group(1)) if line else []
+    names = config.get("disabled_plugins") or []
     return not {"cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"}.isdisjoint(names)
+
+
+def last_line(text: str) -> str:
+    """Why a program failed: the last line that it printed, without a full stop."""
+    lines = text.strip().splitlines()
+    return lines[-1].strip().rstrip(".")[:300] if lines else "no message"
 
 
 def cri_is_healthy(plugins: str) -> bool:

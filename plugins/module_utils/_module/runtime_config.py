@@ -7,7 +7,7 @@
 """Add the nvidia runtime to the configuration of a container runtime through nvidia-ctk, and remove it.
 
 nvidia-ctk neither reports whether it changes anything nor has an undo. It is therefore run on a copy of the owner's
-configuration, and the result is compared with the files on the node. The owner's configuration is saved in a directory
+configuration, read back by the runtime itself, and compared with the files on the node. The owner's configuration is saved in a directory
 that only root can read, because it may contain passwords.
 """
 
@@ -22,20 +22,15 @@ import stat
 import tempfile
 import typing as t
 
-from . import files
+from . import files, toml
 from .container_runtimes import Runtime
+from .runtime_check import last_line, loading_problem
+from .runtime_service import Run
 
-Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 Content = t.Optional[bytes]  # None: there is no such file
 
-# In a separate mount namespace, nvidia-ctk and containerd see the copy under the real path, which matters for imports.
-# nvidia-ctk does not report why containerd rejects a configuration, so containerd checks it first.
-_SANDBOX = """
-mount --bind "$1" "$2"
-[ "$0" != containerd ] || containerd config dump >/dev/null
-shift 2
-exec "$@"
-"""
+# In a separate mount namespace, programs see the copy under the real path, which matters for imports.
+_SANDBOX = ["unshare", "--mount", "--propagation", "private", "sh", "-euc", 'mount --bind "$0" "$1"; shift; exec "$@"']
 _PRIVATE = 0o600
 
 
@@ -115,17 +110,44 @@ class Memory:
             os.rmdir(os.path.dirname(self.directory))
 
 
+class Former(t.NamedTuple):
+    """The files before a change, and what was saved then; None if nothing was."""
+
+    files: t.List[File]
+    saved: t.Optional[t.Dict[str, Content]]
+
+    def restore(self, memory: Memory) -> None:
+        for file in self.files:
+            file.write()
+        if self.saved is None:
+            memory.forget()
+        else:
+            memory.keep(**self.saved)
+
+
 class Change(t.NamedTuple):
     """The files to write, and those of the owner to save first."""
 
     files: t.List[File]
     keep: t.Dict[str, Content]
 
-    def apply(self, memory: Memory) -> None:
+    def apply(self, memory: Memory) -> Former:
+        """Write the files. Returns what restores them."""
+        saved = {name: memory.read(name) for name in _SAVED} if memory.exists() else None
+        former = Former([File(file.path, files.read(file.path), _mode(file.path)) for file in self.files], saved)
         if self.files and self.keep:
             memory.keep(**self.keep)
         for file in self.files:
             file.write()
+        return former
+
+
+_SAVED = ("before", "after", "drop_in", "previous")
+
+
+def _mode(path: str) -> t.Optional[int]:
+    found = _stat(path)
+    return stat.S_IMODE(found.st_mode) if found else None
 
 
 def _stat(path: str) -> t.Optional[os.stat_result]:
@@ -180,8 +202,11 @@ def plan_absent(name: str, runtime: Runtime, memory: Memory) -> Change:
 def _configure(
     name: str, runtime: Runtime, settings: Settings, config: Content, drop_in: Content, run: Run
 ) -> t.Tuple[Content, Content]:
-    """Return the configuration and the drop-in that nvidia-ctk generates from the owner's."""
+    """Return the configuration and the drop-in that nvidia-ctk generates from the owner's, read back by the runtime."""
     folder = os.path.dirname(runtime.config)
+    if name == "docker":
+        # Like docker, and unlike nvidia-ctk: an empty file is one without settings.
+        config = config if config and _daemon(config) else b"{}"
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as work:
         copy = os.path.join(work, "copy")
         created = not os.path.isdir(folder)
@@ -190,23 +215,83 @@ def _configure(
             os.mkdir(copy)
         else:
             shutil.copytree(folder, copy, symlinks=True)
-        try:
-            staged = os.path.join(copy, os.path.basename(runtime.config))
-            _replace(staged, config)
-            added = os.path.join(copy, os.path.relpath(runtime.drop_in, folder)) if runtime.drop_in else ""
+
+        def sandboxed(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
+            return run([*_SANDBOX, copy, folder, *argv])
+
+        staged = os.path.join(copy, os.path.basename(runtime.config))
+        added = os.path.join(copy, os.path.relpath(runtime.drop_in, folder)) if runtime.drop_in else ""
+
+        def stage() -> None:
+            # nvidia-ctk creates the file, without which Debian's containerd 1.6 cannot print its configuration.
+            _replace(staged, config if config is not None or name != "containerd" else b"")
             if added:
                 _replace(added, drop_in)
-            argv = ["unshare", "--mount", "--propagation", "private", "sh", "-euc", _SANDBOX, name, copy, folder]
-            rc, out, err = run([*argv, *_nvidia_ctk(name, runtime, settings)])
+
+        def generate(source: str) -> t.Tuple[Content, Content]:
+            stage()
+            rc, out, err = sandboxed(_nvidia_ctk(name, runtime._replace(source=source), settings))
+            if rc != 0:
+                raise ConfigError((err or out).strip() or "nvidia-ctk ended with status %d" % rc)
+            made = files.read(staged)
+            if name == "docker" and settings.cdi_devices and made is not None:
+                made = with_docker_cdi(made)
+                _replace(staged, made)
+            if readable:
+                _read_back(name, runtime, sandboxed)
+            return made, files.read(added) if added else None
+
+        try:
+            stage()
+            readable, sources = _read_owners(name, runtime, config, sandboxed)
+            try:
+                return generate(sources[0])
+            except ConfigError:
+                if len(sources) == 1:
+                    raise
+                with contextlib.suppress(ConfigError):
+                    return generate(sources[1])
+                raise
         finally:
             if created:
                 os.rmdir(folder)
-        if rc != 0:
-            raise ConfigError((err or out).strip() or "nvidia-ctk ended with status %d" % rc)
-        made = files.read(staged)
-        if name == "docker" and settings.cdi_devices and made is not None:
-            made = with_docker_cdi(made)
-        return made, files.read(added) if added else None
+
+
+def _read_owners(name: str, runtime: Runtime, config: Content, run: Run) -> t.Tuple[bool, t.List[str]]:
+    """Let the runtime read the owner's configuration. Returns whether it can, and the sources for nvidia-ctk.
+
+    containerd prints its newest version, and 2.3.0 to 2.3.4 reject a drop-in of a higher version than the file that
+    imports it (containerd commits 21248d007, 2026-02-12, and a8ed54668, 2026-08-11). From a file, nvidia-ctk keeps the
+    version. Its drop-in then lacks settings of other imported files: other releases load the complete one instead.
+    """
+    if not runtime.reader:
+        return False, [runtime.source]
+    rc, out, err = run(runtime.reader)
+    if name != "containerd":
+        return rc == 0, [runtime.source]
+    if rc != 0:
+        raise ConfigError("containerd cannot load it: %s" % last_line(err or out))
+    own, printed = _version(config), _version(out.encode())
+    higher = own is not None and printed is not None and own < printed
+    return True, ["file", runtime.source] if higher else [runtime.source]
+
+
+def _read_back(name: str, runtime: Runtime, run: Run) -> None:
+    rc, out, err = run(runtime.reader)
+    if rc != 0:
+        raise ConfigError("%s cannot load what nvidia-ctk generates: %s" % (name, last_line(err or out)))
+    problem = loading_problem(out) if name == "containerd" else ""
+    if problem:
+        raise ConfigError("containerd loads what nvidia-ctk generates, but %s" % problem)
+
+
+def _version(config: Content) -> t.Optional[int]:
+    """The version that a configuration of containerd declares; None if it does not."""
+    try:
+        found = toml.loads((config or b"").decode(errors="replace")).get("version")
+    except toml.TomlError:
+        return None
+    return found if isinstance(found, int) else None
 
 
 def _replace(path: str, content: Content) -> None:
@@ -253,13 +338,20 @@ def without_docker(config: bytes, before: Content) -> bytes:
 
 
 def _daemon(config: bytes) -> t.Dict[str, t.Any]:
+    """The settings in a configuration of docker, which may be empty."""
     try:
-        settings = json.loads(config)
+        settings = json.loads(config) if config.strip() else {}
     except ValueError as error:
         raise ConfigError("The configuration of docker is not valid JSON: %s" % error) from error
     if not isinstance(settings, dict):
         raise ConfigError("The configuration of docker is not a JSON object")
+    for key, example in _OBJECTS.items():
+        if not isinstance(settings.get(key, {}), (dict, type(None))):
+            raise ConfigError("%s in the configuration of docker is not an object. Write it as %s" % (key, example))
     return settings
+
+
+_OBJECTS = {"features": '{"cdi": true}', "runtimes": '{"NAME": {"path": "/PATH"}}'}
 
 
 def _json(settings: t.Dict[str, t.Any]) -> bytes:

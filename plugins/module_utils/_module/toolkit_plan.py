@@ -91,7 +91,7 @@ def _node(module: AnsibleModule) -> Node:
         distribution=module.params["distribution"],
         os_family=module.params["os_family"],
         kubernetes="RKE2" if module.params["rke2"] else _kubernetes(),
-        cri_disabled=runtime_check.cri_disabled(dump),
+        cri_disabled=runtime_check.cri_disabled(runtime_check.settings(dump)),
     )
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
 import typing as t
 from pathlib import Path
@@ -14,7 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import rke2_containerd, rke2_server, runtime_check
+from ansible_collections.gpufleet.node.plugins.module_utils._module import (
+    rke2_containerd,
+    rke2_server,
+    runtime_check,
+    toml,
+)
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _rke2_config
 
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
@@ -81,8 +87,7 @@ def test_a_server_with_other_certificates_gets_no_token(server: Server, tmp_path
 def test_the_nvidia_runtime_in_what_rke2_renders(version: int, tmp_path: Path) -> None:
     runtime = containerd.Runtime("nvidia", PROGRAM, containerd.RUNC)
     text = containerd.base(containerd.Node(tmp_path, "pause", [runtime]), version)
-    assert runtime_check.handlers(text) == {"runc": "", "nvidia": PROGRAM}
-    assert rke2_containerd.duplicates(text) == []
+    assert runtime_check.handlers(toml.loads(text)) == {"runc": "", "nvidia": PROGRAM}
 
 
 def test_a_template_that_defines_it_again_is_refused_before_containerd_fails(tmp_path: Path) -> None:
@@ -90,8 +95,20 @@ def test_a_template_that_defines_it_again_is_refused_before_containerd_fails(tmp
     node = containerd.Node(tmp_path, "pause", [runtime])
     template = '{{ template "base" . }}\n' + NVIDIA_TABLE
     rendered = containerd.expand(template, containerd.base(node, 3))
-    assert rke2_containerd.duplicates(rendered) == ["plugins.io.containerd.cri.v1.runtime.containerd.runtimes.nvidia"]
-    assert len(rke2_containerd.problems({"config-v3.toml.tmpl": template}, {}, PROGRAM)) == 1
+    with pytest.raises(toml.TwiceError):
+        toml.loads(rendered)
+    assert len(rke2_containerd.judge({"config-v3.toml.tmpl": template}, {}, PROGRAM).problems) == 1
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_each_table_of_the_base_is_known(version: int, tmp_path: Path) -> None:
+    runtime = containerd.Runtime("nvidia", PROGRAM, containerd.RUNC)
+    for default in ("", "nvidia"):
+        text = containerd.base(containerd.Node(tmp_path, "pause", [runtime], default_runtime=default), version)
+        for table in re.findall(r"^\[.*\]$", text, re.MULTILINE):
+            template = '{{ template "base" . }}\n' + table + "\n"
+            verdict = rke2_containerd.judge({containerd.TEMPLATES[version]: template}, {}, PROGRAM)
+            assert verdict.problems or "defines it too if" in verdict.doubts[0], table
 
 
 def test_the_keys_of_the_configuration() -> None:

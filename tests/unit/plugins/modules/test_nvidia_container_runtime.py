@@ -14,7 +14,11 @@ import time
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import container_runtime, runtime_config
+from ansible_collections.gpufleet.node.plugins.module_utils._module import (
+    container_runtime,
+    runtime_check,
+    runtime_config,
+)
 from ansible_collections.gpufleet.node.plugins.module_utils._module.container_runtimes import Runtime
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_container_runtime
 
@@ -27,7 +31,7 @@ IMPORT = 'imports = ["%s/conf.d/*.toml"]\n'
 # Like nvidia-ctk: an import in the configuration, without its comments, and the complete configuration in the drop-in;
 # or docker's settings with one more runtime.
 NVIDIA_CTK = """#!%(python)s
-import json, os, sys
+import json, os, subprocess, sys
 options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[3:])
 if os.path.exists(%(fail)r):
     sys.exit("nvidia-ctk: invalid configuration")
@@ -45,18 +49,65 @@ else:
     former = open(drop_in).read() if os.path.exists(drop_in) else ""
     os.makedirs(os.path.dirname(drop_in), exist_ok=True)
     kept = [line for line in text.splitlines(True) if not line.startswith(("#", "imports"))]
+    printed = subprocess.run(["containerd", "config", "dump"], stdout=subprocess.PIPE, text=True).stdout.splitlines()[0]
+    own = [line for line in kept if line.startswith("version")] or [printed + "\\n"]
     with open(drop_in, "w") as file:
-        file.write("".join(kept) + former.replace("nvidia\\n", "") + "nvidia\\n" + options["set-as-default"] + "\\n")
-    text = %(imports)r + "".join(kept)
+        file.write(printed + "\\n" if options["config-source"] == "command" else own[0])
+        file.write("".join(line for line in kept if line not in own) + former.replace("nvidia\\n", "") + "nvidia\\n")
+        file.write(options["set-as-default"] + "\\n")
+    text = %(imports)r + "".join(kept or own)
 with open(config, "w") as file:
     file.write(text)
 """
+# Like containerd: prints its newest version, and, from 2.3.0 to 2.3.4, rejects a drop-in of a higher version than that
+# of the file that imports it. 1.6 cannot print a configuration that does not exist.
 CONTAINERD = """#!/bin/sh
 [ "$*" = "config dump" ] || exit 64
+version=$(sed -n 's/^version = //p' %(config)s)
+added=$(sed -n 's/^version = //p;q' %(drop_in)s 2>/dev/null)
+[ -e %(config)s ] || { echo "containerd: no such file" >&2; exit 1; }
 ! grep -q broken %(config)s || { echo "containerd: invalid configuration" >&2; exit 1; }
+[ "${added:-0}" -le "${version:-9}" ] ||
+    { echo "containerd: drop-in config version $added higher than root config version $version" >&2; exit 1; }
+echo "version = $(cat %(work)s/newest)"
+echo '[plugins."io.containerd.cri.v1.runtime".containerd]'
+echo 'default_runtime_name = "runc"'
+cat %(work)s/runc
+grep -q nvidia %(drop_in)s 2>/dev/null && cat %(work)s/nvidia
+exit 0
 """
+RUNTIME = """[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.%s.options]
+BinaryName = "%s"
+SystemdCgroup = %s
+"""
+# With a file "fails", the service does not start as long as its content is in the configuration or the drop-in.
 SYSTEMCTL = """#!/bin/sh
-cat %(state)s
+case "$1" in
+show) cat %(work)s/state ;;
+restart)
+    echo "$2" >>%(work)s/restarts
+    if [ -e %(work)s/fails ] && grep -qsFf %(work)s/fails %(config)s %(drop_in)s %(daemon)s; then
+        echo ActiveState=failed >%(work)s/state
+        echo "Job for $2.service failed." >&2
+        exit 1
+    fi
+    monotonic=$(awk '{printf "%%.0f", ($1 + 1) * 1e6}' /proc/uptime)
+    printf 'ActiveState=active\\nUnitFileState=enabled\\nExecMainStartTimestampMonotonic=%%s\\n' $monotonic >%(work)s/state
+    ;;
+esac
+"""
+JOURNALCTL = """#!/bin/sh
+echo 'level=info msg="starting cri plugin" config="password = registry-password"'
+echo "containerd: cannot use this"
+"""
+CTR = """#!/bin/sh
+echo "io.containerd.cri.v1 runtime - ok"
+state=ok
+[ ! -e %(work)s/sick ] || ! grep -qsFf %(work)s/sick %(config)s %(drop_in)s || state=error
+echo "io.containerd.grpc.v1 cri - $state"
+"""
+DOCKER = """#!/bin/sh
+echo '{"nvidia": {}}'
 """
 
 
@@ -83,8 +134,14 @@ class Node:
         """When the service was started; None if it does not run."""
         text = "ActiveState=inactive\n"
         if seconds_ago is not None:
-            text = "ActiveState=active\nExecMainStartTimestampMonotonic=%d\n" % ((time.monotonic() - seconds_ago) * 1e6)
+            text = "ActiveState=active\nUnitFileState=enabled\nExecMainStartTimestampMonotonic=%d\n" % (
+                (time.monotonic() - seconds_ago) * 1e6
+            )
         (self.work / "state").write_text(text)
+
+    def restarts(self):
+        path = self.work / "restarts"
+        return path.read_text().split() if path.exists() else []
 
     def run(self, name="containerd", **options):
         result = run(nvidia_container_runtime.main, name=name, **options)
@@ -107,7 +164,9 @@ def node(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     (tmp_path / "etc").mkdir()
     runtimes = {
-        "containerd": Runtime(["containerd"], str(made.config), str(made.drop_in), "command"),
+        "containerd": Runtime(
+            ["containerd"], str(made.config), str(made.drop_in), "command", ["containerd", "config", "dump"]
+        ),
         "docker": Runtime(["dockerd", "docker"], str(made.daemon), "", "file"),
     }
     monkeypatch.setattr(container_runtime, "RUNTIMES", runtimes)
@@ -117,9 +176,20 @@ def node(tmp_path, monkeypatch):
         "nvidia-ctk",
         NVIDIA_CTK % {"python": sys.executable, "fail": str(tmp_path / "fail"), "imports": IMPORT % made.folder},
     )
-    made.program("containerd", CONTAINERD % {"config": made.config})
+    places = {name: getattr(made, name) for name in ("config", "daemon", "drop_in", "work")}
+    for name, text in (
+        ("containerd", CONTAINERD),
+        ("systemctl", SYSTEMCTL),
+        ("journalctl", JOURNALCTL),
+        ("ctr", CTR),
+        ("docker", DOCKER),
+    ):
+        made.program(name, text % dict(places, python=sys.executable))
     made.program("dockerd", "#!/bin/sh\n")
-    made.program("systemctl", SYSTEMCTL % {"state": tmp_path / "state"})
+    (tmp_path / "newest").write_text("2")
+    for name, program in (("runc", ""), ("nvidia", "/usr/bin/nvidia-container-runtime")):
+        (tmp_path / name).write_text(RUNTIME % (name, program, "true"))
+    monkeypatch.setattr(runtime_check, "PAUSE", 0)
     if os.geteuid() != 0:
         made.program("unshare", '#!/bin/sh\nexec /usr/bin/unshare --map-root-user "$@"\n')
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
@@ -134,6 +204,8 @@ def node(tmp_path, monkeypatch):
 def test_differences_are_problems(node):
     node.own(node.config, OWNERS)
     node.run()
+    assert node.run(state="checked")["problems"] == []
+    node.started(None)
     (stopped,) = node.run(state="checked")["problems"]
     assert "not running" in stopped
     _stopped, differs = node.run(state="checked", default_runtime=True)["problems"]
@@ -264,9 +336,9 @@ def test_a_service_older_than_its_configuration_must_be_restarted(node):
     result = node.run()
     assert result["changed"]
     assert "which was started before" in result["actions"][0]
-    old = time.time() - 120
-    os.utime(node.drop_in, (old, old))
+    assert node.restarts() == ["containerd", "containerd"]
     assert not node.run()["changed"]
+    assert node.restarts() == ["containerd", "containerd"]
 
 
 @pytest.mark.parametrize("program", ["containerd", "nvidia-ctk"])
@@ -277,6 +349,139 @@ def test_a_missing_program(node, program, monkeypatch):
     result = node.run()
     assert result["failed"] and "%s is not installed" % program in result["msg"]
     assert node.files() == {}
+
+
+# --- What was generated is read back, and the service runs with it -----------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_drop_in_keeps_the_version_of_the_file_that_imports_it(node, version):
+    """containerd 2.3.0 to 2.3.4 print version 4, and reject it in a drop-in of a file of version 2 or 3."""
+    (node.work / "newest").write_text("4")
+    node.own(node.config, OWNERS.replace("version = 2", "version = %d" % version))
+    assert node.run()["changed"]
+    assert node.drop_in.read_text().startswith("version = %d\n" % version)
+    assert not node.run()["changed"]
+
+
+def test_other_releases_load_the_complete_drop_in_if_imported_files_have_settings(node):
+    """containerd 2.0 to 2.2 and 2.4 accept the higher version."""
+    (node.work / "newest").write_text("4")
+    node.own(node.config, OWNERS)
+    complete = (node.work / "bin" / "containerd").read_text()
+    complete = complete.replace('"${added:-0}" -le "${version:-9}"', "1 = 1")
+    without = "grep -q 'version = 2' %s || exec cat %s/nvidia" % (node.drop_in, node.work)
+    node.program("containerd", complete.replace("grep -q nvidia", without + "\ngrep -q nothing"))
+    assert node.run()["changed"]
+    assert node.drop_in.read_text().startswith("version = 4\n")
+
+
+def test_without_a_configuration_the_newest_version_is_used(node):
+    """Debian's containerd 1.6 cannot print a configuration if there is no file."""
+    (node.work / "newest").write_text("4")
+    assert node.run()["changed"]
+    assert node.config.read_text().endswith("version = 4\n")
+    assert node.drop_in.read_text().startswith("version = 4\n")
+
+
+@pytest.mark.parametrize(
+    ("runc", "nvidia", "words"),
+    [
+        ((), ("kata", "", "true"), "does not have the runtime nvidia, only: kata, runc"),
+        ((), ("nvidia", "/usr/bin/runc", "true"), "does not have the runtime nvidia"),
+        (("crun", "", "true"), (), "lacks the default runtime runc"),
+        ((), ("nvidia", "nvidia-container-runtime", "false"), "lacks SystemdCgroup"),
+    ],
+)
+def test_a_generated_configuration_without_usable_runtimes_is_not_written(node, runc, nvidia, words):
+    for name, runtime in (("runc", runc), ("nvidia", nvidia)):
+        if runtime:
+            (node.work / name).write_text(RUNTIME % runtime)
+    if runc:
+        (node.work / "nvidia").write_text(RUNTIME % ("nvidia", "nvidia-container-runtime", "true"))
+    node.own(node.config, OWNERS)
+    before = node.files()
+    result = node.run()
+    assert result["failed"] and words in result["msg"] and "is unchanged" in result["msg"]
+    assert node.files() == before
+    assert node.restarts() == []
+
+
+def test_a_generated_configuration_that_the_service_rejects_is_not_written(node):
+    """nvidia-ctk ignores the source, as releases after 1.20.1 may."""
+    (node.work / "newest").write_text("4")
+    text = (node.work / "bin" / "nvidia-ctk").read_text()
+    node.program("nvidia-ctk", text.replace('options["config-source"] == "command"', "True"))
+    node.own(node.config, OWNERS)
+    before = node.files()
+    result = node.run()
+    assert "cannot load what nvidia-ctk generates: containerd: drop-in config version 4 higher than" in result["msg"]
+    assert node.files() == before
+    assert "cannot be compared" in node.run(state="checked")["problems"][1]
+
+
+@pytest.mark.parametrize("problem", ["fails", "sick"])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_service_that_does_not_work_with_the_new_configuration_gets_the_former_one(node, problem, earlier):
+    node.own(node.config, OWNERS)
+    if earlier:
+        node.run()
+    before = node.files()
+    (node.work / problem).write_text("true\n")  # the drop-in with default_runtime
+    result = node.run(host="node-1", default_runtime=True)
+    assert result["failed"]
+    reason = "node-1: containerd does not start with the new configuration: containerd: cannot use this. "
+    assert result["msg"].startswith(reason if problem == "fails" else "node-1: containerd has no healthy CRI plugin")
+    assert result["msg"].endswith("The former configuration was restored, and containerd runs with it.")
+    assert node.files() == before
+    assert node.run(state="checked")["cri_healthy"]
+    again = node.run(default_runtime=True)
+    assert again["failed"] and node.files() == before
+
+
+def test_after_an_interrupted_run_the_owners_configuration_is_the_former_one(node):
+    node.own(node.config, OWNERS)
+    before = node.files()
+    node.run()
+    node.started(60)
+    (node.work / "fails").write_text("nvidia\n")
+    result = node.run()
+    assert result["msg"].endswith("The former configuration was restored, and containerd runs with it.")
+    assert node.files() == before
+
+
+def test_a_service_that_starts_with_no_configuration(node):
+    node.own(node.config, OWNERS)
+    (node.work / "fails").write_text("version\n")
+    result = node.run()
+    assert result["msg"].endswith("containerd does not start with it either: containerd: cannot use this.")
+
+
+def test_undo_restarts_a_service_unless_it_is_stopped(node):
+    node.own(node.config, OWNERS)
+    node.run()
+    node.started(None)
+    assert node.run(state="absent")["changed"]
+    assert node.restarts() == ["containerd"]
+    node.run()
+    (node.work / "fails").write_text("version\n")
+    result = node.run(state="absent")
+    assert "containerd does not start with the restored configuration: containerd: cannot use this" in result["msg"]
+    assert node.config.read_text() == OWNERS
+
+
+def test_a_runtime_without_a_service_is_not_restarted(node):
+    (node.work / "state").write_text("LoadState=not-found\nActiveState=inactive\n")
+    assert node.run()["changed"]
+    assert node.restarts() == []
+
+
+@pytest.mark.parametrize("name", ["containerd", "docker"])
+def test_a_stopped_service_is_not_healthy(node, name):
+    node.run(name)
+    assert node.run(name, state="checked")["cri_healthy"]
+    node.started(None)
+    assert not node.run(name, state="checked")["cri_healthy"]
 
 
 # --- docker -----------------------------------------------------------------------------------------------------------
@@ -339,6 +544,49 @@ def test_docker_without_settings(node):
     assert list(json.loads(node.daemon.read_text())) == ["runtimes"]
     assert node.run("docker", state="absent")["changed"]
     assert not node.daemon.exists()
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}", '{"features": null}'])
+def test_docker_with_an_empty_file(node, text):
+    node.own(node.daemon, text)
+    assert node.run("docker")["changed"]
+    assert json.loads(node.daemon.read_text())["features"] == {"cdi": True}
+    assert not node.run("docker")["changed"]
+    node.run("docker", state="absent")
+    assert node.daemon.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"features": ["cdi"]}, 'features in the configuration of docker is not an object. Write it as {"cdi": true}'),
+        ({"features": []}, "features in the configuration of docker is not an object"),
+        ({"runtimes": "nvidia"}, "runtimes in the configuration of docker is not an object"),
+        ([], "is not a JSON object"),
+    ],
+)
+def test_docker_with_settings_of_the_wrong_type(node, settings, words):
+    node.own(node.daemon, json.dumps(settings))
+    result = node.run("docker")
+    assert result["failed"] and words in result["msg"]
+    assert node.daemon.read_text() == json.dumps(settings)
+    assert words in node.run("docker", state="checked")["problems"][1]
+
+
+def test_docker_checks_what_was_generated(node, monkeypatch):
+    """dockerd has --validate since 23.0. An older one is not asked."""
+    validate = ["dockerd", "--validate"]
+    runtimes = dict(container_runtime.RUNTIMES)
+    runtimes["docker"] = runtimes["docker"]._replace(reader=validate)
+    monkeypatch.setattr(container_runtime, "RUNTIMES", runtimes)
+    rejects = '#!/bin/sh\ngrep -q %s %s || exit 0\necho "unable to configure the Docker daemon" >&2\nexit 1\n'
+    node.own(node.daemon, "{}")
+    node.program("dockerd", rejects % ("nvidia", node.daemon))
+    result = node.run("docker")
+    assert "docker cannot load what nvidia-ctk generates: unable to configure the Docker daemon" in result["msg"]
+    assert node.daemon.read_text() == "{}"
+    node.program("dockerd", "#!/bin/sh\necho 'unknown flag: --validate' >&2\nexit 125\n")
+    assert node.run("docker")["changed"]
 
 
 def test_docker_with_settings_that_are_not_json(node):

@@ -31,10 +31,18 @@ NVIDIA_1 = """
 BASE = '{{ template "base" . }}\n'
 
 
-def found(template: str = "", drop_in: str = "", program: str = PROGRAM) -> t.List[str]:
-    return rke2_containerd.problems(
-        {"config-v3.toml.tmpl": template} if template else {}, {"99-nvidia.toml": drop_in} if drop_in else {}, program
+def judged(
+    template: str = "", drop_in: str = "", program: str = PROGRAM, name: str = "config-v3.toml.tmpl"
+) -> rke2_containerd.Verdict:
+    return rke2_containerd.judge(
+        {name: template} if template else {}, {"99-nvidia.toml": drop_in} if drop_in else {}, program
     )
+
+
+def found(template: str = "", drop_in: str = "", program: str = PROGRAM) -> t.List[str]:
+    verdict = judged(template, drop_in, program)
+    assert verdict.doubts == []
+    return verdict.problems
 
 
 def test_files_that_are_respected() -> None:
@@ -46,7 +54,7 @@ def test_files_that_are_respected() -> None:
 
 
 def test_a_runtime_that_rke2_adds_too() -> None:
-    for problems in (found(BASE + NVIDIA_2), found('{{-template "base" .}}' + NVIDIA_1), found(drop_in=NVIDIA_2)):
+    for problems in (found(BASE + NVIDIA_2), found('{{- template "base" . -}}\n' + NVIDIA_1), found(drop_in=NVIDIA_2)):
         (problem,) = problems
         assert "defines the runtime nvidia, which RKE2 adds automatically because it finds " + PROGRAM in problem
 
@@ -57,12 +65,142 @@ def test_a_complete_configuration_without_the_runtime() -> None:
     assert problem.startswith("config-v3.toml.tmpl is a complete containerd configuration without the runtime nvidia")
 
 
-def test_tables_that_are_defined_twice() -> None:
-    assert rke2_containerd.duplicates(NVIDIA_2 + NVIDIA_1) == []
-    assert rke2_containerd.duplicates(NVIDIA_2 + NVIDIA_2.replace("'", '"'))[0] == (
-        "plugins.io.containerd.cri.v1.runtime.containerd.runtimes.nvidia"
+@pytest.mark.parametrize(
+    "again", [NVIDIA_1, NVIDIA_1.replace('"', "'"), NVIDIA_1.replace("[", "[ ").replace(".", " . ")]
+)
+def test_tables_that_are_defined_twice(again: str) -> None:
+    again = again.replace("io . containerd . grpc . v1 . cri", "io.containerd.grpc.v1.cri")
+    (problem,) = found(NVIDIA_1 + again)
+    table = "plugins.io.containerd.grpc.v1.cri.containerd.runtimes.nvidia"
+    assert "defines the table %s twice, so containerd does not start" % table in problem
+
+
+def test_a_file_that_is_not_toml() -> None:
+    assert "config-v3.toml.tmpl is not valid TOML, so containerd does not start: " in found("[a\n")[0]
+    assert "config-v3.toml.tmpl is not valid TOML" in found(BASE + "nvidia\n")[0]
+    assert "99-nvidia.toml is not valid TOML, so containerd does not start: " in found(drop_in="[a\n")[0]
+
+
+TABLE = "plugins.'io.containerd.cri.v1.runtime'"
+
+
+@pytest.mark.parametrize(
+    "runtime",
+    [
+        "[%s.containerd.runtimes]\nnvidia = {runtime_type = 'io.containerd.runc.v2', options = {BinaryName = '%s'}}",
+        "[ %s . containerd . runtimes . nvidia . options ]\nBinaryName = '%s'",
+        "[%s.containerd.runtimes.nvidia.options] # as the operator's documentation shows\nBinaryName = '%s' # a comment",
+        "[%s.containerd]\nruntimes.nvidia.options.BinaryName = '%s'",
+    ],
+)
+def test_other_spellings_of_a_runtime(runtime: str) -> None:
+    text = runtime % (TABLE, PROGRAM) + "\n"
+    assert found("version = 3\n" + text) == []
+    assert "defines the runtime nvidia, which RKE2 adds" in found(drop_in=text)[0]
+    assert "defines the runtime nvidia, which RKE2 adds" in found(BASE + text)[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        (TABLE, "config-v3.toml.tmpl"),  # github.com/FootprintAI/Containarium issue 1444, 2026-08-18
+        (TABLE + ".containerd.runtimes.runc", "config-v3.toml.tmpl"),
+        ('plugins."io.containerd.grpc.v1.cri".containerd', "config.toml.tmpl"),
+        ("plugins . 'io.containerd.grpc.v1.cri' . registry", "config.toml.tmpl"),
+    ],
+)
+def test_a_table_that_the_base_has(table: str, name: str) -> None:
+    verdict = judged(BASE + "[%s]\ndefault_runtime_name = 'nvidia'\n" % table, name=name)
+    assert verdict.doubts == []
+    assert 'which {{ template "base" . }} defines too, so containerd does not start' in verdict.problems[0]
+
+
+def test_a_table_that_the_base_may_have() -> None:
+    verdict = judged(BASE + "[%s.containerd]\ndefault_runtime_name = 'nvidia'\n" % TABLE)
+    assert verdict.problems == []
+    assert "defines it too if default-runtime is set. Set default-runtime in RKE2's configuration" in verdict.doubts[0]
+
+
+BRANCHES = """version = 3
+{{ if .SystemdCgroup -}}
+%(nvidia)s
+{{- else if .DisableCgroup }}%(nvidia)s{{ else }}
+%(nvidia)s
+{{ end }}
+""" % {"nvidia": NVIDIA_2}
+
+
+def test_branches_that_define_the_same_table() -> None:
+    assert found(BRANCHES) == []
+    assert "twice, so containerd does not start" in found(BRANCHES + NVIDIA_2)[0]
+    assert "which RKE2 adds" in found(BASE + BRANCHES.replace("version = 3\n", ""))[0]
+
+
+def test_a_copy_of_the_whole_template() -> None:
+    """From k3s' pkg/agent/templates (v1.27), whose values are not known here."""
+    text = """version = 2
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{{ .NodeConfig.Containerd.Opt }}"
+[plugins."io.containerd.grpc.v1.cri"]
+  enable_selinux = {{ .NodeConfig.SELinux }}
+{{- if .DisableCgroup}}
+  disable_cgroup = true
+{{end}}
+{{ range $k, $v := .PrivateRegistryConfig.Mirrors }}
+[plugins."io.containerd.grpc.v1.cri".registry.mirrors."{{$k}}"]
+  endpoint = [{{range $i, $j := $v.Endpoints}}{{printf "%q" .}}, {{end}}]
+{{end}}
+{{range $k, $v := .PrivateRegistryConfig.Configs }}
+[plugins."io.containerd.grpc.v1.cri".registry.configs."{{$k}}".tls]
+{{end}}
+{{range $k, $v := .ExtraRuntimes}}
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes."{{$k}}"]
+  runtime_type = "{{$v.RuntimeType}}"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes."{{$k}}".options]
+  BinaryName = "{{$v.BinaryName}}"
+{{end}}
+"""
+    assert judged(text, name="config.toml.tmpl") == ([], [])
+    (problem,) = judged(text + NVIDIA_1, name="config.toml.tmpl").problems
+    assert "which RKE2 adds" in problem
+    lost = text[: text.index("{{range $k, $v := .ExtraRuntimes")]
+    assert "without the runtime nvidia" in judged(lost, name="config.toml.tmpl").problems[0]
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        (BASE + "{{ .Extra }}\n[grpc]\n", "config-v3.toml.tmpl cannot be checked before RKE2 starts: "),
+        ('{{ template "mine" . }}\n', 'it uses {{ template "mine" . }}'),
+        ("{{ if .A }}\n" + NVIDIA_2, "{{ end }} is missing"),
+        (NVIDIA_2 + "{{ end }}\n", "{{ end }} has no beginning"),
+        (NVIDIA_2 + "{{ if .A\n", "an action is not closed"),
+        (
+            "{{ if .A }}[a]{{ end }}\n{{ if not .A }}[a]{{ end }}\n" + NVIDIA_2,
+            "with some of its conditions, a is defined",
+        ),
+        ("{{ if .A }}\n" + NVIDIA_2 + "{{ end }}\n", "the runtime nvidia depends on its conditions"),
+        ("".join("{{ if .A%d }}[a]{{ end }}\n" % number for number in range(9)) + NVIDIA_2, "a is defined twice"),
+    ],
+)
+def test_a_template_that_only_the_start_shows(template: str, words: str) -> None:
+    verdict = judged(template)
+    assert verdict.problems == []
+    assert words in verdict.doubts[0]
+    assert verdict.doubts[0].endswith("The runtime nvidia is checked after the start")
+
+
+def test_comments_loops_and_quotes_in_a_template() -> None:
+    text = (
+        BASE
+        + """{{- /* {{ if */ -}}
+{{ $x := "}}" }}
+{{ with .A }}[b]{{ else with .B }}[b]{{ end }}
+{{ if .C }}x = {{ `"{{` | len }}{{ end }}
+{{ define "unused" }}[grpc]{{ end }}
+"""
     )
-    assert "twice, so containerd does not start" in found(NVIDIA_1 + NVIDIA_1)[0]
+    assert found(text) == []
 
 
 def test_only_the_first_template_counts(tmp_path: Path) -> None:
@@ -75,7 +213,7 @@ def test_only_the_first_template_counts(tmp_path: Path) -> None:
     (folder / "10.toml.bak").write_text("")
     templates, drop_ins = rke2_containerd.read_templates(str(tmp_path)), rke2_containerd.read_drop_ins(str(tmp_path))
     assert list(drop_ins) == [str(folder / "10.toml")]
-    assert len(rke2_containerd.problems(templates, drop_ins, PROGRAM)) == 1  # of the drop-in
+    assert len(rke2_containerd.judge(templates, drop_ins, PROGRAM).problems) == 1  # of the drop-in
 
 
 @pytest.mark.parametrize("answer", ["", "{}", "[]", "null", '{"config": null}', '{"config": {"containerd": {}}}'])

@@ -79,20 +79,41 @@ KNOWN = {"nvidia": "/usr/bin/nvidia-container-runtime", "runc": ""}
 
 @pytest.mark.parametrize("dump", [DUMP_1, DUMP_2])
 def test_runtimes_in_the_configuration(dump):
-    assert runtime_check.handlers(dump) == KNOWN
-    assert not runtime_check.cri_disabled(dump)
-    assert runtime_check.address(dump) == "/run/containerd/containerd.sock"
+    config = runtime_check.settings(dump)
+    assert runtime_check.handlers(config) == KNOWN
+    assert not runtime_check.cri_disabled(config)
+    assert runtime_check.address(config) == "/run/containerd/containerd.sock"
 
 
-def test_another_socket():
-    assert (
-        runtime_check.address('[grpc]\n  address = "/run/other.sock"\n[ttrpc]\n  address = "x"\n') == "/run/other.sock"
-    )
+@pytest.mark.parametrize(
+    "runtimes",
+    [
+        "[ plugins . 'io.containerd.grpc.v1.cri' . containerd.runtimes ]  # a comment\nnvidia = {options = {BinaryName = 'x'}}",
+        "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.\"nvidia\".options]\nBinaryName = 'x' # a comment",
+        "plugins.cri.containerd.runtimes.nvidia.options.BinaryName = 'x'",
+    ],
+)
+def test_other_spellings_of_a_runtime(runtimes):
+    assert runtime_check.handlers(runtime_check.settings(runtimes)) == {"nvidia": "x"}
+
+
+@pytest.mark.parametrize(
+    "dump",
+    [
+        '[grpc]\n  address = "/run/other.sock"\n[ttrpc]\n  address = "x"\n',
+        # containerd 2.4.2, which prints version 4
+        "[plugins]\n  [plugins.'io.containerd.server.v1.grpc']\n    address = '/run/other.sock'\n    uid = 0\n",
+    ],
+)
+def test_another_socket(dump):
+    assert runtime_check.address(runtime_check.settings(dump)) == "/run/other.sock"
 
 
 @pytest.mark.parametrize("name", ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"])
 def test_a_disabled_plugin(name):
-    assert runtime_check.cri_disabled("version = 2\ndisabled_plugins = ['zfs', \"%s\"]\n" % name)
+    assert runtime_check.cri_disabled(
+        runtime_check.settings("version = 2\ndisabled_plugins = [\n  'zfs',\n  \"%s\",\n]\n" % name)
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,13 +169,33 @@ def test_a_healthy_containerd():
     assert containerd(DUMP_1, PLUGINS_1).check("containerd") == ([], True)
 
 
-@pytest.mark.parametrize("state", ["ActiveState=active\nUnitFileState=disabled\n", "ActiveState=failed\n", ""])
-def test_a_service_that_does_not_run_now_or_after_a_reboot(state):
+@pytest.mark.parametrize("name", ["containerd", "docker", "crio"])
+@pytest.mark.parametrize("state", ["ActiveState=failed\n", "ActiveState=activating\nUnitFileState=enabled\n", ""])
+def test_a_service_that_does_not_run_is_not_healthy(name, state):
     node = containerd()
     node.answers["systemctl show"] = state
+    health = node.check(name)
+    assert not health.cri_healthy
+    assert health.problems[0].startswith("%s is not running. See systemctl status" % name)
+
+
+def test_a_service_that_does_not_start_at_boot():
+    node = containerd(plugins=PLUGINS_2.replace("linux/amd64    ok", "linux/amd64    error"))
+    node.answers["systemctl show"] = node.answers["systemctl show"].replace("=enabled", "=disabled")
     health = node.check("containerd")
-    assert health.cri_healthy
-    assert health.problems[0].startswith("containerd is not running or not enabled")
+    assert not health.cri_healthy
+    assert health.problems[0].startswith("containerd runs, but is not enabled")
+    assert "no healthy CRI plugin" in health.problems[1]
+
+
+def test_a_containerd_that_would_not_start_again():
+    node = containerd()
+    del node.answers["containerd config dump"]
+    health = node.check("containerd")
+    assert health.cri_healthy  # it still runs with its former configuration
+    assert health.problems[0].startswith(
+        "containerd runs, but would not start again: containerd config dump fails with: no answer."
+    )
 
 
 def test_a_containerd_without_cri_reports_the_cause():
@@ -173,12 +214,12 @@ def test_if_ctr_fails_the_state_of_cri_is_unknown():
     node = containerd()
     del node.answers["ctr --address /run/containerd/containerd.sock plugins ls"]
     health = node.check("containerd")
-    assert health.cri_healthy  # else the role would restore the former configuration
+    assert health.cri_healthy  # else the module would restore the former configuration
     assert "Install ctr" in health.problems[0]
 
 
 def test_a_containerd_that_reads_another_file(tmp_path):
-    node = containerd(dump="")
+    node = containerd()
     node.answers["containerd --config /srv/other.toml config dump"] = DUMP_1.replace("runtimes.nvidia", "runtimes.kata")
     (tmp_path / "17").mkdir()
     (tmp_path / "17" / "cmdline").write_text("/usr/bin/containerd\0--config\0/srv/other.toml\0")
