@@ -38,7 +38,7 @@ if os.path.exists(%(fail)r):
 config = options["config"]
 text = open(config).read() if os.path.exists(config) else ""
 if options["runtime"] == "docker":
-    settings = json.loads(text or "{}")
+    settings = json.loads(text) if os.path.exists(config) else {}
     settings.setdefault("runtimes", {})["nvidia"] = {"path": "nvidia-container-runtime", "args": []}
     if options["set-as-default"] == "true":
         settings["default-runtime"] = "nvidia"
