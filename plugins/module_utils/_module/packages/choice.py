@@ -302,10 +302,21 @@ def refuse_holds(
         if desired.label(each.version) != version
         if each.name in desired.packages or desired.label(each.version) == now.version
     ]
+    refuse_held(foreign, version, desired)
+
+
+def refuse_held(foreign: t.Sequence[str], version: t.Optional[str], desired: Desired) -> None:
+    """Packages with their versions that somebody else holds."""
     if foreign:
         raise Refusal(
-            "somebody else holds %s, which blocks %s %s. Release them (apt-mark unhold), or set %s_version to that version"
-            % (", ".join(foreign), title(desired.role), version, desired.role)
+            "somebody else holds %s, which blocks %s. Release them (apt-mark unhold)%s"
+            % (
+                ", ".join(foreign),
+                " ".join(filter(None, (title(desired.role), version))),
+                ", or set %s_version to that version" % desired.role
+                if any(desired.shares_version(each.split()[0]) for each in foreign)
+                else "",
+            )
         )
 
 

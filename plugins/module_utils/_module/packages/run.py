@@ -98,6 +98,10 @@ class Node:
     def own_holds(self) -> t.List[str]:
         return list(self.record.get("held", []))
 
+    def releasable_holds(self) -> t.List[str]:
+        """The role's holds that have to be released before the packages can change."""
+        return sorted(set(self.own_holds) & set(self.manager.holds())) if self.manager.releases else []
+
     def status(self, packages: t.Sequence[Package]) -> Status:
         return choice.status(packages, self.desired)
 
@@ -203,9 +207,9 @@ def absent(node: Node) -> Data:
     held = sorted(holds & set(node.own_holds))
     if node.manager.releases:
         choice.refuse_to_remove(sorted(holds.intersection(recorded).difference(held)), node.desired)
+    names = node.manager.removable(recorded, node.record.get("dependencies", []), held) if recorded else []
     if not node.check:
         node.manager.hold([], held)
-    names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
     kept = sorted(set(recorded) - set(names))
     if kept:
         node.warn("Not removed, because packages that the role did not install need them: " + ", ".join(kept))
@@ -230,12 +234,12 @@ def present(node: Node) -> Data:
     chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
     if chosen.install:
         _refuse_foreign_holds(node, packages, now, chosen)
-    if node.check:
-        return _preview(node, before, now, chosen)
     simulation = None
     if chosen.install:
         chosen, simulation = _simulated(node, chosen)
     pinned = _pin(node, chosen.version)
+    if node.check:
+        return _preview(node, before, now, chosen, pinned, simulation)
     if simulation:
         _install(node, packages, chosen, simulation)
     packages = node.manager.packages()
@@ -335,24 +339,42 @@ def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
 
 
 def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
-    """The choice with the optional packages if they can be installed, and its simulation. Changes nothing."""
+    """The choice with the optional packages if they can be installed, and its simulation. Changes nothing.
+
+    The installation and its preview both start here, so that they refuse the same.
+    """
     _pin(node, chosen.version, preview=True)
+    released = node.releasable_holds()
     if chosen.optional:
         more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
-        simulation = node.manager.simulate(more.install)
-        with contextlib.suppress(Refusal):
-            if simulation.possible:
-                _refuse_foreign_changes(node, more, simulation)
-                return more, simulation
-    simulation = node.manager.simulate(chosen.install)
+        with contextlib.suppress(Refusal, CommandError):
+            return more, _checked(node, more, released)
+    return chosen, _checked(node, chosen, released)
+
+
+def _checked(node: Node, chosen: Choice, released: t.Sequence[str]) -> Simulation:
+    simulation = node.manager.simulate(chosen.install, chosen.downgrade, released)
+    if not simulation.possible:
+        _refuse_blocking_holds(node, chosen)
+        raise CommandError(simulation.output)
     _refuse_foreign_changes(node, chosen, simulation)
-    return chosen, simulation
+    return simulation
+
+
+def _refuse_blocking_holds(node: Node, chosen: Choice) -> None:
+    """Name the foreign holds without which the installation would be possible; apt does not."""
+    foreign = [each for each in node.manager.packages() if each.held and each.name not in node.own_holds]
+    if not (foreign and node.manager.releases):
+        return
+    simulation = node.manager.simulate(chosen.install, chosen.downgrade, node.manager.holds())
+    if simulation.possible:
+        changed = {*dict(simulation.changed), *simulation.removed}
+        blocking = ["%s %s" % (each.name, each.version) for each in foreign if each.name in changed]
+        choice.refuse_held(blocking, chosen.version, node.desired)
 
 
 def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
     """Fail if packages would be removed that are neither of the family nor recorded, or if foreign locks of dnf block it."""
-    if not simulation.possible:
-        return
     own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
     bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE
     foreign = sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
@@ -361,7 +383,7 @@ def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) 
             "installing %s would remove %s, which this role does not manage: remove it yourself, or choose another branch "
             "or version" % (", ".join(chosen.install), ", ".join(foreign))
         )
-    if simulation.changed:
+    if not node.manager.releases:
         locks = [line for line in node.manager.holds() if line not in node.own_holds]
         choice.refuse_locks(locks, simulation.changed, chosen.version, node.desired)
 
@@ -370,7 +392,7 @@ def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulati
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
     came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
     node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
-    own = sorted(set(node.own_holds) & set(node.manager.holds())) if node.manager.releases else []
+    own = node.releasable_holds()
     try:
         node.manager.hold([], own)
         node.manager.install(chosen.install, chosen.downgrade)
@@ -397,9 +419,10 @@ def _record_remains(node: Node, packages: t.Sequence[Package]) -> None:
 
 
 def _build(node: Node, chosen: Choice) -> bool:
+    """Whether the kernel module was built, or would be."""
     if not (node.given["dkms"] and node.manager.checks_builds and chosen.version):
         return False
-    return dkms.build_missing(node.commands, chosen.version, os.uname().release)
+    return dkms.build_missing(node.commands, chosen.version, os.uname().release, node.check)
 
 
 def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
@@ -467,18 +490,20 @@ def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
     )
 
 
-def _preview(node: Node, before: t.Sequence[Package], now: Status, chosen: Choice) -> Data:
-    pinned = _pin(node, chosen.version)
-    if not chosen.install:
+def _preview(
+    node: Node,
+    before: t.Sequence[Package],
+    now: Status,
+    chosen: Choice,
+    pinned: bool,
+    simulation: t.Optional[Simulation],
+) -> Data:
+    if simulation is None:
         wanted = set(node.desired_holds(now))
         held = set(node.manager.holds())
         loose = bool(wanted - held or (set(node.own_holds) & held) - wanted) and node.desired.versioned
         half = any(each.broken for each in before if node.desired.in_scope(each.name))
-        return _result(node, before, before, pinned or loose or half, version=now.version)
-    simulation = node.manager.simulate(chosen.install)
-    if not simulation.possible:
-        raise CommandError(simulation.output)
-    _refuse_foreign_changes(node, chosen, simulation)
+        return _result(node, before, before, pinned or loose or half or _build(node, chosen), version=now.version)
     also = [name for name in simulation.new if not any(spec.startswith(name) for spec in chosen.install)]
     text = "Would install %s" % ", ".join([*chosen.install, *also])
     if simulation.removed:
