@@ -58,7 +58,14 @@ class Apt:
         return os.path.join(PREFERENCES, "gpufleet-" + self._role.replace("_", "-"))
 
     def packages(self) -> t.List[Package]:
-        return parse(self._commands.run(["dpkg-query", "--show", "--showformat=" + _FORMAT]).stdout)
+        return parse(self._listed())
+
+    def _listed(self) -> str:
+        """Also packages that are not installed, but may be held."""
+        output = self._commands.attempt(["dpkg-query", "--show", "--showformat=" + _FORMAT, "*"])
+        if output.status not in (0, 1):  # 1 means that there is no package
+            raise CommandError(output.text)
+        return output.stdout
 
     def wait(self) -> None:
         output = self._commands.attempt([*_GET, "check"])
@@ -188,7 +195,7 @@ class Apt:
         return sorted({each.name for each in packages})
 
     def holds(self) -> t.List[str]:
-        return [each.name for each in self.packages() if each.held]
+        return [line.split("\t")[1] for line in self._listed().splitlines() if line.startswith("h")]
 
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
         self._select(["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)])

@@ -13,7 +13,7 @@ import os
 import typing as t
 
 from .. import exclusive, record
-from . import causes, choice, dkms
+from . import causes, choice, dkms, holds
 from .apt import Apt
 from .choice import Choice, Desired, Package, Refusal, Status
 from .dnf import Dnf
@@ -179,7 +179,31 @@ def preflight(node: Node) -> Data:
     )
     own = node.repository
     problems = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
+    if node.desired.packages:
+        problems += _hold_problems(node)
     return {"changed": False, "problems": problems}
+
+
+def _hold_problems(node: Node) -> t.List[str]:
+    """Foreign holds that block the packages, before the package sources are configured and read."""
+    packages = node.manager.packages()
+    now = node.status(packages)
+    version = choice.kept_version(now, node.desired)
+    try:
+        node.record = record.read(node.desired.role)
+        if version is None and node.desired.branch and set(node.manager.holds()) - set(node.own_holds):
+            version = _known_newest(node, now)
+        _refuse_foreign_holds(node, packages, now, holds.Target(version, node.desired.branch))
+    except (Refusal, record.RecordError) as error:
+        return [str(error)]
+    return []
+
+
+def _known_newest(node: Node, now: Status) -> t.Optional[str]:
+    """The newest version according to the present package lists; None if these do not offer the branch."""
+    with contextlib.suppress(Refusal, CommandError):
+        return choice.select_version(now, _listed(node), node.desired)
+    return None
 
 
 def verified(node: Node) -> Data:
@@ -203,10 +227,10 @@ def absent(node: Node) -> Data:
         raise CommandError("The package manager lists no package at all: its database may be damaged.")
     there = {name for each in before for name in (each.name, each.full_name)}
     recorded = [name for name in node.record.get("installed", []) if name in there]
-    holds = set(node.manager.holds())
-    held = sorted(holds & set(node.own_holds))
+    all_held = set(node.manager.holds())
+    held = sorted(all_held & set(node.own_holds))
     if node.manager.releases:
-        choice.refuse_to_remove(sorted(holds.intersection(recorded).difference(held)), node.desired)
+        holds.refuse_to_remove(sorted(all_held.intersection(recorded).difference(held)), node.desired)
     names = node.manager.removable(recorded, node.record.get("dependencies", []), held) if recorded else []
     if not node.check:
         node.manager.hold([], held)
@@ -233,7 +257,7 @@ def present(node: Node) -> Data:
         return _unknown(node, before, now)
     chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
     if chosen.install:
-        _refuse_foreign_holds(node, packages, now, chosen)
+        _refuse_foreign_holds(node, packages, now, holds.Target(chosen.version))
     simulation = None
     if chosen.install:
         chosen, simulation = _simulated(node, chosen)
@@ -285,10 +309,14 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
         _refresh(node)
     if _enable_stream(node) and node.check:
         return None if needed else {}
+    offers = _listed(node)
+    return None if node.check and not any(offers.values()) else offers
+
+
+def _listed(node: Node) -> choice.Offers:
     names = [*node.desired.packages, *node.desired.optional_packages]
     # Distributions have packages with the same names, which cannot be combined with those of the role's repository.
-    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)))
-    return None if node.check and not any(offers.values()) else offers
+    return node.manager.offers(names, set(filter(node.desired.shares_version, names)))
 
 
 def _enable_stream(node: Node) -> bool:
@@ -322,9 +350,13 @@ def _names(output: str, repository: Repository) -> bool:
     return any(name in output for name in names if name)
 
 
-def _refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:
-    if chosen.version and node.manager.releases:
-        choice.refuse_holds(packages, now, chosen.version, node.own_holds, node.desired)
+def _refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status, target: holds.Target) -> None:
+    held = node.manager.holds()
+    if node.manager.releases:
+        holds.refuse_held(packages, held, now, target, node.own_holds, node.desired)
+    else:
+        locks = [line for line in held if line not in node.own_holds]
+        holds.refuse_known_locks(locks, packages, now, target, node.desired)
 
 
 def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
@@ -370,7 +402,7 @@ def _refuse_blocking_holds(node: Node, chosen: Choice) -> None:
     if simulation.possible:
         changed = {*dict(simulation.changed), *simulation.removed}
         blocking = ["%s %s" % (each.name, each.version) for each in foreign if each.name in changed]
-        choice.refuse_held(blocking, chosen.version, node.desired)
+        holds.refuse(blocking, holds.Target(chosen.version), node.desired)
 
 
 def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
@@ -385,7 +417,7 @@ def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) 
         )
     if not node.manager.releases:
         locks = [line for line in node.manager.holds() if line not in node.own_holds]
-        choice.refuse_locks(locks, simulation.changed, chosen.version, node.desired)
+        holds.refuse_locks(locks, simulation.changed, chosen.version, node.desired)
 
 
 def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> None:

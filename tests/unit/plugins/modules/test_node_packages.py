@@ -416,15 +416,52 @@ def test_preflight_lists_sources_with_another_key(node, driver, manager, found):
     folder.mkdir()
     own, other = folder / "gpufleet.sources", folder / "cuda.list"
     own.write_text("deb [signed-by=/old.asc] %s /\n" % URL)
+    given = {"state": "preflight", "manager": manager, "packages": []}
     repository = {"url": URL, "file": str(own), "key": "/own.asc"}
-    result = driver(state="preflight", manager=manager, repository=repository)
+    result = driver(**given, repository=repository)
     assert (result["changed"], result["problems"]) == (False, [])
     other.write_text("deb [signed-by=/other.gpg] %s /\n" % URL)
-    problems = driver(state="preflight", manager=manager, repository=repository)["problems"]
+    problems = driver(**given, repository=repository)["problems"]
     assert [text.startswith("%s has the repository %s with another key" % (other, URL)) for text in problems] == (
         [True] * found
     )
     assert node.calls == []
+
+
+@pytest.mark.parametrize(
+    "wanted, blocked",
+    [
+        ({"branch": "570"}, "of branch 570"),  # whose newest version is not known before the package lists are read
+        ({"version": "580.126.20"}, "580.126.20"),
+        ({"upgrade": True}, "580.126.20"),
+        ({}, None),
+        ({"version": "580.105.08"}, None),
+    ],
+)
+def test_preflight_lists_foreign_holds(node, driver, wanted, blocked):
+    driver(version="580.105.08", hold=False)
+    assert driver(state="preflight", **wanted)["problems"] == []
+    node.state[LIBRARY][0] = "hi "
+    node.calls.clear()
+    problems = driver(state="preflight", **wanted)["problems"]
+    words = "somebody else holds libcuda1 %s, which blocks driver %s. Release them (apt-mark unhold), or set" % (
+        OLD,
+        blocked,
+    )
+    assert [text[: len(words)] for text in problems] == ([words] if blocked else [])
+    assert not node.called("update|install")
+
+
+def test_preflight_lists_foreign_locks(node):
+    node.__class__ = Rpm
+    lock = "%s-3:580.105.08-1.*" % CUDA
+    (node.folder / "versionlock.list").write_text(lock + "\n")
+    given = {**DRIVER, "state": "preflight", "manager": "dnf"}
+    assert run(node_packages.main, **given)["problems"] == []
+    (problem,) = run(node_packages.main, **{**given, "upgrade": True})["problems"]
+    assert problem.startswith("somebody else locks %s, which blocks driver 580.126.20. Release" % lock)
+    record.update("nvidia_driver", {"held": [lock]}, {})
+    assert run(node_packages.main, **{**given, "upgrade": True})["problems"] == []
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------
