@@ -19,6 +19,10 @@ _NUMBERS = re.compile(r"\d+(\.\d+)+")
 # Ubuntu: packages of one kernel build; all others of these names follow later kernels.
 _ONE_KERNEL = re.compile(r"-\d+\.\d+\.\d+-\d+")
 
+# Packages with a kernel module, and the versions of a driver: nvidia-fs-dkms 2.26.6 is none.
+_MODULE = re.compile(r"dkms|kmod|kmp")
+_DRIVER_VERSION = re.compile(r"\d{3}(\.\d+)+")
+
 
 class Refusal(Exception):
     """The desired packages cannot be installed. The message has the reason and the remedy."""
@@ -293,3 +297,29 @@ def _later_kernels(packages: t.Sequence[Package], offers: Offers, desired: Desir
 
 def _has(packages: t.Sequence[Package], name: str, version: str, desired: Desired) -> bool:
     return any(each.name == name and desired.label(each.version) == version and not each.broken for each in packages)
+
+
+def leftover_modules(
+    packages: t.Sequence[Package], touched: t.Container[str], own: t.Set[str], version: str, desired: Desired
+) -> t.List[str]:
+    """Kernel modules of others that would stay beside a driver that they do not belong to.
+
+    ``touched`` are the packages that change or are removed, ``own`` those that the role installed.
+    """
+    prebuilt = any(name.startswith("linux-modules-nvidia-") for name in desired.packages)
+    return [
+        "%s %s" % (each.name, each.version)
+        for each in packages
+        if desired.is_family(each.name) and each.name not in touched and not {each.name, each.full_name} & own
+        if (_other_module(each, version, desired) or (each.name.startswith("linux-modules-nvidia-") and not prebuilt))
+    ]
+
+
+def _other_module(package: Package, version: str, desired: Desired) -> bool:
+    label = desired.label(package.version)
+    return bool(
+        _MODULE.search(package.name)
+        and package.name not in desired.independent
+        and label != version
+        and _DRIVER_VERSION.fullmatch(label)
+    )

@@ -406,7 +406,8 @@ def _refuse_blocking_holds(node: Node, chosen: Choice) -> None:
 
 
 def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
-    """Fail if packages would be removed that are neither of the family nor recorded, or if foreign locks of dnf block it."""
+    """Fail if packages would be removed that are neither of the family nor recorded, if kernel modules of others would stay
+    beside the driver, or if foreign locks of dnf block it."""
     own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
     bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE
     foreign = sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
@@ -415,6 +416,15 @@ def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) 
             "installing %s would remove %s, which this role does not manage: remove it yourself, or choose another branch "
             "or version" % (", ".join(chosen.install), ", ".join(foreign))
         )
+    if chosen.version:
+        touched = {*bare, *bare.values(), *(name.split(":")[0] for name, _version in simulation.changed)}
+        left = choice.leftover_modules(node.manager.packages(), touched, own, chosen.version, node.desired)
+        if left:
+            raise Refusal(
+                "%s, which this role did not install, would stay beside %s %s and have another kernel module: remove it "
+                "yourself, or set %s_source and %s_kernel_modules to its source and kind"
+                % (", ".join(left), choice.title(node.desired.role), chosen.version, *[node.desired.role] * 2)
+            )
     if not node.manager.releases:
         locks = [line for line in node.manager.holds() if line not in node.own_holds]
         holds.refuse_locks(locks, simulation.changed, chosen.version, node.desired)

@@ -149,6 +149,30 @@ def test_an_upgrade_of_a_held_driver_removes_no_packages_of_others(root, check):
 
 
 @pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    "name, version, fields, stays",
+    [
+        ("nvidia-tesla-535-kernel-dkms", "535.309.01-1", {}, True),
+        ("linux-modules-nvidia-580-generic", "6.8.0-79.79", {}, True),
+        ("nvidia-dkms-570", "570.211.01-1", {"provides": "nvidia-dkms"}, False),  # the new driver replaces it
+        ("nvidia-fs-dkms", "2.26.6-1", {}, False),  # GPUDirect Storage has its own versions
+    ],
+)
+def test_kernel_modules_of_others_do_not_stay_beside_the_driver(root, check, name, version, fields, stays):
+    root.offer(name, version, **fields)
+    root.install(name)
+    before = root.state()
+    root.offer_driver("580.126.09", conflicts="nvidia-dkms")
+    root.run("apt-get", "update")
+    result = driver(check, branch="580", family=["*nvidia*", "libcuda*", "!linux-*", "linux-modules-nvidia-*"])
+    assert result["changed"] != stays
+    assert (root.state() == before) == (check or stays)
+    if stays:
+        words = "gpu-1: %s %s, which this role did not install, would stay beside driver 580.126.09" % (name, version)
+        assert result["msg"].startswith(words)
+
+
+@pytest.mark.parametrize("check", [True, False])
 def test_a_foreign_hold_on_a_dependency_blocks_the_preview_too(root, check):
     root.offer_driver("580.126.09", depends="tool (>= 1)")
     root.offer("tool", "1")
