@@ -141,7 +141,7 @@ class Apt:
         with self._after(released) as options:
             output = self._commands.attempt([*self._install(downgrade), "--simulate", *options, *specifications])
         # Without the installed version in brackets, the package is new. Some are removed and installed again.
-        rows = re.findall(r"(?m)^Inst (\S+) (\[\S+\] )?\((\S+)", output.stdout)
+        rows = re.findall(r"(?m)^Inst (\S+) (\[\S+\] )?\(([^\s)]+)", output.stdout)
         changed = [(name, version) for name, _installed, version in rows]
         new = [name for name, installed, _version in rows if not installed]
         gone = re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout)

@@ -13,11 +13,10 @@ import os
 import typing as t
 
 from .. import exclusive, record
-from . import causes, choice, dkms, holds
-from .apt import Apt
-from .choice import Choice, Desired, Package, Refusal, Status
-from .dnf import Dnf
-from .manager import CommandError, Commands, Manager, Repository, Simulation
+from . import choice, dkms, holds, transaction
+from .choice import Choice, Package, Refusal, Status
+from .manager import CommandError, Repository, Simulation
+from .node import Failure, Node
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -59,74 +58,6 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 LOCK = exclusive.PACKAGES
 
 Data = t.Dict[str, t.Any]
-
-
-class Failure(Exception):
-    """The run failed. The message is complete."""
-
-
-class Node:
-    """The packages of a node, and what this run does with them."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        given = module.params
-        self.given: Data = given
-        self.check: bool = module.check_mode
-        self.warn = module.warn
-        self.commands = Commands(module, given["lock_timeout"])
-        repository = given["repository"]
-        self.repository = Repository(
-            repository["url"], repository["file"] or "", repository["added"], repository["key"] or ""
-        )
-        name = given["manager"]
-        if name == "auto":
-            name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
-        self.manager: Manager = (
-            Apt(self.commands, given["role"], self.check, self.repository)
-            if name == "apt"
-            else Dnf(self.commands, self.check, self.repository)
-        )
-        self.host: str = given["host"] or os.uname().nodename
-        self.desired = Desired(**{name: given[name] for name in Desired._fields})
-        self.record: Data = {}
-        self.recorded: t.Set[str] = set()  # packages, before this run
-
-    def update_record(self, set: t.Mapping[str, t.Any], add: t.Mapping[str, t.Iterable[str]]) -> None:
-        _before, self.record = record.update(self.desired.role, set, add)
-
-    @property
-    def own_holds(self) -> t.List[str]:
-        return list(self.record.get("held", []))
-
-    def releasable_holds(self) -> t.List[str]:
-        """The role's holds that have to be released before the packages can change."""
-        return sorted(set(self.own_holds) & set(self.manager.holds())) if self.manager.releases else []
-
-    def status(self, packages: t.Sequence[Package]) -> Status:
-        return choice.status(packages, self.desired)
-
-    def desired_holds(self, now: Status) -> t.List[str]:
-        return self.manager.spell_holds(now.to_hold) if self.given["hold"] and self.desired.versioned else []
-
-    def problems(self, now: Status) -> t.List[str]:
-        loose = sorted(set(self.desired_holds(now)) - set(self.manager.holds()))
-        return choice.problems(now, self.desired, loose)
-
-    def fail(self, text: str, output: str) -> Failure:
-        """A failure whose message has the cause, the state of the node, and the ends of the logs."""
-        why = causes.cause(output, self.desired.role)
-        lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
-        broken: t.List[str] = []
-        with contextlib.suppress(CommandError):
-            broken = self.status(self.manager.packages()).broken
-        if broken:
-            lines.append("Half installed: " + ", ".join(broken))
-        if broken or why.kind == "build":
-            listed = dkms.status(self.commands).strip()
-            path, log = dkms.newest_log()
-            lines += ["dkms status: " + listed] if listed else []
-            lines += ["The end of %s:" % path, *log] if log else []
-        return Failure("\n".join([*lines, "Output of the package manager:", *causes.tail(output)]))
 
 
 def run(module: AnsibleModule) -> None:
@@ -193,7 +124,7 @@ def _hold_problems(node: Node) -> t.List[str]:
         node.record = record.read(node.desired.role)
         if version is None and node.desired.branch and set(node.manager.holds()) - set(node.own_holds):
             version = _known_newest(node, now)
-        _refuse_foreign_holds(node, packages, now, holds.Target(version, node.desired.branch))
+        transaction.refuse_foreign_holds(node, packages, now, holds.Target(version, node.desired.branch))
     except (Refusal, record.RecordError) as error:
         return [str(error)]
     return []
@@ -256,12 +187,11 @@ def present(node: Node) -> Data:
     if offers is None:
         return _unknown(node, before, now)
     chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
-    if chosen.install:
-        _refuse_foreign_holds(node, packages, now, holds.Target(chosen.version))
     simulation = None
     if chosen.install:
-        chosen, simulation = _simulated(node, chosen)
-    pinned = _pin(node, chosen.version)
+        transaction.refuse_foreign_holds(node, packages, now, holds.Target(chosen.version))
+        chosen, simulation = transaction.simulated(node, chosen)
+    pinned = transaction.pin(node, chosen.version)
     if node.check:
         return _preview(node, before, now, chosen, pinned, simulation)
     if simulation:
@@ -301,13 +231,12 @@ def _finished(node: Node, packages: t.List[Package]) -> t.List[Package]:
 def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
     """What the package sources offer; empty if nothing is needed, None if that is unknown in check mode."""
     needed = choice.needs_offers(now, node.desired)
-    if node.check and node.repository.added:
-        return None if needed else {}
     if not (needed or node.repository.added):
         return {}
     if not node.check:
         _refresh(node)
-    if _enable_stream(node) and node.check:
+    node.enables_stream = _enable_stream(node)
+    if node.check and (node.repository.added or node.enables_stream):
         return None if needed else {}
     offers = _listed(node)
     return None if node.check and not any(offers.values()) else offers
@@ -348,86 +277,6 @@ def _names(output: str, repository: Repository) -> bool:
     """Whether the output names the role's own source. For a bad signature, dnf names only the section of the file."""
     names = [repository.url.rstrip("/"), repository.file, *("'%s'" % each for each in repository.sections())]
     return any(name in output for name in names if name)
-
-
-def _refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status, target: holds.Target) -> None:
-    held = node.manager.holds()
-    if node.manager.releases:
-        holds.refuse_held(packages, held, now, target, node.own_holds, node.desired)
-    else:
-        locks = [line for line in held if line not in node.own_holds]
-        holds.refuse_known_locks(locks, packages, now, target, node.desired)
-
-
-def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
-    """Pin the exact version if it is to be held, else the branch."""
-    desired = node.desired
-    if not desired.versioned:
-        return False
-    exact = "" if not version else version if "-" in version else version + "-*"
-    branch = desired.branch + ".*" if desired.branch else ""
-    patterns = [each for each in desired.family or desired.packages if not each.startswith("!")]
-    return node.manager.pin(patterns, exact if node.given["hold"] else branch, preview)
-
-
-def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
-    """The choice with the optional packages if they can be installed, and its simulation. Changes nothing.
-
-    The installation and its preview both start here, so that they refuse the same.
-    """
-    _pin(node, chosen.version, preview=True)
-    released = node.releasable_holds()
-    if chosen.optional:
-        more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
-        with contextlib.suppress(Refusal, CommandError):
-            return more, _checked(node, more, released)
-    return chosen, _checked(node, chosen, released)
-
-
-def _checked(node: Node, chosen: Choice, released: t.Sequence[str]) -> Simulation:
-    simulation = node.manager.simulate(chosen.install, chosen.downgrade, released)
-    if not simulation.possible:
-        _refuse_blocking_holds(node, chosen)
-        raise CommandError(simulation.output)
-    _refuse_foreign_changes(node, chosen, simulation)
-    return simulation
-
-
-def _refuse_blocking_holds(node: Node, chosen: Choice) -> None:
-    """Name the foreign holds without which the installation would be possible; apt does not."""
-    foreign = [each for each in node.manager.packages() if each.held and each.name not in node.own_holds]
-    if not (foreign and node.manager.releases):
-        return
-    simulation = node.manager.simulate(chosen.install, chosen.downgrade, node.manager.holds())
-    if simulation.possible:
-        changed = {*dict(simulation.changed), *simulation.removed}
-        blocking = ["%s %s" % (each.name, each.version) for each in foreign if each.name in changed]
-        holds.refuse(blocking, holds.Target(chosen.version), node.desired)
-
-
-def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
-    """Fail if packages would be removed that are neither of the family nor recorded, if kernel modules of others would stay
-    beside the driver, or if foreign locks of dnf block it."""
-    own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
-    bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE
-    foreign = sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
-    if foreign:
-        raise Refusal(
-            "installing %s would remove %s, which this role does not manage: remove it yourself, or choose another branch "
-            "or version" % (", ".join(chosen.install), ", ".join(foreign))
-        )
-    if chosen.version:
-        touched = {*bare, *bare.values(), *(name.split(":")[0] for name, _version in simulation.changed)}
-        left = choice.leftover_modules(node.manager.packages(), touched, own, chosen.version, node.desired)
-        if left:
-            raise Refusal(
-                "%s, which this role did not install, would stay beside %s %s and have another kernel module: remove it "
-                "yourself, or set %s_source and %s_kernel_modules to its source and kind"
-                % (", ".join(left), choice.title(node.desired.role), chosen.version, *[node.desired.role] * 2)
-            )
-    if not node.manager.releases:
-        locks = [line for line in node.manager.holds() if line not in node.own_holds]
-        holds.refuse_locks(locks, simulation.changed, chosen.version, node.desired)
 
 
 def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> None:
@@ -570,7 +419,7 @@ def _result(
         _described(node, after) + "".join("would install %s\n" % each for each in install),
     ]
     return {
-        "changed": changed or lines[0] != lines[1],
+        "changed": changed or node.enables_stream or lines[0] != lines[1],
         "version": version,
         "pending": pending,
         "installed": node.record.get("installed", []),

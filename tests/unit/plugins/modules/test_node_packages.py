@@ -293,6 +293,20 @@ def test_dnf_changes_no_packages_of_others(node, lock, table, words, check):
     assert not node.called("--assumeyes (?!.*--assumeno).* install ")
 
 
+def test_a_stream_that_is_not_enabled_is_a_change(node, monkeypatch):
+    class Modular(Rpm):
+        def __call__(self, argv, data=None, **more):
+            if "module" in argv and "enable" in argv:
+                (node.folder / "nvidia-driver.module").write_text("stream=580-open\n")
+            return super().__call__(argv, data, **more)
+
+    node.__class__ = Modular
+    monkeypatch.setattr(dnf, "MODULES", str(node.folder))
+    given = {"branch": "580", "hold": False, "stream": "nvidia-driver:580-open", "repository": {"added": True}}
+    results = [run(node_packages.main, check, manager="dnf", **{**DRIVER, **given}) for check in (True, False, True)]
+    assert [result["changed"] for result in results] == [True, True, False]
+
+
 def test_a_module_that_dkms_has_not_built_is_a_change(node):
     class Unbuilt(Debian):
         built = ""
