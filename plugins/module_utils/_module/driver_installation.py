@@ -21,13 +21,13 @@ Run = t.Callable[[t.List[str]], t.Optional[t.Tuple[int, str]]]
 _RUN_FILE = ("var/lib/nvidia/log", "usr/bin/nvidia-uninstall")
 _LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 _FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
-# Guest driver and host manager, each with kernel module and libraries in one package of NVIDIA's licensing portal, such as
-# nvidia-linux-grid-580_580.178.04_amd64.deb, nvidia-linux-grid-595-595.91.07-1.x86_64.rpm (a public list of downloads,
-# huggingface.co/datasets/futureflsl/vgpu-chinese-mirror), nvidia-vgpu-ubuntu-535_535.161.05_amd64.deb and
+# Guest driver and host manager, each with kernel module and libraries in one package of NVIDIA's licensing portal, such
+# as nvidia-linux-grid-580_580.178.04_amd64.deb, nvidia-linux-grid-595-595.91.07-1.x86_64.rpm (a public list of
+# downloads, huggingface.co/datasets/futureflsl/vgpu-chinese-mirror), nvidia-vgpu-ubuntu-535_535.161.05_amd64.deb and
 # NVIDIA-vGPU-rhel-8.9-550.163.02.x86_64.rpm (NVIDIA's vGPU user guide, release 16). All read on 2026-11-27.
 VGPU = re.compile("nvidia-linux-grid-|nvidia-vgpu-|NVIDIA-vGPU-")
-# Of RPM Fusion (github.com/rpmfusion/xorg-x11-drv-nvidia, its spec file) and ELRepo (nvidia-x11-drv, which the kmod-nvidia of
-# its own requires). Read on 2026-11-27.
+# Of RPM Fusion (github.com/rpmfusion/xorg-x11-drv-nvidia, its spec file) and ELRepo (nvidia-x11-drv, which its own
+# kmod-nvidia requires). Read on 2026-11-27.
 _OTHER = re.compile("akmod-nvidia|xorg-x11-drv-nvidia|nvidia-x11-drv")
 
 

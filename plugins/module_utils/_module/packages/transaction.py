@@ -73,8 +73,7 @@ def _refuse_blocking_holds(node: Node, chosen: Choice) -> None:
 
 
 def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
-    """Fail if packages would be removed that are neither of the family nor recorded, if kernel modules of others would stay
-    beside the driver, or if foreign locks of dnf block it."""
+    """Fail if packages of others would be removed, their kernel modules would stay, or their locks of dnf block it."""
     own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
     bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE
     foreign = sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
