@@ -42,6 +42,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
                 "epel-release; on RHEL from dl.fedoraproject.org), or install dkms from a mirror, or use prebuilt modules "
                 "with nvidia_driver_module_build"
             )
+        problems += _driver_node.installation_problems(facts["nvidia"])
         if int(facts.get("effective_user_id", 0)) != 0:
             problems.append(
                 "Ansible runs as %s, but only root can install packages. Set become, or log in as root"

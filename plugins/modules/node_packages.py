@@ -22,6 +22,7 @@ description:
   - Holds with C(dpkg --set-selections), or with lines in the file of dnf's plugin C(versionlock), which is installed if it is
     missing.
   - Foreign holds and locks are kept. If they block the version, the module fails and names them.
+  - Fails before it changes a package if the installation would remove packages that are neither of O(family) nor recorded.
   - Configures half-installed packages first (C(dpkg --configure)), unless another package manager is installing them at that
     moment.
   - Refreshes the package lists only if something has to be installed or O(repository.added). If the role's own source cannot be
@@ -36,7 +37,8 @@ attributes:
     support: full
     details:
       - Does not refresh the package lists. If they do not exist yet, RV(version) may be V(null), and RV(msg) explains
-        why.
+        why. Otherwise fails if the installation would, because both start with the same simulation, in which the role's
+        own holds are released.
   diff_mode:
     support: full
   idempotent:
@@ -63,7 +65,8 @@ options:
         else holds one of the packages with apt, the module fails and changes nothing.
       - V(verified) only reads, and returns as RV(problems) how the packages differ.
       - V(preflight) only reads, and returns as RV(problems) the package sources that apt refuses together with O(repository),
-        because they have its URL and another key.
+        because they have its URL and another key, and the foreign holds and locks that block O(packages). Of a branch whose
+        newest version is not known yet, a hold blocks if its version is of another branch.
     type: str
     choices: [present, absent, verified, preflight]
     default: present

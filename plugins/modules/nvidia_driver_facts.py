@@ -95,6 +95,22 @@ ansible_facts:
                 - Why neither NVML nor C(nvidia-smi) could be used, or why the versions could not be read. V(null) otherwise.
               type: str
               sample: null
+            installation:
+              description: How the driver was installed.
+              type: dict
+              contains:
+                method:
+                  description:
+                    - V(packages), V(run_file) (NVIDIA's installer), V(vgpu_packages) (a vGPU guest driver or manager),
+                      V(other_packages) (of RPM Fusion or ELRepo), V(files) (libraries that belong to no package), or
+                      V(none). V(null) if it cannot be read.
+                  type: str
+                  sample: packages
+                evidence:
+                  description: The packages, or the paths of files, that show it.
+                  type: list
+                  elements: str
+                  sample: [nvidia-dkms-580-open, libnvidia-compute-580]
         cuda_version:
           description: Highest CUDA version that the driver supports.
           type: str

@@ -29,6 +29,33 @@ def plan(facts: t.Mapping[str, t.Any], settings: Data) -> Data:
     return _driver_plan.plan(_driver_tables.load(_driver_tables.system(facts)), node, wanted)
 
 
+# What packages of the role would replace half of, by the method of the facts, and how it is removed.
+_FOREIGN = {
+    "run_file": (
+        "NVIDIA's installer (a .run file) installed the driver (%s)",
+        "Remove it with nvidia-uninstall, or with the .run file and --uninstall",
+    ),
+    "vgpu_packages": ("NVIDIA's vGPU driver is installed (%s)", "Remove its package"),
+    "other_packages": ("a driver of another repository is installed (%s)", "Remove its packages"),
+    "files": (
+        "libraries of the driver belong to no package (%s)",
+        "Remove the driver as it was installed, or delete these files and its kernel modules",
+    ),
+}
+
+
+def installation_problems(nvidia: Data) -> t.List[str]:
+    """Why packages cannot be installed beside the driver of a node, from the facts of nvidia_driver_facts."""
+    installation = nvidia["driver"]["installation"]
+    if installation["method"] not in _FOREIGN:
+        return []
+    what, remedy = _FOREIGN[installation["method"]]
+    return [
+        "%s, and packages would replace only a part of it. %s, or leave nvidia_driver out of gpu_node_roles"
+        % (what % ", ".join(installation["evidence"]), remedy)
+    ]
+
+
 def running_problems(nvidia: Data, planned: t.Optional[Data] = None) -> t.List[str]:
     """Problems of the driver that runs on a node, from the facts of nvidia_driver_facts.
 

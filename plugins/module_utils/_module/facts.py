@@ -26,7 +26,8 @@ if t.TYPE_CHECKING:
 
     from .._mig.backend import Backend
     from .._mig.model import Gpu
-    from .node import PciGpu, Run
+    from .driver_installation import Run
+    from .node import PciGpu
 
 Data = t.Dict[str, t.Any]
 
@@ -46,8 +47,14 @@ def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
         version = kernel.installed or next((package.version for package in node.packages() or ()), None)
         source = "package" if version else None
     switches = node.nvswitches()
+    installation = node.installation()
     return {
-        "driver": {"version": version, "source": source, "problem": problem},
+        "driver": {
+            "version": version,
+            "source": source,
+            "problem": problem,
+            "installation": {"method": installation.method, "evidence": list(installation.evidence)},
+        },
         "cuda_version": versions.cuda,
         "nvml_version": versions.nvml,
         "kernel_module": {

@@ -16,10 +16,8 @@ import os
 import re
 import typing as t
 
-from . import systemd
-
-# Runs a command and returns its exit status and standard output, or None if the command is missing.
-Run = t.Callable[[t.List[str]], t.Optional[t.Tuple[int, str]]]
+from . import driver_installation, systemd
+from .driver_installation import Run
 
 _VERSION = re.compile(r"(?<![\d.])(\d{3}\.\d{2,3}(?:\.\d{2,3})?)(?![\d.])")
 _NVIDIA = "0x10de"
@@ -28,6 +26,7 @@ _SWITCH_CLASSES = ("0x0680",)  # other bridge: an NVSwitch
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # In Debian's packages the module name contains the driver series, which an alternative selects.
 _MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open")
+_PACKAGES = ("*nvidia*", "NVIDIA-vGPU*")
 _KERNEL_PACKAGE = re.compile(r"kmod|kmp|dkms|kernel-source|kernel-open")
 _LIBRARY_PACKAGE = re.compile(r"^(libnvidia-(ml|compute)|nvidia-(driver|utils|smi|headless|open|compute))")
 
@@ -68,7 +67,16 @@ class Package(t.NamedTuple):
     @property
     def is_kernel_module(self) -> bool:
         # The "common" packages contain firmware and configuration of the module, not the module.
-        return _KERNEL_PACKAGE.search(self.name) is not None and "common" not in self.name
+        return self.is_vgpu or (_KERNEL_PACKAGE.search(self.name) is not None and "common" not in self.name)
+
+    @property
+    def is_driver(self) -> bool:
+        return self.is_kernel_module or _LIBRARY_PACKAGE.search(self.name) is not None
+
+    @property
+    def is_vgpu(self) -> bool:
+        """Kernel module and libraries in one package, whose name does not show the module's flavour."""
+        return driver_installation.VGPU.match(self.name) is not None
 
 
 class Node:
@@ -120,22 +128,28 @@ class Node:
         elif licence:
             flavour = "open" if "GPL" in licence else "proprietary"
         elif packages:
-            flavour = "open" if "open" in packages[0].name else "proprietary"
+            if not packages[0].is_vgpu:
+                flavour = "open" if "open" in packages[0].name else "proprietary"
         elif not (loaded or installed) and (answered or listed is not None):
             flavour = "none"
         return KernelModule(flavour, loaded, installed)
 
     def packages(self) -> t.Optional[t.Tuple[Package, ...]]:
         """Installed packages of the driver: the kernel module first, then its libraries."""
-        listed = self._dpkg()
-        if not listed:  # a node may have the commands of both package managers
-            rpm = self._rpm()
-            listed = listed if rpm is None else rpm
-        if listed is None:
+        rows = self._package_rows()
+        if rows is None:
             return None
+        listed = _packages(rows)
         kernel = [package for package in listed if package.is_kernel_module]
-        libraries = [package for package in listed if _LIBRARY_PACKAGE.search(package.name) and package not in kernel]
+        libraries = [package for package in listed if package.is_driver and package not in kernel]
         return tuple(sorted(kernel) + sorted(libraries))
+
+    def installation(self) -> driver_installation.Installation:
+        """How the driver was installed."""
+        rows = self._package_rows()
+        names = None if rows is None else [name for name, _version in rows]
+        driver = [package.name for package in _packages(rows or ()) if package.is_driver]
+        return driver_installation.read(self._run, self._root, names, sorted(driver))
 
     def secure_boot(self) -> t.Optional[str]:
         """``enabled``, ``disabled`` or ``unsupported`` (no UEFI)."""
@@ -194,21 +208,29 @@ class Node:
                 return True, fields.get("version"), fields.get("license")
         return True, None, None
 
-    def _dpkg(self) -> t.Optional[t.List[Package]]:
+    def _package_rows(self) -> t.Optional[t.List[t.Tuple[str, str]]]:
+        """Name and version of all installed packages with NVIDIA's name."""
+        listed = self._dpkg()
+        if not listed:  # a node may have the commands of both package managers
+            rpm = self._rpm()
+            listed = listed if rpm is None else rpm
+        return listed
+
+    def _dpkg(self) -> t.Optional[t.List[t.Tuple[str, str]]]:
         answer = self._run(
-            ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Package} ${Version}\\n", "*nvidia*"]
+            ["dpkg-query", "--show", "--showformat=${db:Status-Abbrev} ${Package} ${Version}\\n", *_PACKAGES]
         )
         if answer is None or answer[0] not in (0, 1):  # 1 means that the pattern matches nothing
             return None
         rows = [line.split() for line in answer[1].splitlines()]
-        return _packages((row[1], row[2]) for row in rows if len(row) == 3 and row[0][1:2] == "i")
+        return [(row[1], row[2]) for row in rows if len(row) == 3 and row[0][1:2] == "i"]
 
-    def _rpm(self) -> t.Optional[t.List[Package]]:
-        answer = self._run(["rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\\n", "*nvidia*"])
+    def _rpm(self) -> t.Optional[t.List[t.Tuple[str, str]]]:
+        answer = self._run(["rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}\\n", *_PACKAGES])
         if answer is None or answer[0] != 0:
             return None
         rows = [line.split() for line in answer[1].splitlines()]
-        return _packages((row[0], row[1]) for row in rows if len(row) == 2)
+        return [(row[0], row[1]) for row in rows if len(row) == 2]
 
     def _kernel_information(self, slot: str) -> t.Dict[str, str]:
         return _fields(self._read("proc/driver/nvidia/gpus", slot, "information") or "")

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -23,12 +24,14 @@ from .manager import CommandError, Commands, Repository, Simulation
 
 PREFERENCES = "/etc/apt/preferences.d"
 SOURCES = "/etc/apt/sources.list"
+DATABASE = "/var/lib/dpkg"
 RETRIES = 2
 PAUSE = 3.0  # seconds between them
 
 _FORMAT = "${db:Status-Abbrev}\\t${Package}\\t${Version}\\n"
 _BROKEN = {"F": "half-configured", "H": "half-installed", "U": "unpacked"}
 _GET = ("apt-get", "--quiet")
+_PURGE = (*_GET, "--yes", "purge")
 _INSTALL = ("--no-install-recommends",)
 _CONFFILES = ("--option", "Dpkg::Options::=--force-confdef", "--option", "Dpkg::Options::=--force-confold")
 _UNREADABLE = re.compile(
@@ -55,7 +58,14 @@ class Apt:
         return os.path.join(PREFERENCES, "gpufleet-" + self._role.replace("_", "-"))
 
     def packages(self) -> t.List[Package]:
-        return parse(self._commands.run(["dpkg-query", "--show", "--showformat=" + _FORMAT]).stdout)
+        return parse(self._listed())
+
+    def _listed(self) -> str:
+        """Also packages that are not installed, but may be held."""
+        output = self._commands.attempt(["dpkg-query", "--show", "--showformat=" + _FORMAT, "*"])
+        if output.status not in (0, 1):  # 1 means that there is no package
+            raise CommandError(output.text)
+        return output.stdout
 
     def wait(self) -> None:
         output = self._commands.attempt([*_GET, "check"])
@@ -125,55 +135,87 @@ class Apt:
         elif text != files.read(self.pin_file):
             files.write(self.pin_file, text, 0o644)
 
-    def simulate(self, specifications: t.Sequence[str]) -> Simulation:
-        argv = [*_GET, "--simulate", "--allow-downgrades", "--allow-change-held-packages", *_INSTALL, "install"]
-        if self._pin is None:
-            output = self._commands.attempt([*argv, *specifications])
-        else:
-            with tempfile.TemporaryDirectory() as folder:
+    def simulate(
+        self, specifications: t.Sequence[str], downgrade: bool = False, released: t.Sequence[str] = ()
+    ) -> Simulation:
+        with self._after(released) as options:
+            output = self._commands.attempt([*self._install(downgrade), "--simulate", *options, *specifications])
+        # Without the installed version in brackets, the package is new. Some are removed and installed again.
+        rows = re.findall(r"(?m)^Inst (\S+) (\[\S+\] )?\(([^\s)]+)", output.stdout)
+        changed = [(name, version) for name, _installed, version in rows]
+        new = [name for name, installed, _version in rows if not installed]
+        gone = re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout)
+        removed = [name for name in gone if name not in dict(changed)]
+        return Simulation(output.status == 0, new, removed, output.text, changed)
+
+    def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
+        self._commands.run([*self._install(downgrade), *specifications])
+
+    def _install(self, downgrade: bool) -> t.List[str]:
+        allowed = ["--allow-downgrades"] if downgrade else []
+        return [*_GET, "--yes", *allowed, *_INSTALL, *_CONFFILES, "install"]
+
+    @contextlib.contextmanager
+    def _after(self, released: t.Sequence[str]) -> t.Iterator[t.List[str]]:
+        """Options with which apt computes what it will do after the pin is written and these holds are released."""
+        options: t.List[str] = []
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            if self._pin is not None:
                 parts = os.path.join(folder, "preferences.d")
                 if os.path.isdir(PREFERENCES):
                     shutil.copytree(PREFERENCES, parts)
                 files.write(os.path.join(parts, os.path.basename(self.pin_file)), self._pin, 0o644)
-                os.chmod(folder, 0o755)
-                output = self._commands.attempt(
-                    [*argv, "--option", "Dir::Etc::PreferencesParts=" + parts, *specifications]
-                )
-        new = re.findall(r"(?m)^Inst (\S+) \(", output.stdout)
-        stay = re.findall(r"(?m)^Inst (\S+)", output.stdout)  # apt removes and reinstalls some packages
-        removed = [name for name in re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout) if name not in stay]
-        return Simulation(output.status == 0, new, removed, output.text)
+                options += ["--option", "Dir::Etc::PreferencesParts=" + parts]
+            if released:
+                database = os.path.join(folder, "dpkg")
+                _copy_database(database)
+                self._select(["%s install\n" % name for name in released], database)
+                options += ["--option", "Dir::State::status=" + os.path.join(database, "status")]
+                options += ["--option", "Dir::Cache::pkgcache="]  # apt's cache on disk is that of the real database
+            yield options
 
-    def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
-        allowed = ["--allow-downgrades"] if downgrade else []
-        self._commands.run([*_GET, "--yes", *allowed, *_INSTALL, *_CONFFILES, "install", *specifications])
-
-    def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
+    def removable(
+        self, names: t.Sequence[str], dependencies: t.Collection[str], released: t.Sequence[str] = ()
+    ) -> t.List[str]:
         allowed = {*names, *dependencies}
-        if self._removes_only([*names], allowed):
-            return list(names)
-        return [name for name in names if self._removes_only([name], allowed)]
+        with self._after(released) as options:
+            if self._removes_only([*names], allowed, options):
+                return list(names)
+            return [name for name in names if self._removes_only([name], allowed, options)]
 
-    def _removes_only(self, names: t.Sequence[str], allowed: t.Collection[str]) -> bool:
-        output = self._commands.attempt([*_GET, "--simulate", "--allow-change-held-packages", "purge", *names])
+    def _removes_only(self, names: t.Sequence[str], allowed: t.Collection[str], options: t.Sequence[str]) -> bool:
+        output = self._commands.attempt([*_PURGE, "--simulate", *options, *names])
         return output.status == 0 and set(re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout)) <= set(allowed)
 
     def remove(self, names: t.Sequence[str]) -> None:
-        self._commands.run([*_GET, "--yes", "purge", *names])
+        self._commands.run([*_PURGE, *names])
 
     def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]:
         return sorted({each.name for each in packages})
 
     def holds(self) -> t.List[str]:
-        return [each.name for each in self.packages() if each.held]
+        return [line.split("\t")[1] for line in self._listed().splitlines() if line.startswith("h")]
 
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
-        lines = ["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)]
+        self._select(["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)])
+
+    def _select(self, lines: t.Sequence[str], database: str = "") -> None:
         if lines:
             # dpkg exits without reading its input if another process has the lock, and Ansible would only report a
             # broken pipe.
-            feed = 'lines=$(cat); printf "%s\\n" "$lines" | dpkg --set-selections'
-            self._commands.run(["sh", "-c", feed], data="".join(lines))
+            feed = 'lines=$(cat); printf "%s\\n" "$lines" | dpkg "$@" --set-selections'
+            options = ["--admindir=" + database] if database else []
+            self._commands.run(["sh", "-c", feed, "dpkg", *options], data="".join(lines))
+
+
+def _copy_database(folder: str) -> None:
+    """dpkg's list of packages, without their files: what dpkg needs to change selections."""
+    os.makedirs(os.path.join(folder, "info"))
+    shutil.copytree(os.path.join(DATABASE, "updates"), os.path.join(folder, "updates"))
+    for name in ("status", "available", "arch"):
+        if os.path.exists(os.path.join(DATABASE, name)):
+            shutil.copy(os.path.join(DATABASE, name), folder)
 
 
 def parse(text: str) -> t.List[Package]:

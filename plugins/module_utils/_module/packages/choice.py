@@ -19,6 +19,10 @@ _NUMBERS = re.compile(r"\d+(\.\d+)+")
 # Ubuntu: packages of one kernel build; all others of these names follow later kernels.
 _ONE_KERNEL = re.compile(r"-\d+\.\d+\.\d+-\d+")
 
+# Packages with a kernel module, and the versions of a driver: nvidia-fs-dkms 2.26.6 is none.
+_MODULE = re.compile(r"dkms|kmod|kmp")
+_DRIVER_VERSION = re.compile(r"\d{3}(\.\d+)+")
+
 
 class Refusal(Exception):
     """The desired packages cannot be installed. The message has the reason and the remedy."""
@@ -186,12 +190,19 @@ def needs_offers(now: Status, desired: Desired) -> bool:
     return now.version != desired.version if desired.version else not desired.in_branch(now.version)
 
 
+def kept_version(now: Status, desired: Desired) -> t.Optional[str]:
+    """The version to install, unless it is the newest that the package sources offer."""
+    if desired.version or not desired.branch:
+        return desired.version or None
+    return now.version if now.version and desired.in_branch(now.version) and not desired.upgrade else None
+
+
 def choose(packages: t.Sequence[Package], now: Status, offers: Offers, desired: Desired, separator: str) -> Choice:
     """Decide on one version, and on the packages to install for it.
 
     Without a requested version, an installed one of the branch stays, unless an upgrade is requested.
     """
-    version = _version(now, offers, desired)
+    version = select_version(now, offers, desired)
     if version:
         _check_minimum(version, desired)
     kernel = _later_kernels(packages, offers, desired, desired.upgrade or version != now.version)
@@ -226,16 +237,13 @@ def choose(packages: t.Sequence[Package], now: Status, offers: Offers, desired: 
     return Choice(version, install, downgrade, [name for name in desired.optional_packages if offers.get(name)])
 
 
-def _version(now: Status, offers: Offers, desired: Desired) -> t.Optional[str]:
-    if desired.version or not desired.branch:
-        return desired.version or None
-    have = now.version
-    if not have or not desired.in_branch(have):
-        return _newest(offers, desired)
-    if not desired.upgrade:
-        return have
-    newest = _newest(offers, desired)
-    return newest if numbers(newest) > numbers(have) else have  # an upgrade never installs an older version
+def select_version(now: Status, offers: Offers, desired: Desired) -> t.Optional[str]:
+    kept = kept_version(now, desired)
+    if kept or not desired.branch:
+        return kept
+    newest, have = _newest(offers, desired), now.version
+    # An upgrade never installs an older version.
+    return have if have and desired.in_branch(have) and numbers(have) >= numbers(newest) else newest
 
 
 def _newest(offers: Offers, desired: Desired) -> str:
@@ -291,57 +299,27 @@ def _has(packages: t.Sequence[Package], name: str, version: str, desired: Desire
     return any(each.name == name and desired.label(each.version) == version and not each.broken for each in packages)
 
 
-def refuse_holds(
-    packages: t.Sequence[Package], now: Status, version: str, own: t.Collection[str], desired: Desired
-) -> None:
-    """Holds of apt that are not the role's, on packages that have to change."""
-    foreign = [
+def leftover_modules(
+    packages: t.Sequence[Package], touched: t.Container[str], own: t.Set[str], version: str, desired: Desired
+) -> t.List[str]:
+    """Kernel modules of others that would stay beside a driver that they do not belong to.
+
+    ``touched`` are the packages that change or are removed, ``own`` those that the role installed.
+    """
+    prebuilt = any(name.startswith("linux-modules-nvidia-") for name in desired.packages)
+    return [
         "%s %s" % (each.name, each.version)
         for each in packages
-        if each.held and each.name not in own and desired.shares_version(each.name)
-        if desired.label(each.version) != version
-        if each.name in desired.packages or desired.label(each.version) == now.version
+        if desired.is_family(each.name) and each.name not in touched and not {each.name, each.full_name} & own
+        if (_other_module(each, version, desired) or (each.name.startswith("linux-modules-nvidia-") and not prebuilt))
     ]
-    if foreign:
-        raise Refusal(
-            "somebody else holds %s, which blocks %s %s. Release them (apt-mark unhold), or set %s_version to that version"
-            % (", ".join(foreign), title(desired.role), version, desired.role)
-        )
 
 
-def refuse_to_remove(foreign: t.Sequence[str], desired: Desired) -> None:
-    """Packages that the role installed and somebody else holds."""
-    if foreign:
-        raise Refusal(
-            "somebody else holds %s, which %s installed and would remove. Release them (apt-mark unhold), and run this again"
-            % (", ".join(foreign), desired.role)
-        )
-
-
-def refuse_locks(
-    locks: t.Sequence[str], changed: t.Sequence[t.Tuple[str, str]], version: t.Optional[str], desired: Desired
-) -> None:
-    """Locks of dnf's plugin versionlock that are not the role's, and that packages in a transaction would not keep."""
-    broken = {lock: name for lock in locks for name, full in changed if _breaks(lock, name, full)}
-    if broken:
-        set_version = ", or set %s_version to that version" % desired.role
-        raise Refusal(
-            "somebody else locks %s, which blocks %s. Release them (dnf versionlock delete)%s"
-            % (
-                ", ".join(broken),
-                " ".join(filter(None, (title(desired.role), version))),
-                set_version if any(map(desired.shares_version, broken.values())) else "",
-            )
-        )
-
-
-def _breaks(lock: str, name: str, full: str) -> bool:
-    """Whether a package breaks the lock NAME-[EPOCH:]VERSION[-RELEASE[.ARCHITECTURE]].
-
-    Any part but the name may have wildcards, and an exclamation mark excludes a version.
-    """
-    rest = re.match(r"!?%s-(?:(?:\d+|\*):)?([\d*?].*)" % re.escape(name), lock)
-    if not rest:
-        return False
-    forms = (full, full.rsplit(".", 1)[0], full.rsplit("-", 1)[0])
-    return lock.startswith("!") == any(fnmatch.fnmatchcase(form, rest.group(1)) for form in forms)
+def _other_module(package: Package, version: str, desired: Desired) -> bool:
+    label = desired.label(package.version)
+    return bool(
+        _MODULE.search(package.name)
+        and package.name not in desired.independent
+        and label != version
+        and _DRIVER_VERSION.fullmatch(label)
+    )

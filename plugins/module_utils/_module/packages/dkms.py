@@ -19,11 +19,14 @@ from .manager import CommandError, Commands
 STATE = "/var/lib/dkms"
 
 
-def build_missing(commands: Commands, version: str, kernel: str) -> bool:
-    """Build the driver's module for a kernel if DKMS has its source and no module. Returns whether it was built."""
+def build_missing(commands: Commands, version: str, kernel: str, check: bool) -> bool:
+    """Build the driver's module for a kernel if DKMS has its source and no module.
+
+    Returns whether it was built, or would be with ``check``.
+    """
     source = missing(status(commands), version, kernel)
-    if source is None:
-        return False
+    if source is None or check:
+        return source is not None
     output = commands.attempt(["dkms", "install", source, "-k", kernel])
     if output.status:
         raise CommandError(output.text)

@@ -93,7 +93,9 @@ class Dnf:
     def restore_pin(self) -> None:
         """dnf has no pins."""
 
-    def simulate(self, specifications: t.Sequence[str]) -> Simulation:
+    def simulate(
+        self, specifications: t.Sequence[str], downgrade: bool = False, released: t.Sequence[str] = ()
+    ) -> Simulation:
         output = self._commands.attempt([*_DNF, "--assumeno", *self._install, *specifications])
         possible = output.status == 0 or "Operation aborted" in output.text
         return transaction(output.stdout)._replace(possible=possible, output=output.text)
@@ -107,7 +109,9 @@ class Dnf:
         """Where others offer the same packages, also as dependencies, the role's own repository is preferred."""
         return [*("--setopt=%s.priority=1" % each for each in self._repository.sections()), *_INSTALL]
 
-    def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
+    def removable(
+        self, names: t.Sequence[str], dependencies: t.Collection[str], released: t.Sequence[str] = ()
+    ) -> t.List[str]:
         left = list(names)
         while left:
             output = self._commands.attempt(["rpm", "--erase", "--test", *left])

@@ -107,9 +107,7 @@ class Simulation(t.NamedTuple):
     new: t.List[str]  # names of packages that would be installed and are not now
     removed: t.List[str]  # names of packages that would be removed
     output: str
-    changed: t.Sequence[
-        t.Tuple[str, str]
-    ] = ()  # of dnf: names and VERSION-RELEASE.ARCHITECTURE that would be installed
+    changed: t.Sequence[t.Tuple[str, str]] = ()  # names and versions, of dnf VERSION-RELEASE.ARCHITECTURE, installed
 
 
 class Manager(t.Protocol):
@@ -146,12 +144,20 @@ class Manager(t.Protocol):
     def restore_pin(self) -> None:
         """Undo the last change of the pin."""
 
-    def simulate(self, specifications: t.Sequence[str]) -> Simulation: ...
+    def simulate(
+        self, specifications: t.Sequence[str], downgrade: bool = False, released: t.Sequence[str] = ()
+    ) -> Simulation:
+        """What ``install`` would do after the holds in ``released`` are released. Changes nothing."""
 
     def install(self, specifications: t.Sequence[str], downgrade: bool) -> None: ...
 
-    def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
-        """The packages whose removal removes no others, except for their own dependencies."""
+    def removable(
+        self, names: t.Sequence[str], dependencies: t.Collection[str], released: t.Sequence[str] = ()
+    ) -> t.List[str]:
+        """The packages whose removal removes no others, except for their own dependencies.
+
+        Computed as if the holds in ``released`` were released.
+        """
 
     def remove(self, names: t.Sequence[str]) -> None: ...
 

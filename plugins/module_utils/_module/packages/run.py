@@ -13,11 +13,10 @@ import os
 import typing as t
 
 from .. import exclusive, record
-from . import causes, choice, dkms
-from .apt import Apt
-from .choice import Choice, Desired, Package, Refusal, Status
-from .dnf import Dnf
-from .manager import CommandError, Commands, Manager, Repository, Simulation
+from . import choice, dkms, holds, transaction
+from .choice import Choice, Package, Refusal, Status
+from .manager import CommandError, Repository, Simulation
+from .node import Failure, Node
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -59,70 +58,6 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 LOCK = exclusive.PACKAGES
 
 Data = t.Dict[str, t.Any]
-
-
-class Failure(Exception):
-    """The run failed. The message is complete."""
-
-
-class Node:
-    """The packages of a node, and what this run does with them."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        given = module.params
-        self.given: Data = given
-        self.check: bool = module.check_mode
-        self.warn = module.warn
-        self.commands = Commands(module, given["lock_timeout"])
-        repository = given["repository"]
-        self.repository = Repository(
-            repository["url"], repository["file"] or "", repository["added"], repository["key"] or ""
-        )
-        name = given["manager"]
-        if name == "auto":
-            name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
-        self.manager: Manager = (
-            Apt(self.commands, given["role"], self.check, self.repository)
-            if name == "apt"
-            else Dnf(self.commands, self.check, self.repository)
-        )
-        self.host: str = given["host"] or os.uname().nodename
-        self.desired = Desired(**{name: given[name] for name in Desired._fields})
-        self.record: Data = {}
-        self.recorded: t.Set[str] = set()  # packages, before this run
-
-    def update_record(self, set: t.Mapping[str, t.Any], add: t.Mapping[str, t.Iterable[str]]) -> None:
-        _before, self.record = record.update(self.desired.role, set, add)
-
-    @property
-    def own_holds(self) -> t.List[str]:
-        return list(self.record.get("held", []))
-
-    def status(self, packages: t.Sequence[Package]) -> Status:
-        return choice.status(packages, self.desired)
-
-    def desired_holds(self, now: Status) -> t.List[str]:
-        return self.manager.spell_holds(now.to_hold) if self.given["hold"] and self.desired.versioned else []
-
-    def problems(self, now: Status) -> t.List[str]:
-        loose = sorted(set(self.desired_holds(now)) - set(self.manager.holds()))
-        return choice.problems(now, self.desired, loose)
-
-    def fail(self, text: str, output: str) -> Failure:
-        """A failure whose message has the cause, the state of the node, and the ends of the logs."""
-        why = causes.cause(output, self.desired.role)
-        lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
-        broken: t.List[str] = []
-        with contextlib.suppress(CommandError):
-            broken = self.status(self.manager.packages()).broken
-        if broken:
-            lines.append("Half installed: " + ", ".join(broken))
-        if broken or why.kind == "build":
-            listed = dkms.status(self.commands).strip()
-            path, log = dkms.newest_log()
-            lines += ["dkms status: " + listed] if listed else []
-            lines += ["The end of %s:" % path, *log] if log else []
-        return Failure("\n".join([*lines, "Output of the package manager:", *causes.tail(output)]))
 
 
 def run(module: AnsibleModule) -> None:
@@ -175,7 +110,31 @@ def preflight(node: Node) -> Data:
     )
     own = node.repository
     problems = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
+    if node.desired.packages:
+        problems += _hold_problems(node)
     return {"changed": False, "problems": problems}
+
+
+def _hold_problems(node: Node) -> t.List[str]:
+    """Foreign holds that block the packages, before the package sources are configured and read."""
+    packages = node.manager.packages()
+    now = node.status(packages)
+    version = choice.kept_version(now, node.desired)
+    try:
+        node.record = record.read(node.desired.role)
+        if version is None and node.desired.branch and set(node.manager.holds()) - set(node.own_holds):
+            version = _known_newest(node, now)
+        transaction.refuse_foreign_holds(node, packages, now, holds.Target(version, node.desired.branch))
+    except (Refusal, record.RecordError) as error:
+        return [str(error)]
+    return []
+
+
+def _known_newest(node: Node, now: Status) -> t.Optional[str]:
+    """The newest version according to the present package lists; None if these do not offer the branch."""
+    with contextlib.suppress(Refusal, CommandError):
+        return choice.select_version(now, _listed(node), node.desired)
+    return None
 
 
 def verified(node: Node) -> Data:
@@ -199,13 +158,13 @@ def absent(node: Node) -> Data:
         raise CommandError("The package manager lists no package at all: its database may be damaged.")
     there = {name for each in before for name in (each.name, each.full_name)}
     recorded = [name for name in node.record.get("installed", []) if name in there]
-    holds = set(node.manager.holds())
-    held = sorted(holds & set(node.own_holds))
+    all_held = set(node.manager.holds())
+    held = sorted(all_held & set(node.own_holds))
     if node.manager.releases:
-        choice.refuse_to_remove(sorted(holds.intersection(recorded).difference(held)), node.desired)
+        holds.refuse_to_remove(sorted(all_held.intersection(recorded).difference(held)), node.desired)
+    names = node.manager.removable(recorded, node.record.get("dependencies", []), held) if recorded else []
     if not node.check:
         node.manager.hold([], held)
-    names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
     kept = sorted(set(recorded) - set(names))
     if kept:
         node.warn("Not removed, because packages that the role did not install need them: " + ", ".join(kept))
@@ -228,14 +187,13 @@ def present(node: Node) -> Data:
     if offers is None:
         return _unknown(node, before, now)
     chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
-    if chosen.install:
-        _refuse_foreign_holds(node, packages, now, chosen)
-    if node.check:
-        return _preview(node, before, now, chosen)
     simulation = None
     if chosen.install:
-        chosen, simulation = _simulated(node, chosen)
-    pinned = _pin(node, chosen.version)
+        transaction.refuse_foreign_holds(node, packages, now, holds.Target(chosen.version))
+        chosen, simulation = transaction.simulated(node, chosen)
+    pinned = transaction.pin(node, chosen.version)
+    if node.check:
+        return _preview(node, before, now, chosen, pinned, simulation)
     if simulation:
         _install(node, packages, chosen, simulation)
     packages = node.manager.packages()
@@ -273,18 +231,21 @@ def _finished(node: Node, packages: t.List[Package]) -> t.List[Package]:
 def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
     """What the package sources offer; empty if nothing is needed, None if that is unknown in check mode."""
     needed = choice.needs_offers(now, node.desired)
-    if node.check and node.repository.added:
-        return None if needed else {}
     if not (needed or node.repository.added):
         return {}
     if not node.check:
         _refresh(node)
-    if _enable_stream(node) and node.check:
+    node.enables_stream = _enable_stream(node)
+    if node.check and (node.repository.added or node.enables_stream):
         return None if needed else {}
+    offers = _listed(node)
+    return None if node.check and not any(offers.values()) else offers
+
+
+def _listed(node: Node) -> choice.Offers:
     names = [*node.desired.packages, *node.desired.optional_packages]
     # Distributions have packages with the same names, which cannot be combined with those of the role's repository.
-    offers = node.manager.offers(names, set(filter(node.desired.shares_version, names)))
-    return None if node.check and not any(offers.values()) else offers
+    return node.manager.offers(names, set(filter(node.desired.shares_version, names)))
 
 
 def _enable_stream(node: Node) -> bool:
@@ -318,59 +279,11 @@ def _names(output: str, repository: Repository) -> bool:
     return any(name in output for name in names if name)
 
 
-def _refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status, chosen: Choice) -> None:
-    if chosen.version and node.manager.releases:
-        choice.refuse_holds(packages, now, chosen.version, node.own_holds, node.desired)
-
-
-def _pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
-    """Pin the exact version if it is to be held, else the branch."""
-    desired = node.desired
-    if not desired.versioned:
-        return False
-    exact = "" if not version else version if "-" in version else version + "-*"
-    branch = desired.branch + ".*" if desired.branch else ""
-    patterns = [each for each in desired.family or desired.packages if not each.startswith("!")]
-    return node.manager.pin(patterns, exact if node.given["hold"] else branch, preview)
-
-
-def _simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
-    """The choice with the optional packages if they can be installed, and its simulation. Changes nothing."""
-    _pin(node, chosen.version, preview=True)
-    if chosen.optional:
-        more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
-        simulation = node.manager.simulate(more.install)
-        with contextlib.suppress(Refusal):
-            if simulation.possible:
-                _refuse_foreign_changes(node, more, simulation)
-                return more, simulation
-    simulation = node.manager.simulate(chosen.install)
-    _refuse_foreign_changes(node, chosen, simulation)
-    return chosen, simulation
-
-
-def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
-    """Fail if packages would be removed that are neither of the family nor recorded, or if foreign locks of dnf block it."""
-    if not simulation.possible:
-        return
-    own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
-    bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE
-    foreign = sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
-    if foreign:
-        raise Refusal(
-            "installing %s would remove %s, which this role does not manage: remove it yourself, or choose another branch "
-            "or version" % (", ".join(chosen.install), ", ".join(foreign))
-        )
-    if simulation.changed:
-        locks = [line for line in node.manager.holds() if line not in node.own_holds]
-        choice.refuse_locks(locks, simulation.changed, chosen.version, node.desired)
-
-
 def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> None:
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
     came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
     node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
-    own = sorted(set(node.own_holds) & set(node.manager.holds())) if node.manager.releases else []
+    own = node.releasable_holds()
     try:
         node.manager.hold([], own)
         node.manager.install(chosen.install, chosen.downgrade)
@@ -397,9 +310,10 @@ def _record_remains(node: Node, packages: t.Sequence[Package]) -> None:
 
 
 def _build(node: Node, chosen: Choice) -> bool:
+    """Whether the kernel module was built, or would be."""
     if not (node.given["dkms"] and node.manager.checks_builds and chosen.version):
         return False
-    return dkms.build_missing(node.commands, chosen.version, os.uname().release)
+    return dkms.build_missing(node.commands, chosen.version, os.uname().release, node.check)
 
 
 def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
@@ -467,18 +381,20 @@ def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
     )
 
 
-def _preview(node: Node, before: t.Sequence[Package], now: Status, chosen: Choice) -> Data:
-    pinned = _pin(node, chosen.version)
-    if not chosen.install:
+def _preview(
+    node: Node,
+    before: t.Sequence[Package],
+    now: Status,
+    chosen: Choice,
+    pinned: bool,
+    simulation: t.Optional[Simulation],
+) -> Data:
+    if simulation is None:
         wanted = set(node.desired_holds(now))
         held = set(node.manager.holds())
         loose = bool(wanted - held or (set(node.own_holds) & held) - wanted) and node.desired.versioned
         half = any(each.broken for each in before if node.desired.in_scope(each.name))
-        return _result(node, before, before, pinned or loose or half, version=now.version)
-    simulation = node.manager.simulate(chosen.install)
-    if not simulation.possible:
-        raise CommandError(simulation.output)
-    _refuse_foreign_changes(node, chosen, simulation)
+        return _result(node, before, before, pinned or loose or half or _build(node, chosen), version=now.version)
     also = [name for name in simulation.new if not any(spec.startswith(name) for spec in chosen.install)]
     text = "Would install %s" % ", ".join([*chosen.install, *also])
     if simulation.removed:
@@ -503,7 +419,7 @@ def _result(
         _described(node, after) + "".join("would install %s\n" % each for each in install),
     ]
     return {
-        "changed": changed or lines[0] != lines[1],
+        "changed": changed or node.enables_stream or lines[0] != lines[1],
         "version": version,
         "pending": pending,
         "installed": node.record.get("installed", []),

@@ -38,7 +38,10 @@ NO_DKMS = "the kernel modules need dkms"
 def nvidia(**other: t.Any) -> Data:
     """Facts of a node whose driver is not installed."""
     return {
-        "driver": {"version": None, "source": None, "problem": "libnvidia-ml.so.1 is missing"},
+        "driver": {
+            "version": None, "source": None, "problem": "libnvidia-ml.so.1 is missing",
+            "installation": {"method": "none", "evidence": []},
+        },
         "kernel_module": {
             "flavour": "none", "loaded_version": None, "installed_version": None, "versions_match": None,
         },
@@ -86,6 +89,13 @@ def test_a_plan_from_defaults() -> None:
 def test_variables_have_the_types_of_the_argument_specification() -> None:
     result = run(DEBIAN_12, nvidia_driver_branch=570, nvidia_driver_persistenced="no", unrelated="{{ broken")
     assert (result["plan"]["branch"], result["plan"]["services"]) == ("570", [])
+
+
+def test_a_foreign_driver_is_a_problem() -> None:
+    driver = {**nvidia()["driver"], "installation": {"method": "vgpu_packages", "evidence": ["nvidia-linux-grid-580"]}}
+    (problem,) = run(DEBIAN_12, facts=nvidia(driver=driver))["problems"]
+    assert "(nvidia-linux-grid-580), and packages would replace only a part of it" in problem
+    assert run(DEBIAN_12, facts=nvidia(driver=driver), args={"packages": False})["problems"] == []
 
 
 def test_invalid_variables_are_problems() -> None:
@@ -165,7 +175,7 @@ def test_the_running_driver_is_compared_even_if_nothing_can_be_installed() -> No
 
 
 def test_a_driver_of_another_tool_is_not_planned() -> None:
-    facts = nvidia(nvswitches=[], driver={"version": "580.159.04", "source": "nvml", "problem": None})
+    facts = nvidia(nvswitches=[], driver={**nvidia()["driver"], "problem": None})
     unknown_kernel = {**DEBIAN_12, "kernel": "6.18.44-cloud"}
     assert "warnings" in run(unknown_kernel, facts=facts)
     result = run(unknown_kernel, facts=facts, args={"packages": False})

@@ -23,6 +23,7 @@ from .running import run
 OLD, NEW = "580.105.08-1", "580.126.20-1"
 CUDA, LIBRARY, TOOL = "nvidia-driver-cuda", "libcuda1", "nvidia-modprobe"
 URL, ARCHIVE = "http://mirror.example/cuda", "http://archive.example/ubuntu noble/restricted amd64"
+INSTALL = "--yes (?!.*--simulate)"  # the pattern of the command that changes packages
 LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7"
 DRIVER = {
     "role": "nvidia_driver",
@@ -46,7 +47,7 @@ class Debian:
         self.conflicts = {}
         self.calls = []
         self.answers = []  # (pattern of the command, status, stderr); each once
-        self.preferred = None
+        self.released = ()  # in a copy of the database
 
     def install(self, name, version, status="ii "):
         self.state[name] = [status, version]
@@ -66,6 +67,9 @@ class Debian:
             rows = [(name, version, URL) for name in words[2:] for version in self.offers.get(name, ())]
             rows = [(*row, ARCHIVE) for row in self.archive if row[0] in words] + rows
             return 0, "".join(" %s | %s | %s  Packages\n" % row for row in rows), ""
+        if words[0] == "sh" and "--admindir" in line:
+            self.released = [selection.split()[0] for selection in data.splitlines()]
+            return 0, "", ""
         if words[0] == "sh" and data:
             for selection in data.splitlines():
                 name, wanted = selection.split()
@@ -79,14 +83,17 @@ class Debian:
             return 0, "", ""
         if words[1] == "purge":
             return self.purge(words[2:], "--simulate" in argv)
-        return self.get(words[2:], "--simulate" in argv)
+        return self.get(words[2:], "--simulate" in argv, self.released if "Dir::State::status" in line else ())
 
-    def get(self, specifications, simulate):
+    def get(self, specifications, simulate, released=()):
         coming = {}
         for specification in specifications:
             name, version = ([*specification.split("="), None])[:2]
             coming[name] = version or self.offers[name][0]
             coming.update(dict.fromkeys(self.needs.get(name, ()), coming[name]))
+        held = [name for name in coming if self.state.get(name, "i")[0][0] == "h" and name not in released]
+        if any(self.state[name][1] != coming[name] for name in held):
+            return 100, "", "E: Unable to correct problems, you have held broken packages.\nunmet dependencies"
         printed = "".join("Inst %s (%s)\n" % row for row in coming.items() if row[0] not in self.state)
         gone = [each for name in coming for each in self.conflicts.get(name, ()) if each in self.state]
         printed += "".join("Remv %s [1]\n" % name for name in gone)
@@ -286,6 +293,39 @@ def test_dnf_changes_no_packages_of_others(node, lock, table, words, check):
     assert not node.called("--assumeyes (?!.*--assumeno).* install ")
 
 
+def test_a_stream_that_is_not_enabled_is_a_change(node, monkeypatch):
+    class Modular(Rpm):
+        def __call__(self, argv, data=None, **more):
+            if "module" in argv and "enable" in argv:
+                (node.folder / "nvidia-driver.module").write_text("stream=580-open\n")
+            return super().__call__(argv, data, **more)
+
+    node.__class__ = Modular
+    monkeypatch.setattr(dnf, "MODULES", str(node.folder))
+    given = {"branch": "580", "hold": False, "stream": "nvidia-driver:580-open", "repository": {"added": True}}
+    results = [run(node_packages.main, check, manager="dnf", **{**DRIVER, **given}) for check in (True, False, True)]
+    assert [result["changed"] for result in results] == [True, True, False]
+
+
+def test_a_module_that_dkms_has_not_built_is_a_change(node):
+    class Unbuilt(Debian):
+        built = ""
+
+        def __call__(self, argv, data=None, **_more):
+            if argv[0] == "rpm":
+                return 0, "%s\t3:580.126.20-1\tx86_64\n" % CUDA, ""
+            if argv[:2] == ["dkms", "install"]:
+                self.built = "nvidia/580.126.20, %s, x86_64: installed\n" % argv[-1]
+            return 0, "nvidia/580.126.20: added\n" + self.built if argv[0] == "dkms" else "", ""
+
+    node.__class__ = Unbuilt
+    results = [
+        run(node_packages.main, check, manager="dnf", **{**DRIVER, "hold": False, "dkms": True})
+        for check in (True, False, True, False)
+    ]
+    assert [result["changed"] for result in results] == [True, True, False, False]
+
+
 def test_optional_packages_only_if_they_fit(node, driver):
     node.answers.append(("--simulate.*" + TOOL, 100, "E: unmet dependencies"))
     driver(optional_packages=[TOOL])
@@ -390,15 +430,52 @@ def test_preflight_lists_sources_with_another_key(node, driver, manager, found):
     folder.mkdir()
     own, other = folder / "gpufleet.sources", folder / "cuda.list"
     own.write_text("deb [signed-by=/old.asc] %s /\n" % URL)
+    given = {"state": "preflight", "manager": manager, "packages": []}
     repository = {"url": URL, "file": str(own), "key": "/own.asc"}
-    result = driver(state="preflight", manager=manager, repository=repository)
+    result = driver(**given, repository=repository)
     assert (result["changed"], result["problems"]) == (False, [])
     other.write_text("deb [signed-by=/other.gpg] %s /\n" % URL)
-    problems = driver(state="preflight", manager=manager, repository=repository)["problems"]
+    problems = driver(**given, repository=repository)["problems"]
     assert [text.startswith("%s has the repository %s with another key" % (other, URL)) for text in problems] == (
         [True] * found
     )
     assert node.calls == []
+
+
+@pytest.mark.parametrize(
+    "wanted, blocked",
+    [
+        ({"branch": "570"}, "of branch 570"),  # whose newest version is not known before the package lists are read
+        ({"version": "580.126.20"}, "580.126.20"),
+        ({"upgrade": True}, "580.126.20"),
+        ({}, None),
+        ({"version": "580.105.08"}, None),
+    ],
+)
+def test_preflight_lists_foreign_holds(node, driver, wanted, blocked):
+    driver(version="580.105.08", hold=False)
+    assert driver(state="preflight", **wanted)["problems"] == []
+    node.state[LIBRARY][0] = "hi "
+    node.calls.clear()
+    problems = driver(state="preflight", **wanted)["problems"]
+    words = "somebody else holds libcuda1 %s, which blocks driver %s. Release them (apt-mark unhold), or set" % (
+        OLD,
+        blocked,
+    )
+    assert [text[: len(words)] for text in problems] == ([words] if blocked else [])
+    assert not node.called("update|install")
+
+
+def test_preflight_lists_foreign_locks(node):
+    node.__class__ = Rpm
+    lock = "%s-3:580.105.08-1.*" % CUDA
+    (node.folder / "versionlock.list").write_text(lock + "\n")
+    given = {**DRIVER, "state": "preflight", "manager": "dnf"}
+    assert run(node_packages.main, **given)["problems"] == []
+    (problem,) = run(node_packages.main, **{**given, "upgrade": True})["problems"]
+    assert problem.startswith("somebody else locks %s, which blocks driver 580.126.20. Release" % lock)
+    record.update("nvidia_driver", {"held": [lock]}, {})
+    assert run(node_packages.main, **{**given, "upgrade": True})["problems"] == []
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------
@@ -423,7 +500,7 @@ def test_waits_for_a_running_installation(node, driver):
 
 
 def test_waiting_for_the_lock_is_limited(node, driver):
-    node.answers.append(("--yes", 100, LOCKED))
+    node.answers.append((INSTALL, 100, LOCKED))
     message = driver()["msg"]
     assert message.startswith("gpu-1: Another package manager is running on the node: wait for it to finish")
     assert "lock-frontend" in message
@@ -439,7 +516,7 @@ def test_a_failed_build_is_reported_with_the_end_of_its_log(node, driver):
         node.install(CUDA, NEW, "iF ")
         return argv
 
-    node.answers.append(("--yes", 100, "Error! Bad return status for module build on kernel: 6.12"))
+    node.answers.append((INSTALL, 100, "Error! Bad return status for module build on kernel: 6.12"))
     node.get = lambda *_given: (half(0), "", "")
     node.install(CUDA, NEW, "iF ")
     node.answers.append(("dpkg --configure", 1, "dpkg: error processing package"))
@@ -454,9 +531,9 @@ def cut_off(node):
     """The next installations install one package and fail."""
     real = node.get
 
-    def get(specifications, simulate):
+    def get(specifications, simulate, released):
         if simulate:
-            return real(specifications, simulate)
+            return real(specifications, simulate, released)
         node.install(LIBRARY, NEW)
         return 100, "", "E: No space left on device"
 
@@ -475,12 +552,12 @@ def test_a_partial_installation_is_recorded(node, driver):
 
 def test_own_holds_are_kept_after_a_failed_upgrade(node, driver):
     driver(version="580.105.08")
-    node.answers.append(("--yes", 100, "E: Failed to fetch http://mirror.example"))
+    node.answers.append((INSTALL, 100, "E: Failed to fetch http://mirror.example"))
     assert "cannot be reached" in driver(upgrade=True)["msg"]
     assert node.state == {CUDA: ["hi ", OLD], LIBRARY: ["hi ", OLD]}
 
 
-@pytest.mark.parametrize("lost", ["--yes", "^sh "], ids=["install", "release"])
+@pytest.mark.parametrize("lost", [INSTALL, "^sh (?!.*admindir)"], ids=["install", "release"])
 def test_an_upgrade_that_installs_nothing_restores_the_pin(node, driver, lost):
     driver(version="580.105.08")
     before = pinned(node)
@@ -491,7 +568,7 @@ def test_an_upgrade_that_installs_nothing_restores_the_pin(node, driver, lost):
 
 
 def test_an_installation_that_installs_nothing_leaves_no_pin(node, driver):
-    node.answers.append(("--yes", 100, LOCKED))
+    node.answers.append((INSTALL, 100, LOCKED))
     driver()
     assert pinned(node) is None
 

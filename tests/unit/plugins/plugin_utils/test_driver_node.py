@@ -10,7 +10,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._driver_node import running_problems
+from ansible_collections.gpufleet.node.plugins.plugin_utils._driver_node import (
+    installation_problems,
+    running_problems,
+)
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.driver import Data
 
 RUNNING: Data = {
@@ -78,3 +81,27 @@ def test_the_plan_determines_whether_the_fabric_manager_must_run(
     facts = {**RUNNING, "nvswitches": switches, "fabric_manager": {"active": False}}
     assert len(running_problems(facts, {"fabric_manager": planned})) == problems
     assert len(running_problems({**facts, "gpus": None}, None)) == (1 if switches is None or switches else 0)
+
+
+@pytest.mark.parametrize("method", ["packages", "none", None])
+def test_packages_may_replace_packages(method: t.Optional[str]) -> None:
+    assert installation_problems({"driver": {"installation": {"method": method, "evidence": ["libcuda1"]}}}) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "evidence", "words", "remedy"),
+    [
+        ("run_file", ["/usr/bin/nvidia-uninstall"], "NVIDIA's installer (a .run file) installed", "nvidia-uninstall"),
+        ("vgpu_packages", ["nvidia-linux-grid-580"], "NVIDIA's vGPU driver is installed", "Remove its package"),
+        ("other_packages", ["akmod-nvidia", "b"], "a driver of another repository is", "Remove its packages"),
+        ("files", ["/usr/lib64/libcuda.so.1"], "libraries of the driver belong to no package", "delete these files"),
+    ],
+)
+def test_packages_would_replace_half_of_a_foreign_driver(
+    method: str, evidence: t.List[str], words: str, remedy: str
+) -> None:
+    (problem,) = installation_problems({"driver": {"installation": {"method": method, "evidence": evidence}}})
+    assert problem.startswith(words)
+    assert "(%s), and packages would replace only a part of it. Remove" % ", ".join(evidence) in problem
+    assert remedy in problem
+    assert problem.endswith(", or leave nvidia_driver out of gpu_node_roles")

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board
+from ansible_collections.gpufleet.node.plugins.module_utils._module.driver_installation import Installation
 from ansible_collections.gpufleet.node.plugins.module_utils._module.facts import gather
 from ansible_collections.gpufleet.node.plugins.module_utils._module.node import (
     FabricManager,
@@ -23,6 +24,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.node import 
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import H100, FakeBackend, FakeGpu
 
+INSTALLATION = {"installation": {"method": "packages", "evidence": ["nvidia-dkms-580"]}}
 UNKNOWN = {"capable": None, "current": None, "pending": None, "instances": None, "devices": None}
 
 NO_MODULE = KernelModule("none", None, None)
@@ -35,6 +37,7 @@ class FakeNode:
         self.gpus = lambda: None if gpus is None else tuple(gpus)
         self.kernel_module = lambda: kernel
         self.packages = lambda: None if packages is None else tuple(packages)
+        self.installation = lambda: Installation("packages", ("nvidia-dkms-580",))
         self.secure_boot = lambda: "disabled"
         self.fabric_manager = lambda: FabricManager(True, True, False)
         self.nvswitches = lambda: (PciSwitch("00000000:05:00.0", 0x22A310DE),)
@@ -67,7 +70,7 @@ def test_facts_of_a_working_driver():
     gpu.add("1g.5gb", 0)
     driver = Driver(gpu, FakeGpu(index=1, mode=False))
     facts = gather(FakeNode(kernel=KernelModule("open", "550.163.01", "580.95.05")), lambda: driver)
-    assert facts["driver"] == {"version": "550.163.01", "source": "nvml", "problem": None}
+    assert facts["driver"] == {"version": "550.163.01", "source": "nvml", "problem": None, **INSTALLATION}
     assert facts["cuda_version"] == "12.4"
     assert facts["nvml_version"] == "12.550.163.01"
     assert facts["kernel_module"] == {
@@ -136,7 +139,7 @@ def test_the_source_is_the_driver_that_was_opened():
     driver = Driver(FakeGpu())
     driver.name = "nvidia_smi"
     facts = gather(FakeNode(), lambda: driver)
-    assert facts["driver"] == {"version": "550.163.01", "source": "nvidia_smi", "problem": None}
+    assert facts["driver"] == {"version": "550.163.01", "source": "nvidia_smi", "problem": None, **INSTALLATION}
 
 
 def test_without_a_working_driver_the_kernel_module_and_the_bus_are_read():
@@ -151,6 +154,7 @@ def test_without_a_working_driver_the_kernel_module_and_the_bus_are_read():
         "version": "550.163.01",
         "source": "proc",
         "problem": "nvmlInit: LIBRARY_NOT_FOUND. Install the driver",
+        **INSTALLATION,
     }
     assert facts["kernel_module"]["versions_match"] is True
     (gpu,) = facts["gpus"]
@@ -164,7 +168,7 @@ def test_a_library_without_a_kernel_module_is_a_problem_but_not_a_failure():
         broken(codes.DRIVER_NOT_LOADED),
     )
     problem = "nvmlInit: DRIVER_NOT_LOADED. Install the driver"
-    assert facts["driver"] == {"version": "550.163.01", "source": "package", "problem": problem}
+    assert facts["driver"] == {"version": "550.163.01", "source": "package", "problem": problem, **INSTALLATION}
     assert facts["kernel_module"]["flavour"] == "none"
 
 

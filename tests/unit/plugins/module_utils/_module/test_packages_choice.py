@@ -16,7 +16,6 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.cho
     Desired,
     Package,
     Refusal,
-    Status,
 )
 
 OLD, NEW = "535.261.03-1", "535.309.01-0+deb12u1"
@@ -362,63 +361,3 @@ def test_a_broken_package_is_reinstalled() -> None:
     packages = installed(NEW) + dpkg(("iF ", "nvidia-kernel-dkms", NEW))
     found = choose(packages, {**OFFERS, "nvidia-kernel-dkms": [NEW]}, desired("nvidia-smi", "nvidia-kernel-dkms"))
     assert found.install == ["nvidia-smi=" + NEW, "nvidia-kernel-dkms=" + NEW]
-
-
-# --- Foreign holds ----------------------------------------------------------------------------------------------------
-
-
-def status_of(packages: t.List[Package], wanted: Desired) -> Status:
-    return choice.status(packages, wanted)
-
-
-def test_foreign_holds_block() -> None:
-    packages = installed(OLD) + dpkg(("hi ", "libcuda1", OLD), ("hi ", "glx-alternative-nvidia", "1.2.2"))
-    now = status_of(packages, desired())
-    with pytest.raises(
-        Refusal, match=r"somebody else holds libcuda1 535.261.03-1, which blocks driver .*apt-mark unhold"
-    ):
-        choice.refuse_holds(packages, now, "535.309.01", ["nvidia-smi"], desired())
-    choice.refuse_holds(packages, now, "535.309.01", ["libcuda1"], desired())
-    choice.refuse_holds(packages, now, "535.261.03", [], desired())
-
-
-@pytest.mark.parametrize(
-    "locks, blocking",
-    [
-        ([], False),
-        (["kernel-0:5.14.0-427.el9.*", "nvidia-driver-cuda-3:580.105.08-1.el9.*"], True),
-        (["nvidia-driver-cuda-0:580.105.*"], True),
-        (["nvidia-driver-cuda-3:580.126.20-2.el9.*"], True),
-        (["nvidia-driver-cuda-*:580.126.20-*"], False),
-        (["nvidia-driver-cuda-580.126.20"], False),
-        (["nvidia-driver-cuda-580.*"], False),
-        (["nvidia-driver-cuda-3:580.126.20-1.el9"], False),
-        (["!nvidia-driver-cuda-3:580.126.20-1.el9.*"], True),
-        (["!nvidia-driver-cuda-580.126.20"], True),
-        (["!nvidia-driver-cuda-3:580.105.08-1.el9.*"], False),
-        (["nvidia-driver-cuda-libs-3:580.105.08-1.el9.*"], False),
-        (["nvidia-container-toolkit-0:1.20.0-1.*", "kernel-0:5.14.0-503.el9.*"], False),
-    ],
-)
-def test_foreign_locks_block(locks: t.List[str], blocking: bool) -> None:
-    wanted = desired("nvidia-driver-cuda", branch="580")
-    changed = [("nvidia-driver-cuda", "580.126.20-1.el9.x86_64")]
-    if not blocking:
-        choice.refuse_locks(locks, changed, "580.126.20", wanted)
-        return
-    with pytest.raises(Refusal) as caught:
-        choice.refuse_locks(locks, changed, "580.126.20", wanted)
-    assert "somebody else locks " + locks[-1] in str(caught.value)
-    assert "blocks driver 580.126.20" in str(caught.value)
-    assert "(dnf versionlock delete), or set nvidia_driver_version" in str(caught.value)
-
-
-def test_foreign_locks_of_dependencies_block() -> None:
-    wanted = desired("nvidia-driver-cuda", branch="580")
-    changed = [("nvidia-driver-cuda", "580.126.20-1.el9.x86_64"), ("kernel-devel", "5.14.0-503.el9.x86_64")]
-    with pytest.raises(Refusal) as caught:
-        choice.refuse_locks(["kernel-devel-0:5.14.0-427.el9.*"], changed, "580.126.20", wanted)
-    assert str(caught.value) == (
-        "somebody else locks kernel-devel-0:5.14.0-427.el9.*, which blocks driver 580.126.20. "
-        "Release them (dnf versionlock delete)"
-    )

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The packages of a node, and what a run of node_packages does with them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import typing as t
+
+from .. import record
+from . import causes, choice, dkms
+from .apt import Apt
+from .choice import Desired, Package, Status
+from .dnf import Dnf
+from .manager import CommandError, Commands, Manager, Repository
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+class Failure(Exception):
+    """The run failed. The message is complete."""
+
+
+class Node:
+    """The packages of a node, and what this run does with them."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        given = module.params
+        self.given: t.Dict[str, t.Any] = given
+        self.check: bool = module.check_mode
+        self.warn = module.warn
+        self.commands = Commands(module, given["lock_timeout"])
+        repository = given["repository"]
+        self.repository = Repository(
+            repository["url"], repository["file"] or "", repository["added"], repository["key"] or ""
+        )
+        name = given["manager"]
+        if name == "auto":
+            name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
+        self.manager: Manager = (
+            Apt(self.commands, given["role"], self.check, self.repository)
+            if name == "apt"
+            else Dnf(self.commands, self.check, self.repository)
+        )
+        self.host: str = given["host"] or os.uname().nodename
+        self.desired = Desired(**{name: given[name] for name in Desired._fields})
+        self.record: t.Dict[str, t.Any] = {}
+        self.recorded: t.Set[str] = set()  # packages, before this run
+        self.enables_stream = False  # or would enable it, in check mode
+
+    def update_record(self, set: t.Mapping[str, t.Any], add: t.Mapping[str, t.Iterable[str]]) -> None:
+        _before, self.record = record.update(self.desired.role, set, add)
+
+    @property
+    def own_holds(self) -> t.List[str]:
+        return list(self.record.get("held", []))
+
+    def releasable_holds(self) -> t.List[str]:
+        """The role's holds that have to be released before the packages can change."""
+        return sorted(set(self.own_holds) & set(self.manager.holds())) if self.manager.releases else []
+
+    def status(self, packages: t.Sequence[Package]) -> Status:
+        return choice.status(packages, self.desired)
+
+    def desired_holds(self, now: Status) -> t.List[str]:
+        return self.manager.spell_holds(now.to_hold) if self.given["hold"] and self.desired.versioned else []
+
+    def problems(self, now: Status) -> t.List[str]:
+        loose = sorted(set(self.desired_holds(now)) - set(self.manager.holds()))
+        return choice.problems(now, self.desired, loose)
+
+    def fail(self, text: str, output: str) -> Failure:
+        """A failure whose message has the cause, the state of the node, and the ends of the logs."""
+        why = causes.cause(output, self.desired.role)
+        lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
+        broken: t.List[str] = []
+        with contextlib.suppress(CommandError):
+            broken = self.status(self.manager.packages()).broken
+        if broken:
+            lines.append("Half installed: " + ", ".join(broken))
+        if broken or why.kind == "build":
+            listed = dkms.status(self.commands).strip()
+            path, log = dkms.newest_log()
+            lines += ["dkms status: " + listed] if listed else []
+            lines += ["The end of %s:" % path, *log] if log else []
+        return Failure("\n".join([*lines, "Output of the package manager:", *causes.tail(output)]))
