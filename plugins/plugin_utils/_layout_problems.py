@@ -108,7 +108,7 @@ def _match(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Collection[
     entries = []
     for entry in layout.entries:
         known = tuple(name for name in entry.selectors if name not in unknown)
-        if known:
+        if known or not entry.selectors:
             entries.append(entry._replace(selectors=known))
             entries[-1].gpus(gpus)
     if any(_products.deciding(layout, gpu) for gpu in gpus) or not any(
