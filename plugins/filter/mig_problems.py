@@ -21,10 +21,11 @@ options:
     required: true
   gpus:
     description:
-      - The GPUs of the facts, or a list of boards in order of index, each by model, alias or PCI device id.
+      - The GPUs of the facts, or a list of boards in order of index, each by model, alias, product as C(nvidia-smi)
+        prints it, or PCI device id. Boards without MIG, such as V(L40S), can be named too.
       - A board is sold as several products (SXM, PCIe), each with its PCI device id and product names. A layout is
         valid if at least one product of the boards matches its C(device_filter) and product names. Give the PCI device
-        id instead of the board to validate against that product only.
+        id or the product instead of the board to validate against that product only.
       - The name of a board does not determine PCI subsystem, UUID and PCI bus id. A filter with a subsystem is compared
         by device and vendor only. The instances for a UUID or PCI bus id must fit on one of the boards.
       - A GPU or board whose placements are unknown is not checked here, but by M(gpufleet.node.nvidia_mig).

@@ -218,3 +218,13 @@ def test_the_driver_supports_the_board(driver: t.Union[str, int], good: bool) ->
 @pytest.mark.parametrize("layout", [None, [], {}, "all", 7])
 def test_an_invalid_layout(layout: object) -> None:
     assert len(mig_problems(layout, BOARDS)) == 1
+
+
+def test_boards_without_mig() -> None:
+    mixed = ["T4", "A100-SXM4-80GB"]
+    assert mig_problems([entry("all", _1g_10gb=7)], mixed) == []
+    assert mig_problems([{"devices": 0, "mig_enabled": False}, entry("A100*", _1g_10gb=7)], mixed) == []
+    [found] = mig_problems([entry([0, 1], _1g_10gb=7)], mixed)
+    assert "entry 1 (devices: [0, 1]): GPU 0 (T4) does not support MIG: remove it from the entry" in found
+    [found] = mig_problems([entry("all", _1g_10gb=7)], ["NVIDIA L40S", "A10"])
+    assert "none of the selected GPUs supports MIG" in found

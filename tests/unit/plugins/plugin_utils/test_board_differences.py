@@ -51,3 +51,11 @@ def test_an_unknown_board_name() -> None:
     found = of_boards([gpu(0), gpu(1)], ["A1000", "A1000"])
     assert len(found) == 1
     assert "unknown board 'A1000'" in found[0]
+
+
+def test_boards_without_mig_and_names_of_products() -> None:
+    gpus = [gpu(0), gpu(1, current=None)]
+    assert of_boards(gpus, ["NVIDIA A100 80GB PCIe", "Tesla T4"]) == []
+    assert of_boards(gpus, [MODEL, "T4"]) == []
+    (found,) = of_boards(gpus, [MODEL, "L40S"])
+    assert found.endswith(" is T4, and L40S is named")
