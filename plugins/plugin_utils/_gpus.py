@@ -33,6 +33,18 @@ class BoardGpu(Gpu):
     def label(self) -> str:
         return "GPU %d (%s)" % (self.index, self.board.model)
 
+    @property
+    def kind(self) -> str:
+        return self.board.model
+
+
+class FactGpu(Gpu):
+    """A GPU of the facts whose messages are the same on all nodes with such GPUs."""
+
+    @property
+    def label(self) -> str:
+        return "GPU %d (%s)" % (self.index, self.name)
+
 
 def is_fact(value: object) -> bool:
     """Whether this is a GPU of the facts."""

@@ -13,6 +13,7 @@ import typing as t
 
 from ..module_utils._mig import layout as layouts
 from ..module_utils._mig import selector
+from ..module_utils._mig.alike import together
 from ..module_utils._mig.errors import LayoutError, MigError
 from ..module_utils._mig.keys import short
 from ..module_utils._mig.model import Board, Gpu
@@ -27,7 +28,8 @@ def of_layout(layout: object, gpus: object = None, driver: object = None) -> lis
     if problems or gpus is None or gpus == []:
         return problems
     try:
-        return _of_node(layouts.parse(layout), _gpus_of(gpus), version)
+        parsed = layouts.parse(layout)
+        return _of_node(parsed, _gpus_of(gpus, _is_of_one_node(parsed)), version)
     except _boards.GeometryError:
         return []  # the module checks it with the placements of the GPU
     except (MigError, _boards.BoardError) as error:
@@ -49,8 +51,16 @@ def _of_entries(layout: object) -> list[str]:
     return problems
 
 
-def _gpus_of(values: object) -> list[Gpu]:
-    """GPUs from facts or board names, without current instances, which do not affect the validation."""
+def _is_of_one_node(layout: layouts.Layout) -> bool:
+    """Whether the layout names GPUs by UUID or bus id, so that messages must show those of the node."""
+    return any(name.kind in (selector.UUID, selector.BUS_ID) for entry in layout.entries for name in entry.selectors)
+
+
+def _gpus_of(values: object, identified: bool) -> list[Gpu]:
+    """GPUs from facts or board names, without current instances, which do not affect the validation.
+
+    Unless ``identified``, messages contain neither UUIDs nor bus ids, so that nodes with the same problem share one.
+    """
     if not isinstance(values, list) or not any(_gpus.is_fact(value) for value in values):
         return _gpus.from_either(values)
     out: list[Gpu] = []
@@ -59,7 +69,8 @@ def _gpus_of(values: object) -> list[Gpu]:
             out.extend(gpu._replace(index=index) for gpu in _gpus.from_either([value]))
         elif value.get("index") is not None:
             mig = dict(value["mig"], instances=[], capable=value["mig"].get("capable") is not False)
-            out.append(_gpus.from_fact(dict(value, mig=mig, problem=None), _board_of(value)))
+            gpu = _gpus.from_fact(dict(value, mig=mig, problem=None), _board_of(value))
+            out.append(gpu if identified else _gpus.FactGpu(*gpu))
     return out
 
 
@@ -75,15 +86,16 @@ def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) 
     found = _products.likeliest(layout, gpus)
     unknown = _products.unknown_names(layout, found)
     _match(layout, found, unknown)
-    problems = _too_many(found, unknown)
+    shared: list[tuple[Gpu, str]] = []
     for gpu in found:
         entry = _products.deciding(layout, gpu)
         if entry is None or not entry.enabled or not gpu.board.profiles:
             continue
         why = _products.misfit(entry, gpu)
         if why is not None and not any(_products.fits(layout, gpu, name) for name in unknown):
-            problems.append(why)
-        problems.extend(_of_driver(gpu, driver))
+            shared.append((gpu, why))
+        shared.extend((gpu, text) for text in _of_driver(gpu, driver))
+    problems = [*_too_many(found, unknown), *together(shared)]
     for name in unknown:
         entries = [(_products.deciding(layout, gpu, name), gpu) for gpu in found if isinstance(gpu, _gpus.BoardGpu)]
         misfits = [entry and _products.misfit(entry, gpu) for entry, gpu in entries]

@@ -12,6 +12,7 @@ import ipaddress
 import re
 import typing as t
 
+from ..module_utils._mig.alike import numbers
 from ..module_utils._mig.keys import short
 from . import _boards, _gpus, _kubernetes_values
 from ._refusal import Refusal
@@ -30,6 +31,7 @@ def of_boards(gpus: object, boards: object) -> list[str]:
     if len(seen) != len(boards):
         return ["the %s shows %d GPUs, and %d boards are named" % (where, len(seen), len(boards))]
     problems = []
+    other: dict[tuple[str | None, object], list[int]] = {}  # the GPUs, by their board and the declared one
     for number, (gpu, name) in enumerate(zip(seen, boards, strict=True)):
         try:
             wanted = _boards.data(name)["model"]
@@ -38,8 +40,12 @@ def of_boards(gpus: object, boards: object) -> list[str]:
             continue
         found = _model_of(gpu)
         if found not in (None, wanted):
-            called = gpu.get("uuid") or gpu.get("pci_bus_id")
-            problems.append("GPU %d %s is %s, and %s is named" % (number, called, found, name))
+            other.setdefault((found, name), []).append(number)
+    for (found, name), places in other.items():
+        # Without UUIDs, nodes with the same problem share one message.
+        called = "GPU %d %s is" % (places[0], seen[places[0]].get("pci_bus_id"))
+        called = called if len(places) == 1 else "GPUs %s are" % numbers(places)
+        problems.append("%s %s, and %s is named" % (called, found, name))
     return list(dict.fromkeys(problems))
 
 

@@ -131,16 +131,18 @@ class Layout(t.NamedTuple):
                     % listed(["%s, 0x%08X" % (gpu.label, gpu.pci_device_id) for gpu in gpus])
                 )
             )
+        incapable: t.Dict[str, t.List[Gpu]] = {}
         for gpu in gpus:
             request = out.get(gpu.index)
             if request is not None and request.enabled and not gpu.mig_capable:
-                wrong(
-                    LayoutError(
-                        "%s: %s does not support MIG: remove it from the entry, or set mig_enabled: false for it"
-                        % (request.where, gpu.label)
-                    )
-                )
+                incapable.setdefault(request.where, []).append(gpu)
                 del out[gpu.index]
+        for where, found in incapable.items():
+            from .alike import names  # only needed for the error
+
+            does, them = ("does", "it") if len(found) == 1 else ("do", "them")
+            text = "%s: %s %s not support MIG: remove %s from the entry, or set mig_enabled: false for %s"
+            wrong(LayoutError(text % (where, names(found), does, them, them)))
         return dict(sorted(out.items()))
 
     def pinned(self, uuids: t.Mapping[int, str]) -> Layout:

@@ -280,3 +280,16 @@ def test_an_entry_without_gpus_has_no_effect_on_others() -> None:
     found = layout.parse(entries)
     assert list(found.resolve(node())) == [2]
     assert [text.split(":")[0] for text in found.warnings] == ["entry 1 (devices", "entry 3 (devices"]
+
+
+def test_gpus_without_mig_are_one_error() -> None:
+    gpus = [one._replace(mig_capable=one.index == 0) for one in node()]
+    errors: t.List[str] = []
+    wanted = layout.parse([dict(EMPTY, devices=[0, 1, 2, 3])]).resolve(
+        gpus, (), lambda error: errors.append(str(error))
+    )
+    assert list(wanted) == [0]
+    (error,) = errors
+    assert (
+        "GPUs 1, 2, 3 (NVIDIA A100 80GB PCIe, NVIDIA H100 80GB HBM3, Tesla T4) do not support MIG: remove them" in error
+    )
