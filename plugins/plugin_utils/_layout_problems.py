@@ -20,6 +20,24 @@ from ..module_utils._mig.model import Board, Gpu
 from . import _boards, _gpus, _products
 from ._refusal import Refusal
 
+# Ansible passes a layout that -e gives as name=value, not as JSON, as a string.
+_JSON = """-e '{"nvidia_mig_layout": [{"devices": "all", "mig_enabled": true, "mig_devices": {"3g.40gb": 2}}]}'"""
+
+
+def of_variable(layout: object) -> list[str]:
+    """The problems of the variable nvidia_mig_layout that do not depend on GPUs."""
+    if isinstance(layout, (list, tuple)):
+        return of_layout(layout)
+    if isinstance(layout, str):
+        return [
+            "nvidia_mig_layout is the string %s, not a list of entries: on the command line, give it as JSON, for "
+            "example %s; if it was read from a file, pass it through from_yaml" % (short(layout), _JSON)
+        ]
+    (problem,) = of_layout(layout)
+    # The role has no variable for a file.
+    problem = problem.replace("give it as config_file with config_name, or ", "")
+    return [problem.replace("the layout is", "nvidia_mig_layout is", 1)]
+
 
 def of_layout(layout: object, gpus: object = None, driver: object = None) -> list[str]:
     """The problems of a layout, by entry, then by GPU."""

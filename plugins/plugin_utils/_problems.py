@@ -92,11 +92,10 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
     are the types in the argument specifications, by name.
     """
     problems = []
+    mistyped = wrong_types(values, types)
     for name, value in sorted(values.items()):
-        automatic = value == "auto" and name in _LIST_OR_AUTO
-        why = "" if automatic else _of_type(value, types.get(name, "raw"))
-        if why:
-            problems.append("%s is %s: %s" % (name, "invalid" if name in _SECRET else _shown(value), why))
+        if name in mistyped:
+            problems.append("%s is %s: %s" % (name, "invalid" if name in _SECRET else _shown(value), mistyped[name]))
         elif name.endswith(("_path", "_output")) and value:
             if not str(value).startswith(("/", "~")):
                 problems.append("%s is %r: give an absolute path" % (name, str(value)))
@@ -137,6 +136,16 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
         else:
             problems.extend(_kubernetes_values.problems(name, value))
     return problems
+
+
+def wrong_types(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> dict[str, str]:
+    """What is wrong with the type of a value, by name."""
+    found = {
+        name: _of_type(value, types.get(name, "raw"))
+        for name, value in values.items()
+        if not (value == "auto" and name in _LIST_OR_AUTO)
+    }
+    return {name: why for name, why in found.items() if why}
 
 
 def _is_checksum(name: str, value: str) -> bool:
@@ -204,7 +213,9 @@ def _of_hosts_entry(entry: object) -> list[str]:
     else:
         if not address.isprintable() or " " in address:  # ipaddress accepts anything after a %
             problems.append("invalid IP address %r" % address)
-    names = entry.get("names")
+    if "names" not in entry:
+        return problems  # reported by the argument validation
+    names = entry["names"]
     if not names:
         problems.append("no names")
     elif not isinstance(names, (list, tuple)):
