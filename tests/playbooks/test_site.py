@@ -422,9 +422,13 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     assert run.count("whole", "failed") == 0
     assert run.count("reset", "failed") == 1
     assert "reset does not match the inventory:" in run.output
-    assert (
-        "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences with mig.yml --check --diff" in run.output
+    # The map, as --diff shows it: the current and the desired instances of the GPU that differs.
+    assert re.search(
+        r"layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60\n-GPU 0 GPU-9f0c[^|\n]* \|\.+\|\n"
+        r"\+GPU 0 GPU-9f0c[^|\n]* \|1g\.10gb\|1g\.10gb\|1g\.10gb\|\.+\|3g\.40gb +\|\nApply the layout with mig\.yml",
+        run.output,
     )
+    assert "GPU 1" not in run.output
     assert fleet.held("reset") == [[], HELD]
 
     systemctl.parent.mkdir()
@@ -433,7 +437,7 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
     assert run.count("whole", "failed") == 1
     assert "nvidia-mig-manager.service is enabled" in run.output
-    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences" in run.output
+    assert "GPUs do not match nvidia_mig_layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60" in run.output
 
 
 def test_verify_names_the_process_that_blocks_the_change(fleet: Fleet) -> None:
