@@ -459,7 +459,7 @@ def test_verify_reports_problems_of_the_host_and_of_the_cluster_together(fleet: 
         gpu_cluster_kubeconfig=str(fleet.work / "nosuch"),
     )
     message = run.output[run.output.index("here does not match the inventory:") :]
-    assert "Show the differences with mig.yml --check --diff" in message
+    assert "Apply the layout with mig.yml" in message
     assert re.search(UNREADABLE, message)
 
 
