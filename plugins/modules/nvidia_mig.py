@@ -101,8 +101,9 @@ options:
         that is repeated in one mapping, the last. Both are warnings, and so is what C(nvidia-mig-parted) itself would
         reject, such as C(mig_enabled) instead of C(mig-enabled).
       - Errors in configurations other than O(config_name) are warnings.
-      - There are two exceptions. C(mig-enabled) without value is an error here and V(false) there, and an index without
-        value is an error here and V(0) there.
+      - Some values that C(nvidia-mig-parted) accepts are errors in the selected configuration. C(mig-enabled) without
+        value is V(false) there, and an index without value V(0). Negative indices and a C(device-filter) that is not a
+        PCI device id match no GPU there, and profiles that no GPU has leave it without instances.
       - Names have the same meaning as in O(layout). For V(1g.20gb), C(nvidia-mig-parted) itself creates the compute
         instance that is called V(1c.1g.20gb) here. This module recreates such compute instances, and fails if they are
         in use.

@@ -7,9 +7,9 @@
 """Read and write configurations of mig-parted v1 documents.
 
 A document is accepted if nvidia-mig-parted accepts it: api/spec/v1/spec.go and sigs.k8s.io/yaml v1.6.0 of
-github.com/NVIDIA/mig-parted at bd7160f (2026-08-21), run on the values of the tests. Two differences are errors here,
-because a GPU would be changed by a missing value: ``mig-enabled`` without value, which is false there, and an index
-without value, which is 0 there. Only the selected configuration has to be valid.
+github.com/NVIDIA/mig-parted at bd7160f (2026-08-21), run on the values of the tests. Only the selected configuration
+has to be valid. Errors in it are, although mig-parted accepts them: ``mig-enabled`` without value, which is false there,
+an index without value, which is 0 there, and indices, filters and profiles that no GPU can have.
 
 A document contains neither placements nor the distribution of compute instances over GPU
 instances. Placements are omitted when writing; if the distribution matters, writing fails.
