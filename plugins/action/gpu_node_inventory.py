@@ -41,18 +41,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         selected = _registry.selected(registry, enabled, tags)
         # The tag "always" validates the variables of all roles, without the roles' own checks.
         validated = enabled if "always" in tags.run else selected
-        found = _inventory.NOTHING
-        if validated or not enabled:
-            found = _inventory.judge(variables, values, unreadable, [*dict.fromkeys(["gpu_node", *validated])])
-        problems = [*found.problems, *_registry.unknown(registry, values.get("gpu_node_roles"))]
         facts = arguments["facts"]
         why = _unusable(facts, str(variables.get("inventory_hostname")))
+        # Some machines show no GPUs before the driver is installed.
+        compares = not why and (_gpus(facts) or arguments["check"] != "preflight")
+        differences = _inventory.of_boards(values, _gpus(facts)) if compares else []
+        found = _inventory.NOTHING
+        if validated or not enabled:
+            roles = [*dict.fromkeys(["gpu_node", *validated])]
+            # The layout does not fit other boards either; the role compares it with the GPUs.
+            found = _inventory.judge(variables, values, unreadable, roles, compares_layout=not differences)
+        problems = [*found.problems, *_registry.unknown(registry, values.get("gpu_node_roles"))]
+        if "gpu_node" in found.invalid:
+            differences = []  # of values that are invalid
         if why:
             problems.append(why)
-        elif _compares_boards(registry, enabled, tags) and "gpu_node" not in found.invalid:
-            # Some machines show no GPUs before the driver is installed.
-            if _gpus(facts) or arguments["check"] != "preflight":
-                problems.extend(_inventory.of_boards(values, _gpus(facts)))
+        elif _compares_boards(registry, enabled, tags):
+            problems.extend(differences)
+            differences = []
         if arguments["check"] == "preflight":
             host = host_of(str(variables.get("inventory_hostname")), {**values, **facts})
             problems.extend(_dra.of_variables(host, values))
@@ -63,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         checked = [role for role in selected if role not in excluded]
         result.update(changed=False, problems=problems, selected=selected, roles=[] if why else checked)
         own = variables.get("hostvars", {}).get(variables.get("inventory_hostname"), {})
-        warnings = [*found.notices, *_inventory.without_effect(own, load_extra_vars(self._loader))]
+        warnings = [*differences, *found.notices, *_inventory.without_effect(own, load_extra_vars(self._loader))]
         if warnings:
             result["warnings"] = warnings
         return result

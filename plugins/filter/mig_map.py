@@ -25,7 +25,8 @@ options:
     required: true
   board:
     description:
-      - The board, by model (V(A100-80GB)), alias (V(A800-80GB)) or PCI device id (V(0x20B510DE)).
+      - The board, by model (V(A100-80GB)), alias (V(A800-80GB)), product (V(NVIDIA A100-SXM4-80GB)) or PCI device id
+        (V(0x20B510DE)).
       - Required for a value of C(mig_devices). For GPUs of the facts, only needed if their PCI device id is not that of
         a known board.
     type: str

@@ -37,7 +37,8 @@ options:
     required: true
   board:
     description:
-      - The board, by model (V(A100-80GB)), alias (V(A800-80GB)) or PCI device id (V(0x20B510DE)).
+      - The board, by model (V(A100-80GB)), alias (V(A800-80GB)), product (V(NVIDIA A100-SXM4-80GB)) or PCI device id
+        (V(0x20B510DE)).
       - Required unless the input is a GPU of the facts whose PCI device id is that of a known board.
     type: str
 seealso:

@@ -21,10 +21,11 @@ options:
     required: true
   gpus:
     description:
-      - The GPUs of the facts, or a list of boards in order of index, each by model, alias or PCI device id.
+      - The GPUs of the facts, or a list of boards in order of index, each by model, alias, product as C(nvidia-smi)
+        prints it, or PCI device id. Boards without MIG, such as V(L40S), can be named too.
       - A board is sold as several products (SXM, PCIe), each with its PCI device id and product names. A layout is
         valid if at least one product of the boards matches its C(device_filter) and product names. Give the PCI device
-        id instead of the board to validate against that product only.
+        id or the product instead of the board to validate against that product only.
       - The name of a board determines neither its PCI subsystem nor UUID and PCI bus id. If an entry with a subsystem in
         its C(device_filter) fits only on some subsystems, that is a problem, because only the facts contain it. The
         instances for a UUID or PCI bus id must fit on one of the boards, which both may name.

@@ -41,7 +41,7 @@ options:
   gpus:
     description:
       - The GPUs to apply the layout to. The GPUs of the facts, or a list of boards in order of index, each by model,
-        alias or PCI device id.
+        alias, product as C(nvidia-smi) prints it, or PCI device id.
       - A GPU that the layout does not select is unchanged. A GPU that is given by its board has MIG off.
       - If a C(device_filter) or product name of the layout matches one of the products of a board, the GPU is assumed
         to be that product.

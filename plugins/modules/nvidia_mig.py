@@ -60,7 +60,8 @@ options:
           - The GPUs that the entry selects.
           - V(all), an index, a UUID (V(GPU-...)), a PCI bus id (V(00000000:47:00.0)), a pattern on the product name
             (V(*A100*)), or a list of these.
-          - An entry that names a GPU that the node does not have is an error.
+          - An entry that names a GPU that the node does not have is an error. An entry that names a GPU twice, or whose
+            list is empty and selects no GPU, is a warning.
         type: raw
         required: true
       device_filter:
@@ -98,13 +99,20 @@ options:
       - A Kubernetes C(ConfigMap) manifest is not accepted. It contains such a file as text in its C(data).
       - JSON is always supported. YAML requires PyYAML on the node. Without it, read the file on the controller and pass
         the configuration in O(layout), as the examples show.
+      - The file is read as C(nvidia-mig-parted) reads it. Of several YAML documents, the first is used, and of a key
+        that is repeated in one mapping, the last. Both are warnings, and so is what C(nvidia-mig-parted) itself would
+        reject, such as C(mig_enabled) instead of C(mig-enabled).
+      - Errors in configurations other than O(config_name) are warnings.
+      - Some values that C(nvidia-mig-parted) accepts are errors in the selected configuration. C(mig-enabled) without
+        value is V(false) there, and an index without value V(0). Negative indices and a C(device-filter) that is not a
+        PCI device id match no GPU there, and profiles that no GPU has leave it without instances.
       - Names have the same meaning as in O(layout). For V(1g.20gb), C(nvidia-mig-parted) itself creates the compute
         instance that is called V(1c.1g.20gb) here. This module recreates such compute instances, and fails if they are
         in use.
     type: path
   config_name:
     description:
-      - The name of the configuration in O(config_file) to apply.
+      - The name of the configuration in O(config_file) to apply. If it is a number in the file, write that number.
       - May be omitted if the file contains only one.
     type: str
   reset:

@@ -4,11 +4,13 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Boards with known geometry, for planning without a GPU."""
+"""The boards that can be named without a GPU: those with MIG and their geometry, and those without MIG."""
 
 from __future__ import annotations
 
+import difflib
 import functools
+import re
 import typing as t
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from ..module_utils._mig.model import Board, Placement, Profile
 from ._refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("boards")
+_WITHOUT_MIG = Path(__file__).with_name("boards_without_mig.yml")
+_VENDOR = re.compile("^(nvidia|tesla)-")
 
 
 class BoardError(Refusal):
@@ -31,34 +35,84 @@ class GeometryError(BoardError):
 
 
 def names() -> list[str]:
-    """The models, sorted."""
+    """The models with MIG, sorted."""
     return sorted(_texts())
 
 
 def data(name: object) -> dict[str, t.Any]:
-    """The parsed file of a board. ``name`` is a model, an alias or a PCI device id, case-insensitive."""
+    """The parsed file of a board; without MIG, only with the model, its names, and no profiles.
+
+    ``name`` is a model, an alias, a PCI device id, or a product as nvidia-smi prints it, with or without the vendor. Case
+    does not matter, and dashes are spaces.
+    """
     if not isinstance(name, str):
         raise BoardError("a board cannot be %s: give a model, alias or PCI device id, such as A100-80GB" % short(name))
-    wanted = name.strip().lower()
-    for model, text in _texts().items():
-        if wanted in text.lower():  # searching a file is a thousand times faster than parsing it
-            board = _parsed(model)
-            known = [board["model"], *board["aliases"], *board["pci_device_ids"]]
-            if wanted in (candidate.lower() for candidate in known):
-                return board
-    raise BoardError("unknown board %r: use one of %s" % (name[:60], ", ".join(names())))
+    wanted = _plain(name)
+    # Searching a file is a thousand times faster than parsing it.
+    found = [_parsed(model) for model, text in _searchable().items() if wanted and _bare(wanted) in text]
+    for board in found:
+        if wanted in map(_plain, (board["model"], *board["aliases"], *board["pci_device_ids"])):
+            return board
+    # The name of a product may begin the names of others: H100 is no certain board.
+    sold = [board for board in found if any(_begins(product, wanted) for product in _product_names(board))]
+    if len(sold) == 1 and any(_is_product(product, wanted) for product in _product_names(sold[0])):
+        return sold[0]
+    raise BoardError(
+        "unknown board %r%s: use one of %s; or without MIG, %s"
+        % (name[:60], _suggestion(wanted), ", ".join(names()), ", ".join(_without_mig()))
+    )
+
+
+def _suggestion(wanted: str) -> str:
+    """The boards whose names consist of words of the unknown one, or begin like it; else the most similar one."""
+    bare = _bare(wanted)
+    words = bare.split("-")
+    models = [*names(), *_without_mig()]
+    known = {_plain(name): name for model in models for name in (model, *_parsed(model)["aliases"])}
+    tries = (
+        lambda: [plain for plain in known if set(plain.split("-")) <= set(words)],
+        lambda: [plain for plain in known if plain.startswith(bare + "-")],
+        lambda: difflib.get_close_matches(bare, known, 1, 0.9),
+        lambda: [plain for plain in known if words[0][-1:].isdigit() and plain.startswith(words[0] + "-")],
+        lambda: difflib.get_close_matches(bare, known, 1, 0.8),
+    )
+    near = next(filter(None, (each() for each in tries)), [])
+    return " (did you mean %s?)" % " or ".join(known[plain] for plain in near) if near else ""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "-", name.strip().lower())
+
+
+def _bare(plain: str) -> str:
+    """The plain name of a product without its vendor."""
+    return _VENDOR.sub("", plain)
+
+
+def _product_names(board: dict[str, t.Any]) -> list[str]:
+    return [product for products in board["pci_device_ids"].values() for product in products]
+
+
+def _is_product(product: str, wanted: str) -> bool:
+    return _bare(_plain(product)) == _bare(wanted)
+
+
+def _begins(product: str, wanted: str) -> bool:
+    return (_bare(_plain(product)) + "-").startswith(_bare(wanted) + "-")
 
 
 def load(name: object) -> Board:
-    """The board by model, alias or PCI device id. Raises GeometryError if its placements are unknown."""
+    """The board by any of its names; without MIG, without profiles. GeometryError if its placements are unknown."""
     return _board(data(name)["model"])
 
 
 def products(name: str) -> list[tuple[int, str]]:
-    """PCI device id and product name of each product of the board; for a PCI device id, only its products."""
+    """PCI device id and name of each product of the board; for a PCI device id or a product, only those."""
     ids: dict[str, list[str]] = data(name)["pci_device_ids"]
-    named = [device for device in ids if device.lower() == name.strip().lower()]
-    return [(int(device, 16), product) for device in named or ids for product in ids[device]]
+    sold = [(device, product) for device, products in ids.items() for product in products]
+    wanted = _plain(name)
+    named = [each for each in sold if each[0].lower() == wanted or _is_product(each[1], wanted)]
+    return [(int(device, 16), product) for device, product in named or sold]
 
 
 @functools.cache
@@ -68,12 +122,28 @@ def _texts() -> dict[str, str]:
 
 
 @functools.cache
+def _without_mig() -> dict[str, dict[str, t.Any]]:
+    """The boards without MIG by model, with the keys of a board file that apply to them."""
+    found = t.cast("dict[str, dict[str, t.Any]]", yaml_load(_WITHOUT_MIG.read_text(encoding="utf-8")))
+    return {model: {"model": model, "minimum_driver": None, "profiles": [], **found[model]} for model in sorted(found)}
+
+
+@functools.cache
+def _searchable() -> dict[str, str]:
+    """The plain text that contains all names of a board, by model."""
+    texts = {**_texts(), **{model: "%s %s" % (model, board) for model, board in _without_mig().items()}}
+    return {model: _plain(text) for model, text in texts.items()}
+
+
+@functools.cache
 def _parsed(model: str) -> dict[str, t.Any]:
-    return t.cast("dict[str, t.Any]", yaml_load(_texts()[model]))
+    return _without_mig().get(model) or t.cast("dict[str, t.Any]", yaml_load(_texts()[model]))
 
 
 @functools.cache
 def _board(model: str) -> Board:
+    if model in _without_mig():
+        return Board(model, (), 0, 0, 0)
     board = _parsed(model)
     incomplete = [row["name"] for row in board["profiles"] if row["placements"]["starts"] is None or row["id"] is None]
     if board["memory_units"] is None or incomplete:

@@ -17,6 +17,7 @@ import typing as t
 
 from ..module_utils._mig import profile as profiles
 from ..module_utils._mig.errors import MigError
+from ..module_utils._mig.keys import listed
 from . import _cluster_nodes, _readiness
 from ._cluster_nodes import Data, Host, is_true, labels_of, name_of
 from ._refusal import Refusal
@@ -245,10 +246,13 @@ def _of_layout(host: Host) -> list[str]:
         known = _cluster_nodes.contents(host) if host.layout is not None and _cluster_nodes.gpus(host) else {}
     except (MigError, Refusal):
         return []  # reported with the layout
+    split: dict[str, dict[str, None]] = {}  # the GPUs, by profile
+    for content in known.values():
+        for instance in content.held or ():
+            if any(size != instance.slices for size in instance.compute_instances):
+                split.setdefault(instance.profile, {})[content.label] = None
     return [
         "%s: gpu_cluster_allocator is dra, and the DRA driver does not start if a compute instance does not use its whole "
-        "GPU instance: use %s" % (content.label, instance.profile)
-        for content in known.values()
-        for instance in content.held or ()
-        if any(size != instance.slices for size in instance.compute_instances)
+        "GPU instance: use %s" % (listed([*labels], ", ", 16), profile)
+        for profile, labels in split.items()
     ]

@@ -539,7 +539,7 @@ def _model(pci_device_id: t.Optional[str]) -> t.Optional[str]:
     try:
         return str(_boards.data(pci_device_id)["model"])
     except _boards.BoardError:
-        return None  # a GPU without MIG
+        return None  # its minimum driver is unknown
 
 
 def _named(settings: Data, variable: str) -> t.List[t.Union[str, Data]]:

@@ -33,6 +33,18 @@ class BoardGpu(Gpu):
     def label(self) -> str:
         return "GPU %d (%s)" % (self.index, self.board.model)
 
+    @property
+    def kind(self) -> str:
+        return self.board.model
+
+
+class FactGpu(Gpu):
+    """A GPU of the facts whose messages are the same on all nodes with such GPUs."""
+
+    @property
+    def label(self) -> str:
+        return "GPU %d (%s)" % (self.index, self.name)
+
 
 def is_fact(value: object) -> bool:
     """Whether this is a GPU of the facts."""
@@ -41,7 +53,10 @@ def is_fact(value: object) -> bool:
 
 def target(mig_devices: object, board: Board) -> Target:
     """The target for ``mig_devices`` on a board. Raises InfeasibleError if the instances do not fit."""
-    found = instances.resolve(instances.parse(mig_devices), board)
+    items = instances.parse(mig_devices)
+    if not board.profiles:
+        raise LayoutError("%s does not support MIG" % board.model)
+    found = instances.resolve(items, board)
     why = refusal(board, found.instances)
     if why is not None:
         raise InfeasibleError("%s: %s" % (board.model, why))
@@ -108,9 +123,9 @@ def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None =
         name=board.model,
         pci_device_id=devices.pop() if len(devices) == 1 else 0,
         pci_subsystem_id=0,
-        mig_capable=True,
-        mode_current=held is not None,
-        mode_pending=held is not None,
+        mig_capable=bool(board.profiles),
+        mode_current=held is not None if board.profiles else None,
+        mode_pending=held is not None if board.profiles else None,
         resetless=None,
         board=board,
         profiles_known=True,

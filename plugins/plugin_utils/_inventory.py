@@ -71,6 +71,7 @@ _LABLABS_RKE2 = {
     "rke2_service_cidr": "rke2_config with the key service-cidr",
     "rke2_snapshotter": "rke2_config with the key snapshotter",
 }
+_LAYOUT = "nvidia_mig_layout"
 # Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
 _CLASS = re.compile(r"<class '(\w+)'>")
@@ -95,11 +96,18 @@ def known() -> set[str]:
     return {name for options in _described().values() for name in options} | set(_OF_PLAYBOOKS)
 
 
-def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str], roles: t.Sequence[str]) -> Findings:
-    """All problems of a host's variables.
+def judge(
+    names: t.Iterable[str],
+    values: Values,
+    unreadable: t.Mapping[str, str],
+    roles: t.Sequence[str],
+    compares_layout: bool = True,
+) -> Findings:
+    """All problems of a host's variables, with one message for each cause.
 
     ``names`` are the names of all variables of the host, ``values`` the collection's variables that can be read, and
-    ``unreadable`` the errors of the others. Required variables are checked only for ``roles``.
+    ``unreadable`` the errors of the others. Required variables are checked only for ``roles``. The layout is compared
+    with the boards if ``compares_layout``.
     """
     others = tuple(role + "_" for role in _SHARED_PREFIXES if role not in roles)
     names = [name for name in names if not name.startswith(others)]
@@ -107,18 +115,19 @@ def judge(names: t.Iterable[str], values: Values, unreadable: t.Mapping[str, str
     unreadable = {name: why for name, why in unreadable.items() if not name.startswith(others)}
     misspelled, notices = _unknown(names)
     broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
-    unfit = _problems.of_values(values, _types())
+    unchecked = {name: value for name, value in values.items() if name != _LAYOUT or "nvidia_mig" not in roles}
+    unfit = _problems.of_values(unchecked, _types())
     layout: list[str] = []
-    boards = values.get("gpu_node_boards")
-    if (
-        "nvidia_mig" in roles
-        and "nvidia_mig_layout" in values
-        and "gpu_node_boards" not in unreadable
-        and not any(problem.startswith("gpu_node_boards") for problem in unfit)
-    ):
-        layout = _layout_problems.of_layout(values["nvidia_mig_layout"], boards)
-    errors = {role: validated(role, values, unreadable)[1] for role in roles}
-    own = [*broken, *unfit]
+    malformed: list[str] = []
+    if len(unchecked) < len(values):
+        usable = not any(problem.startswith("gpu_node_boards") for problem in (*broken, *unfit))
+        boards = values.get("gpu_node_boards") if usable and compares_layout else None
+        malformed = _layout_problems.of_variable(values[_LAYOUT])
+        layout = malformed or _layout_problems.of_layout(values[_LAYOUT], boards)
+    # Ansible would report a wrong type again, and a wrong entry of the layout without its number.
+    reported = {*unreadable, *_problems.wrong_types(unchecked, _types()), *(values.keys() - unchecked)}
+    errors = {role: validated(role, values, reported)[1] for role in roles}
+    own = [*broken, *unfit, *(["%s is malformed" % _LAYOUT] if malformed else [])]
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
     refused = [error for role in roles for error in errors[role]]
     return Findings([*refused, *broken, *misspelled, *unfit, *layout], notices, invalid, layout)
@@ -136,7 +145,7 @@ def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str
 def of_boards(values: Values, gpus: object) -> list[str]:
     """The differences between gpu_node_boards and the GPUs of the facts, which are null if they cannot be read."""
     boards = values.get("gpu_node_boards")
-    if not boards or not isinstance(gpus, (list, tuple)):
+    if not boards or not isinstance(boards, (list, tuple)) or not isinstance(gpus, (list, tuple)):
         return []
     remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
     return [remedy % problem for problem in _problems.of_boards(gpus, boards)]

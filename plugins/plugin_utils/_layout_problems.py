@@ -13,11 +13,30 @@ import typing as t
 
 from ..module_utils._mig import layout as layouts
 from ..module_utils._mig import selector
+from ..module_utils._mig.alike import together
 from ..module_utils._mig.errors import LayoutError, MigError
 from ..module_utils._mig.keys import short
 from ..module_utils._mig.model import Board, Gpu
 from . import _boards, _gpus, _products
 from ._refusal import Refusal
+
+# Ansible passes a layout that -e gives as name=value, not as JSON, as a string.
+_JSON = """-e '{"nvidia_mig_layout": [{"devices": "all", "mig_enabled": true, "mig_devices": {"3g.40gb": 2}}]}'"""
+
+
+def of_variable(layout: object) -> list[str]:
+    """The problems of the variable nvidia_mig_layout that do not depend on GPUs."""
+    if isinstance(layout, (list, tuple)):
+        return of_layout(layout)
+    if isinstance(layout, str):
+        return [
+            "nvidia_mig_layout is the string %s, not a list of entries: on the command line, give it as JSON, for "
+            "example %s; if it was read from a file, pass it through from_yaml" % (short(layout), _JSON)
+        ]
+    (problem,) = of_layout(layout)
+    # The role has no variable for a file.
+    problem = problem.replace("give it as config_file with config_name, or ", "")
+    return [problem.replace("the layout is", "nvidia_mig_layout is", 1)]
 
 
 def of_layout(layout: object, gpus: object = None, driver: object = None) -> list[str]:
@@ -27,7 +46,8 @@ def of_layout(layout: object, gpus: object = None, driver: object = None) -> lis
     if problems or gpus is None or gpus == []:
         return problems
     try:
-        return _of_node(layouts.parse(layout), _gpus_of(gpus), version)
+        parsed = layouts.parse(layout)
+        return _of_node(parsed, _gpus_of(gpus, _is_of_one_node(parsed)), version)
     except _boards.GeometryError:
         return []  # the module checks it with the placements of the GPU
     except (MigError, _boards.BoardError) as error:
@@ -49,8 +69,16 @@ def _of_entries(layout: object) -> list[str]:
     return problems
 
 
-def _gpus_of(values: object) -> list[Gpu]:
-    """GPUs from facts or board names, without current instances, which do not affect the validation."""
+def _is_of_one_node(layout: layouts.Layout) -> bool:
+    """Whether the layout names GPUs by UUID or bus id, so that messages must show those of the node."""
+    return any(name.kind in (selector.UUID, selector.BUS_ID) for entry in layout.entries for name in entry.selectors)
+
+
+def _gpus_of(values: object, identified: bool) -> list[Gpu]:
+    """GPUs from facts or board names, without current instances, which do not affect the validation.
+
+    Unless ``identified``, messages contain neither UUIDs nor bus ids, so that nodes with the same problem share one.
+    """
     if not isinstance(values, list) or not any(_gpus.is_fact(value) for value in values):
         return _gpus.from_either(values)
     out: list[Gpu] = []
@@ -59,7 +87,8 @@ def _gpus_of(values: object) -> list[Gpu]:
             out.extend(gpu._replace(index=index) for gpu in _gpus.from_either([value]))
         elif value.get("index") is not None:
             mig = dict(value["mig"], instances=[], capable=value["mig"].get("capable") is not False)
-            out.append(_gpus.from_fact(dict(value, mig=mig, problem=None), _board_of(value)))
+            gpu = _gpus.from_fact(dict(value, mig=mig, problem=None), _board_of(value))
+            out.append(gpu if identified else _gpus.FactGpu(*gpu))
     return out
 
 
@@ -76,13 +105,14 @@ def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) 
     unknown = _products.unknown_names(layout, found)
     namings = _products.namings(layout, unknown)
     _match(layout, found, namings)
-    problems = _too_many(layout, found, unknown)
+    shared: list[tuple[Gpu, str]] = []
     for gpu in found:
         if not any(_products.fits(layout, gpu, names) for names in namings):
-            problems.extend(_misfits(layout, gpu))
+            shared.extend((gpu, why) for why in _misfits(layout, gpu))
         entries = [_products.deciding(layout, each) for each in _products.readings(layout, gpu)]
         if gpu.board.profiles and any(entry is not None and entry.enabled for entry in entries):
-            problems.extend(_of_driver(gpu, driver))
+            shared.extend((gpu, text) for text in _of_driver(gpu, driver))
+    problems = [*_too_many(layout, found, unknown), *together(shared)]
     boards = [gpu for gpu in found if isinstance(gpu, _gpus.BoardGpu)]
     for name in unknown:
         misfits = [_misfits(layout, gpu, names) for gpu in boards for names in namings if name in names]
@@ -130,7 +160,7 @@ def _match(layout: layouts.Layout, found: t.Sequence[Gpu], namings: t.Sequence[_
     entries = []
     for entry in layout.entries:
         known = tuple(name for name in entry.selectors if name not in unknown)
-        if known:
+        if known or not entry.selectors:
             entries.append(entry._replace(selectors=known))
             entries[-1].gpus(gpus)
     if any(_products.deciding(layout, gpu) for gpu in gpus) or not any(

@@ -12,6 +12,7 @@ import ipaddress
 import re
 import typing as t
 
+from ..module_utils._mig.alike import numbers
 from ..module_utils._mig.keys import short
 from . import _boards, _gpus, _kubernetes_values
 from ._refusal import Refusal
@@ -30,6 +31,7 @@ def of_boards(gpus: object, boards: object) -> list[str]:
     if len(seen) != len(boards):
         return ["the %s shows %d GPUs, and %d boards are named" % (where, len(seen), len(boards))]
     problems = []
+    other: dict[tuple[str | None, object], list[int]] = {}  # the GPUs, by their board and the declared one
     for number, (gpu, name) in enumerate(zip(seen, boards, strict=True)):
         try:
             wanted = _boards.data(name)["model"]
@@ -38,8 +40,12 @@ def of_boards(gpus: object, boards: object) -> list[str]:
             continue
         found = _model_of(gpu)
         if found not in (None, wanted):
-            called = gpu.get("uuid") or gpu.get("pci_bus_id")
-            problems.append("GPU %d %s is %s, and %s is named" % (number, called, found, name))
+            other.setdefault((found, name), []).append(number)
+    for (found, name), places in other.items():
+        # Without UUIDs, nodes with the same problem share one message.
+        called = "GPU %d %s is" % (places[0], seen[places[0]].get("pci_bus_id"))
+        called = called if len(places) == 1 else "GPUs %s are" % numbers(places)
+        problems.append("%s %s, and %s is named" % (called, found, name))
     return list(dict.fromkeys(problems))
 
 
@@ -86,11 +92,10 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
     are the types in the argument specifications, by name.
     """
     problems = []
+    mistyped = wrong_types(values, types)
     for name, value in sorted(values.items()):
-        automatic = value == "auto" and name in _LIST_OR_AUTO
-        why = "" if automatic else _of_type(value, types.get(name, "raw"))
-        if why:
-            problems.append("%s is %s: %s" % (name, "invalid" if name in _SECRET else _shown(value), why))
+        if name in mistyped:
+            problems.append("%s is %s: %s" % (name, "invalid" if name in _SECRET else _shown(value), mistyped[name]))
         elif name.endswith(("_path", "_output")) and value:
             if not str(value).startswith(("/", "~")):
                 problems.append("%s is %r: give an absolute path" % (name, str(value)))
@@ -131,6 +136,16 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
         else:
             problems.extend(_kubernetes_values.problems(name, value))
     return problems
+
+
+def wrong_types(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> dict[str, str]:
+    """What is wrong with the type of a value, by name."""
+    found = {
+        name: _of_type(value, types.get(name, "raw"))
+        for name, value in values.items()
+        if not (value == "auto" and name in _LIST_OR_AUTO)
+    }
+    return {name: why for name, why in found.items() if why}
 
 
 def _is_checksum(name: str, value: str) -> bool:
@@ -198,7 +213,9 @@ def _of_hosts_entry(entry: object) -> list[str]:
     else:
         if not address.isprintable() or " " in address:  # ipaddress accepts anything after a %
             problems.append("invalid IP address %r" % address)
-    names = entry.get("names")
+    if "names" not in entry:
+        return problems  # reported by the argument validation
+    names = entry["names"]
     if not names:
         problems.append("no names")
     elif not isinstance(names, (list, tuple)):

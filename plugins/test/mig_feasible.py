@@ -23,7 +23,8 @@ options:
     required: true
   board:
     description:
-      - The board, by model (V(A100-80GB)), alias (V(A800-80GB)) or PCI device id (V(0x20B510DE)).
+      - The board, by model (V(A100-80GB)), alias (V(A800-80GB)), product (V(NVIDIA A100-SXM4-80GB)) or PCI device id
+        (V(0x20B510DE)).
       - A board that is unknown, or whose placements are unknown, is an error.
     type: str
     required: true
@@ -71,7 +72,7 @@ def mig_feasible(mig_devices: object, board: str) -> bool:
         target = instances.resolve(items, geometry)
     except LayoutError:  # the board has no such profile, or the profile no such start or compute instance
         return False
-    return refusal(geometry, target.instances) is None
+    return bool(geometry.profiles) and refusal(geometry, target.instances) is None
 
 
 class TestModule:

@@ -79,6 +79,7 @@ WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
     ({"gpu_node_boards": ["A100-40GB"]}, "has no profile 3g.40gb"),
     ({"nvidia_mig_layout": [{"devices": [1], "mig_enabled": False}]}, "index 1 matches no GPU"),
     ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
+    ({"nvidia_mig_layout": "[{devices: all}]"}, "nvidia_mig_layout is the string "),
     ({"nvidia_mig_backend": "dcgm"}, "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi"),
     ({"gpu_node_hosts_entries": [{"address": "192.0.2.1"}]}, "missing required arguments: names"),
     ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: invalid IP address 'here'"),
@@ -101,9 +102,28 @@ def test_preflight_reports_each_problem_with_its_host(fleet: Fleet) -> None:
     run = fleet.play(SITE, "--tags", "mig", fails=True)
     told = run.output[run.output.index("No node was touched. Problems: ") :].splitlines()
     for number, (_variables, words) in enumerate(WRONG):
-        lines = [line for line in told if line.lstrip().startswith("- host%d: " % number)]
-        assert any(words in line for line in lines), (words, lines)
+        # Ansible prints a message twice, the second time as JSON.
+        lines = {line.strip().rstrip('"}') for line in told if line.lstrip().startswith("- host%d: " % number)}
+        assert len(lines) == 1 and words in lines.pop(), (words, lines)  # one message for each cause
     assert "Provision the nodes" not in run.output
+
+
+def test_nodes_and_gpus_with_the_same_problem_share_one_line(fleet: Fleet) -> None:
+    for name in ("one", "two"):
+        fleet.node(name, "--board", "A100-80GB", "--gpus", "2", nvidia_mig_layout=TOO_MUCH)
+    run = fleet.play(SITE, "--tags", "mig", fails=True)
+    assert "No node was touched. Problems: 1" in run.output
+    assert '- one, two: entry 1 (devices: "all"), GPUs 0, 1 (NVIDIA A100-SXM4-80GB): ' in run.output
+
+
+def test_mig_compares_the_boards_with_the_gpus(fleet: Fleet) -> None:
+    """A layout is not refused because of boards that the node does not have."""
+    second = [dict(LAYOUT[0], devices=[1])]
+    fleet.node("few", "--board", "A100-80GB", "--gpus", "2", gpu_node_boards=["A100-80GB"], nvidia_mig_layout=second)
+    fleet.node("other", "--board", "A100-80GB", gpu_node_boards=["NVIDIA H100 80GB HBM3"], nvidia_mig_layout=LAYOUT)
+    output = " ".join(fleet.play(PLAYBOOKS / "mig.yml", "--check", "--diff").output.split())
+    assert "the driver shows 2 GPUs, and 1 boards are named in gpu_node_boards: correct the inventory" in output
+    assert "is A100-80GB, and NVIDIA H100 80GB HBM3 is named in gpu_node_boards" in output
 
 
 def test_device_filters_are_checked_against_the_boards(fleet: Fleet) -> None:
@@ -402,9 +422,13 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     assert run.count("whole", "failed") == 0
     assert run.count("reset", "failed") == 1
     assert "reset does not match the inventory:" in run.output
-    assert (
-        "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences with mig.yml --check --diff" in run.output
+    # The map, as --diff shows it: the current and the desired instances of the GPU that differs.
+    assert re.search(
+        r"layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60\n-GPU 0 GPU-9f0c[^|\n]* \|\.+\|\n"
+        r"\+GPU 0 GPU-9f0c[^|\n]* \|1g\.10gb\|1g\.10gb\|1g\.10gb\|\.+\|3g\.40gb +\|\nApply the layout with mig\.yml",
+        run.output,
     )
+    assert "GPU 1" not in run.output
     assert fleet.held("reset") == [[], HELD]
 
     systemctl.parent.mkdir()
@@ -413,7 +437,7 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT)
     assert run.count("whole", "failed") == 1
     assert "nvidia-mig-manager.service is enabled" in run.output
-    assert "GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60. Show the differences" in run.output
+    assert "GPUs do not match nvidia_mig_layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60" in run.output
 
 
 def test_verify_names_the_process_that_blocks_the_change(fleet: Fleet) -> None:
@@ -435,7 +459,7 @@ def test_verify_reports_problems_of_the_host_and_of_the_cluster_together(fleet: 
         gpu_cluster_kubeconfig=str(fleet.work / "nosuch"),
     )
     message = run.output[run.output.index("here does not match the inventory:") :]
-    assert "Show the differences with mig.yml --check --diff" in message
+    assert "Apply the layout with mig.yml" in message
     assert re.search(UNREADABLE, message)
 
 

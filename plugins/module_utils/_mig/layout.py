@@ -48,10 +48,11 @@ class Entry(t.NamedTuple):
     filters: t.Tuple[selector.DeviceFilter, ...]
     enabled: bool
     items: t.Tuple[instances.Item, ...]
+    warnings: t.Tuple[str, ...] = ()  # what is valid, and probably a mistake
 
     @property
     def everything(self) -> bool:
-        return self.selectors[0].kind == selector.ALL
+        return any(found.kind == selector.ALL for found in self.selectors)
 
     def gpus(
         self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: selector.Refuse = selector.stop
@@ -94,6 +95,15 @@ class Layout(t.NamedTuple):
 
     entries: t.Tuple[Entry, ...]
 
+    @property
+    def warnings(self) -> t.List[str]:
+        return [warning for entry in self.entries for warning in entry.warnings]
+
+    @property
+    def selects_nothing(self) -> bool:
+        """Whether every entry has an empty list of devices."""
+        return bool(self.entries) and not any(entry.selectors for entry in self.entries)
+
     def resolve(
         self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: selector.Refuse = selector.stop
     ) -> t.Dict[int, Request]:
@@ -113,7 +123,7 @@ class Layout(t.NamedTuple):
             for gpu in entry.gpus(gpus, lost, wrong):
                 out[gpu.index] = Request(entry.enabled, entry.items, entry.where, gpu.label)
         covered = any(entry.covers(one, gpus) is not False for entry in self.entries for one in lost)
-        if not (out or refused or covered):
+        if not (out or refused or covered or self.selects_nothing):
             wrong(
                 LayoutError(
                     "no entry of the layout selects a GPU of this node: "
@@ -121,16 +131,18 @@ class Layout(t.NamedTuple):
                     % listed(["%s, 0x%08X" % (gpu.label, gpu.pci_device_id) for gpu in gpus])
                 )
             )
+        incapable: t.Dict[str, t.List[Gpu]] = {}
         for gpu in gpus:
             request = out.get(gpu.index)
             if request is not None and request.enabled and not gpu.mig_capable:
-                wrong(
-                    LayoutError(
-                        "%s: %s does not support MIG: remove it from the entry, or set mig_enabled: false for it"
-                        % (request.where, gpu.label)
-                    )
-                )
+                incapable.setdefault(request.where, []).append(gpu)
                 del out[gpu.index]
+        for where, found in incapable.items():
+            from .alike import names  # only needed for the error
+
+            does, them = ("does", "it") if len(found) == 1 else ("do", "them")
+            text = "%s: %s %s not support MIG: remove %s from the entry, or set mig_enabled: false for %s"
+            wrong(LayoutError(text % (where, names(found), does, them, them)))
         return dict(sorted(out.items()))
 
     def pinned(self, uuids: t.Mapping[int, str]) -> Layout:
@@ -189,13 +201,14 @@ def _entry(raw: object, where: str) -> Entry:
     enabled = entry["mig_enabled"]
     if not isinstance(enabled, bool):
         raise LayoutError("%s: mig_enabled is %s: write true or false, without quotes" % (where, short(enabled)))
+    warnings: t.List[str] = []
     try:
-        selectors = selector.parse_devices(entry["devices"])
+        selectors = selector.parse_devices(entry["devices"], warnings.append)
         filters = selector.parse_filter(entry.get("device_filter"))
         items = _items(entry, enabled)
     except LayoutError as error:
         raise LayoutError("%s: %s" % (where, error)) from None
-    return Entry(where, selectors, filters, enabled, items)
+    return Entry(where, selectors, filters, enabled, items, tuple("%s: %s" % (where, text) for text in warnings))
 
 
 def _items(entry: t.Dict[str, object], enabled: bool) -> t.Tuple[instances.Item, ...]:

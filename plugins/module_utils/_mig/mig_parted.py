@@ -6,6 +6,11 @@
 
 """Read and write configurations of mig-parted v1 documents.
 
+A document is accepted if nvidia-mig-parted accepts it: api/spec/v1/spec.go and sigs.k8s.io/yaml v1.6.0 of
+github.com/NVIDIA/mig-parted at bd7160f (2026-08-21), run on the values of the tests. Only the selected configuration
+has to be valid. Errors in it are, although mig-parted accepts them: ``mig-enabled`` without value, which is false there,
+an index without value, which is 0 there, and indices, filters and profiles that no GPU can have.
+
 A document contains neither placements nor the distribution of compute instances over GPU
 instances. Placements are omitted when writing; if the distribution matters, writing fails.
 
@@ -24,8 +29,8 @@ import typing as t
 from . import layout as layouts
 from .errors import LayoutError
 from .instances import packed
-from .keys import cut, known_keys, plain_keys, short
-from .selector import ALL
+from .keys import cut, known_keys, listed, plain_keys, short
+from .selector import ALL, Warn
 
 if t.TYPE_CHECKING:
     from .instances import Item
@@ -36,15 +41,26 @@ _MOST_LISTED = 20  # names in a message
 _MOST_COMPARED = 1000  # names compared with a misspelled one
 
 
-def parse(data: object, name: t.Optional[str] = None) -> Layout:
-    """One configuration of a document as a layout; without a name, its only one. Raises LayoutError."""
-    found, entries = configuration(data, name)
-    return layouts.parse(entries, "configuration %s, " % cut(found))
+def parse(data: object, name: t.Optional[str] = None, warn: Warn = lambda _text: None) -> Layout:
+    """One configuration of a document as a layout; without a name, its only one. Raises LayoutError.
+
+    ``warn`` is called with what is valid here, and is a mistake or rejected by nvidia-mig-parted.
+    """
+    configurations = _configurations(data, warn)
+    name = _selected(configurations, name)
+    layout = _layout(name, configurations[name])
+    for text in layout.warnings:
+        warn(text)
+    _warn_of_others({other: configurations[other] for other in configurations if other != name}, warn)
+    _warn_of_extensions(t.cast("t.Dict[object, object]", data), configurations, warn)
+    return layout
 
 
-def configuration(data: object, name: t.Optional[str] = None) -> t.Tuple[str, object]:
-    """The name and the entries of a configuration; without a name, of the only one."""
-    configurations = _configurations(data)
+def _layout(name: str, entries: object) -> Layout:
+    return layouts.parse(entries, "configuration %s, " % cut(name))
+
+
+def _selected(configurations: t.Mapping[str, object], name: t.Optional[str]) -> str:
     if name is None:
         if len(configurations) > 1:
             raise LayoutError(
@@ -59,7 +75,48 @@ def configuration(data: object, name: t.Optional[str] = None) -> t.Tuple[str, ob
             "the mig-parted file has no configuration %s%s: use one of %s"
             % (short(name), " (did you mean %s?)" % cut(close[0]) if close else "", _listed_names(configurations))
         )
-    return name, configurations[name]
+    return name
+
+
+def _warn_of_others(configurations: t.Mapping[str, object], warn: Warn) -> None:
+    """Validate the configurations that are not selected."""
+    errors = []
+    for name, entries in configurations.items():
+        try:
+            _layout(name, entries)
+        except LayoutError as error:
+            errors.append(str(error))
+    if errors:
+        warn("configurations that are not selected are invalid: %s" % listed(errors))
+
+
+def _warn_of_extensions(document: t.Dict[object, object], configurations: t.Mapping[str, object], warn: Warn) -> None:
+    """Warn of what only this collection accepts: nvidia-mig-parted rejects a file that has it anywhere."""
+    keys = [key for key in document if "_" in str(key)]
+    values = []
+    for name, entries in configurations.items():
+        for number, entry in enumerate(entries if isinstance(entries, list) else (), 1):
+            if not isinstance(entry, dict):
+                continue
+            keys.extend(key for key in entry if "_" in str(key))
+            plain = {str(key).replace("-", "_"): value for key, value in entry.items()}
+            where = "configuration %s, entry %d" % (cut(name), number)
+            if not _plain_devices(plain.get("devices")):
+                values.append("%s: devices is neither all nor a list of indices" % where)
+            if isinstance(plain.get("mig_devices"), list):
+                values.append("%s: mig-devices is a list" % where)
+    found = sorted({str(key) for key in keys})
+    if found:
+        dashed = [cut(key.replace("_", "-")) for key in found]
+        values.insert(0, "it reads %s, not %s" % (listed(dashed, ", "), listed([cut(key) for key in found], ", ")))
+    if values:
+        warn("nvidia-mig-parted itself rejects the file: %s" % listed(values))
+
+
+def _plain_devices(value: object) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+    return value == ALL
 
 
 class Held(t.NamedTuple):
@@ -167,7 +224,7 @@ def _entry(devices: t.Union[str, t.List[int]], wanted: t.Optional[t.Dict[str, in
     return out
 
 
-def _configurations(data: object) -> t.Dict[str, object]:
+def _configurations(data: object, warn: Warn) -> t.Dict[str, object]:
     if not isinstance(data, dict):
         raise LayoutError(
             "the mig-parted file holds %s, not a mapping: write version: v1 and mig-configs at its top"
@@ -184,13 +241,30 @@ def _configurations(data: object) -> t.Dict[str, object]:
     found = top.get("mig_configs")
     if not isinstance(found, dict) or not found:
         raise LayoutError("the mig-parted file has no configurations: add at least one under mig-configs")
-    for name in found:
-        if not isinstance(name, str):
-            raise LayoutError(
-                "the mig-parted file has a configuration whose name is %s, of type %s: "
-                "write its name as a string, in quotes" % (short(name), type(name).__name__)
-            )
-    return dict(found)
+    out: t.Dict[str, object] = {}
+    twice: t.Set[str] = set()
+    for key, entries in found.items():
+        name = _name(key)
+        if name in out:
+            twice.add(name)
+        out[name] = entries
+    if twice:
+        warn("the last of several configurations with the name %s applies: remove the others" % _listed_names(twice))
+    return out
+
+
+def _name(key: object) -> str:
+    """The name of a configuration, as sigs.k8s.io/yaml v1.6.0 converts keys to strings."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, (int, float)):
+        return "%d" % key if isinstance(key, int) else "%g" % key
+    raise LayoutError(
+        "the mig-parted file has a configuration whose name is %s, of type %s: "
+        "write its name as a string, in quotes" % (short(key), type(key).__name__)
+    )
 
 
 def _config_map_remedy(data: t.Dict[object, object]) -> str:

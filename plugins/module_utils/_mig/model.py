@@ -140,6 +140,11 @@ class Gpu(t.NamedTuple):
         # A GPU that is given by its board has only a name.
         return "GPU %d (%s)" % (self.index, ", ".join(filter(None, (self.uuid, self.pci_bus_id, self.name))))
 
+    @property
+    def kind(self) -> str:
+        """The product in messages about several GPUs."""
+        return self.name
+
 
 class LostGpu(t.NamedTuple):
     """A GPU that the driver cannot read. ``gpu`` is its identity and mode, if they are known."""

@@ -62,14 +62,17 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
             except MigError as error:
                 refused.append((gpu, error))
     if refused:
+        from .alike import together  # only needed for the error
+
+        text = listed(together((gpu, str(error)) for gpu, error in refused), "\n")
         busy = [error for _gpu, error in refused if isinstance(error, BusyError)]
         if len(busy) == len(refused):
             processes = [process for error in busy for process in error.processes]
             kept = {plan.gpu.index: plan.kept for plan in plans}
             for each in busy:
                 kept.update(each.kept)
-            raise BusyError(_together(refused), processes, [gpu for gpu in gpus if gpu.index in requests], kept)
-        raise MigError(_together(refused))
+            raise BusyError(text, processes, [gpu for gpu in gpus if gpu.index in requests], kept)
+        raise MigError(text)
     return NodePlan(tuple(plans), requests, disturb, reset, tuple(lost))
 
 
@@ -122,18 +125,3 @@ def _covered(layout: Layout, lost: LostGpu, gpus: t.Sequence[Gpu]) -> str:
             ", ".join(str(gpu.index) for gpu in gpus),
         )
     )
-
-
-def _together(refused: t.Sequence[t.Tuple[Gpu, MigError]]) -> str:
-    """One line per reason, with all GPUs that share it."""
-    alike: t.Dict[str, t.List[Gpu]] = {}
-    for gpu, error in refused:
-        alike.setdefault(str(error).replace(gpu.label, "\0"), []).append(gpu)
-    return listed([text.replace("\0", _names(gpus)) for text, gpus in alike.items()], "\n")
-
-
-def _names(gpus: t.Sequence[Gpu]) -> str:
-    if len(gpus) == 1:
-        return gpus[0].label
-    products = sorted({gpu.name for gpu in gpus})
-    return "GPUs %s (%s)" % (listed([str(gpu.index) for gpu in gpus], ", ", 16), listed(products, ", "))

@@ -24,6 +24,7 @@ BUS_ID = "PCI bus id"
 PRODUCT = "product name"
 
 Refuse = t.Callable[[LayoutError], None]  # called with every error; raises it, or collects it and continues
+Warn = t.Callable[[str], None]  # called with everything that is valid, and probably a mistake
 
 _FORMS = (
     "'all', an index (0), a UUID ('GPU-...'), a PCI bus id ('00000000:47:00.0'), a product name ('A100*'), "
@@ -105,20 +106,26 @@ def normal_bus_id(text: str) -> str:
     return ("%08x:%s:%s.%s" % (int(domain or "0", 16), bus, device, function)).lower()
 
 
-def parse_devices(value: object) -> t.Tuple[Selector, ...]:
-    """Parse ``devices``. Raises LayoutError with a remedy, without naming the entry."""
+def parse_devices(value: object, warn: Warn) -> t.Tuple[Selector, ...]:
+    """Parse ``devices``. Errors and warnings do not name the entry. Raises LayoutError with a remedy.
+
+    Like nvidia-mig-parted, accepts an empty list, which selects no GPU, and a GPU that is named twice.
+    """
     if value == ALL:
         return (Selector(ALL, ALL),)
     if not isinstance(value, (list, tuple)):
         return (_selector(value),)
     if not value:
-        raise LayoutError("devices is an empty list: name at least one GPU, or remove the entry")
+        warn("devices is an empty list, which selects no GPU: name at least one GPU, or remove the entry")
     selectors: t.Dict[t.Tuple[str, str], Selector] = {}  # in order; upper and lower case are the same GPU
+    twice: t.List[str] = []
     for selector in map(_selector, value):
         key = (selector.kind, str(selector.value).lower())
         if key in selectors:
-            raise LayoutError("devices names %s twice: name each GPU once" % (selector,))
+            twice.append(str(selector))
         selectors[key] = selector
+    if twice:
+        warn("devices names %s twice: name each GPU once" % listed(sorted(set(twice)), ", "))
     return tuple(selectors.values())
 
 

@@ -14,6 +14,7 @@ import stat
 import typing as t
 
 from .._mig.errors import LayoutError
+from .._mig.keys import listed
 
 # Far more than any real file needs, and few enough to be read in seconds.
 _MOST_BYTES = 1024 * 1024
@@ -27,20 +28,30 @@ _FROM_CONTROLLER = "\"{{ (lookup('ansible.builtin.file', PATH) | from_yaml)['mig
 _INVALID = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
+_SEVERAL = "has more than one YAML document, of which only the first is read: move the others to files of their own"
+
+
 class _Refused(Exception):
     """Why the file is invalid, and the remedy, as the rest of a sentence that begins with its name."""
 
 
-def read(path: str) -> t.Any:
-    """The document in the file: JSON with the standard library, YAML if PyYAML is installed. Raises LayoutError."""
+def read(path: str, warn: t.Callable[[str], None]) -> t.Any:
+    """The document in the file: JSON with the standard library, YAML if PyYAML is installed. Raises LayoutError.
+
+    Reads what nvidia-mig-parted reads, which converts YAML with sigs.k8s.io/yaml v1.6.0: the first document, and the
+    last of duplicate keys. ``warn`` is called with these mistakes.
+    """
     try:
         text = _text(path)
         try:
-            return json.loads(text, object_pairs_hook=_unique, parse_int=_integer, parse_constant=_constant)
+            data, warnings = _json(text)
         except (ValueError, RecursionError) as error:
-            return _yaml(text, error)
+            data, warnings = _yaml(text, error)
     except _Refused as refused:
         raise LayoutError("config_file %.255s %s" % (path, refused)) from None
+    for warning in warnings:
+        warn("config_file %.255s %s" % (path, warning))
+    return data
 
 
 def _text(path: str) -> str:
@@ -60,18 +71,26 @@ def _text(path: str) -> str:
         ) from None
 
 
-def _unique(pairs: t.Iterable[t.Tuple[str, t.Any]]) -> t.Dict[str, t.Any]:
-    """The mapping, without duplicate keys, of which the standard library would keep the last."""
-    found: t.Dict[str, t.Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Refused(_twice(key))
-        found[key] = value
-    return found
+def _json(text: str) -> t.Tuple[t.Any, t.List[str]]:
+    """The document and the warnings."""
+    twice: t.List[str] = []
+
+    def mapping(pairs: t.Iterable[t.Tuple[str, t.Any]]) -> t.Dict[str, t.Any]:
+        found: t.Dict[str, t.Any] = {}
+        for key, value in pairs:
+            if key in found:
+                twice.append(_cut(repr(key)))
+            found[key] = value
+        return found
+
+    data = json.loads(text, object_pairs_hook=mapping, parse_int=_integer, parse_constant=_constant)
+    return data, _of_keys(twice)
 
 
-def _twice(key: str) -> str:
-    return "has the key %s twice in one mapping: remove one of them" % _cut(repr(key))
+def _of_keys(twice: t.Sequence[str]) -> t.List[str]:
+    if not twice:
+        return []
+    return ["repeats keys in one mapping, of which the last applies: %s. Remove the others" % listed(twice, ", ")]
 
 
 def _integer(digits: str) -> int:
@@ -84,7 +103,8 @@ def _constant(name: str) -> t.Any:
     raise _Refused("has %s as a value, which is not JSON: write a whole number" % name)
 
 
-def _yaml(text: str, not_json: Exception) -> t.Any:
+def _yaml(text: str, not_json: Exception) -> t.Tuple[t.Any, t.List[str]]:
+    """The first document and the warnings."""
     try:
         import yaml
     except ImportError:
@@ -95,19 +115,32 @@ def _yaml(text: str, not_json: Exception) -> t.Any:
         ) from None
 
     class Loader(yaml.SafeLoader):
-        """Rejects duplicate keys, aliases that expand to too many values, and values that PyYAML fails to construct."""
+        """Rejects aliases that expand to too many values, and values that PyYAML fails to construct."""
+
+        bool_values = dict(yaml.SafeLoader.bool_values, y=True, n=False)
 
         def __init__(self, stream: str) -> None:
             super().__init__(stream)
             self.values = 0
             self.sizes: t.Dict[int, int] = {}  # number of values of a complete node, by its id()
+            self.twice: t.List[str] = []  # keys that repeat another one of their mapping
+
+        def resolve(self, kind: t.Any, value: t.Any, implicit: t.Any) -> t.Any:
+            """The type of a plain value. For mig-parted, y and n are booleans, and times (2026-02-28, 1:30) strings."""
+            tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+            if kind is yaml.ScalarNode and implicit[0]:
+                if value in ("y", "Y", "n", "N"):
+                    return "tag:yaml.org,2002:bool"
+                if tag.endswith(":timestamp") or (":" in value and tag.endswith((":int", ":float"))):
+                    return "tag:yaml.org,2002:str"
+            return tag
 
         def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
             event = self.peek_event()  # type: ignore[no-untyped-call]
             before = self.values
             node = super().compose_node(parent, index)
             if not isinstance(event, yaml.AliasEvent):
-                _check_keys(node)
+                self.twice.extend(_repeated_keys(node))
                 self.values += 1
                 self.sizes[id(node)] = self.values - before
             elif id(node) in self.sizes:
@@ -134,19 +167,26 @@ def _yaml(text: str, not_json: Exception) -> t.Any:
                 % (value, _place(node.start_mark), kind)
             )
 
-    def _check_keys(node: t.Any) -> None:
-        """Reject duplicate keys, of which PyYAML would keep the last. Overriding merged keys is allowed."""
+    def _repeated_keys(node: t.Any) -> t.Iterator[str]:
+        """The keys of a mapping that repeat another one, not only a merged one."""
         seen: t.Set[str] = set()
         for key, _value in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise _Refused("%s (%s)" % (_twice(key.value), _place(key.start_mark)))
+                    yield "%s (%s)" % (_cut(repr(key.value)), _place(key.start_mark))
                 seen.add(key.value)
+
+    def _has_more(loader: Loader) -> bool:
+        try:
+            return bool(loader.check_data())  # type: ignore[no-untyped-call]
+        except yaml.YAMLError:
+            return True
 
     try:
         loader = Loader(text)
         try:
-            return loader.get_single_data()
+            data = loader.get_data()
+            return data, _of_keys(loader.twice) + ([_SEVERAL] if _has_more(loader) else [])
         except _INVALID as error:
             reason = "%s: %s" % (_place(loader.get_mark()), _cut(str(error)))
     except yaml.YAMLError as error:

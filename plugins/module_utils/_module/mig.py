@@ -65,7 +65,7 @@ def run(module: AnsibleModule) -> None:
 def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     params = module.params
     try:
-        wanted = _layout(params["layout"], params["config_file"], params["config_name"])
+        wanted = _layout(params["layout"], params["config_file"], params["config_name"], module.warn)
         with lock.held(
             params["lock_path"],
             params["lock_wait"],
@@ -101,15 +101,22 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     module.exit_json(**returned)
 
 
-def _layout(entries: t.Any, config_file: t.Optional[str], config_name: t.Optional[str]) -> Layout:
+def _layout(
+    entries: t.Any, config_file: t.Optional[str], config_name: t.Optional[str], warn: t.Callable[[str], None]
+) -> Layout:
     if config_file is None:
-        return layout.parse(entries)
+        wanted = layout.parse(entries)
+        for text in wanted.warnings:
+            warn(text)
+        return wanted
     from .._mig import mig_parted
     from . import config
 
-    document = config.read(config_file)
+    document = config.read(config_file, warn)
     try:
-        return mig_parted.parse(document, config_name)
+        return mig_parted.parse(
+            document, config_name, lambda text: warn("config_file %.255s: %s" % (config_file, text))
+        )
     except MigError as error:
         raise MigError("config_file %.255s: %s" % (config_file, error)) from error
 

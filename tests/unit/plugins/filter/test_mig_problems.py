@@ -60,7 +60,27 @@ def test_a_gpu_is_named_by_its_known_attributes() -> None:
     (of_board,) = mig_problems([entry(1, _3g_40gb=3)], BOARDS)
     assert "GPU 1 (A100-80GB): 3g.40gb: 3 does not fit" in of_board
     (of_fact,) = mig_problems([entry(1, _3g_40gb=3)], [gpu(0), gpu(1)])
-    assert "GPU 1 (GPU-" in of_fact
+    assert "GPU 1 (NVIDIA A100 80GB PCIe): 3g.40gb: 3 does not fit" in of_fact
+
+
+def test_a_problem_that_gpus_share_is_one_message() -> None:
+    layout = [entry("all", _3g_40gb=3), entry([1], _1g_10gb=8)]
+    (all_, one) = mig_problems(layout, ["A100-80GB"] * 4)
+    assert all_.startswith('entry 1 (devices: "all"), GPUs 0, 2, 3 (A100-80GB): 3g.40gb: 3 does not fit')
+    assert one.startswith("entry 2 (devices: [1]), GPU 1 (A100-80GB): 1g.10gb: 8 does not fit")
+    (of_facts,) = mig_problems(layout[:1], [gpu(index) for index in range(4)])
+    assert of_facts.startswith('entry 1 (devices: "all"), GPUs 0, 1, 2, 3 (NVIDIA A100 80GB PCIe): 3g.40gb: 3 does')
+    (of_driver,) = mig_problems([entry("all", _1g_18gb=7)], ["H200-141GB"] * 8, "535")
+    assert of_driver.startswith("GPUs 0, 1, 2, 3, 4, 5, 6, 7 (H200-141GB): MIG on H200-141GB needs driver")
+    (incapable,) = mig_problems([entry([0, 1], _1g_10gb=7)], ["T4", "L40S"])
+    assert incapable.startswith("entry 1 (devices: [0, 1]): GPUs 0, 1 (L40S, T4) do not support MIG: remove them from")
+
+
+@pytest.mark.parametrize("layout", [[entry("all", _3g_40gb=3)], [entry(0, _3g_40gb=3)], [entry(9, _3g_40gb=1)]])
+def test_nodes_with_the_same_problem_share_one_message(layout: t.Any) -> None:
+    nodes = [[gpu(0, uuid="GPU-%d" % node, pci_bus_id="0000000%d:47:00.0" % node), gpu(1)] for node in range(2)]
+    first, second = (mig_problems(layout, node) for node in nodes)
+    assert first == second and len(first) == 1
 
 
 def test_a_gpu_that_the_node_does_not_have() -> None:
@@ -160,7 +180,7 @@ DEPENDS = [
 
 def test_a_filter_with_a_subsystem_is_compared_with_the_facts() -> None:
     [found] = mig_problems(DEPENDS, [gpu(0, pci_device_id=SXM, pci_subsystem_id=SUBSYSTEM)])
-    assert "entry 2" in found and "GPU 0 (GPU-" in found and "3g.40gb: 3 does not fit" in found
+    assert "entry 2" in found and "GPU 0 (NVIDIA" in found and "3g.40gb: 3 does not fit" in found
     assert mig_problems(DEPENDS, [gpu(0, pci_device_id=SXM, pci_subsystem_id="0x147F10DE")]) == []
 
 
@@ -232,7 +252,10 @@ def test_a_gpu_that_cannot_be_read_is_left_to_the_module() -> None:
 
 def test_facts_identify_a_named_gpu() -> None:
     [found] = mig_problems([entry(UUID, _1g_10gb=7)], [gpu(0)])
-    assert UUID.lower() in found.lower() and "matches no GPU" in found
+    assert (
+        UUID.lower() in found.lower()
+        and "matches no GPU: use one of the GPUs that this node has: GPU 0 (GPU-0" in found
+    )
 
 
 @pytest.mark.parametrize("fact", [LOST, NOT_ROOT, dict(LOST, pci_device_id=None)], ids=["lost", "not root", "no id"])
@@ -259,3 +282,13 @@ def test_the_driver_supports_the_board(driver: t.Union[str, int], good: bool) ->
 @pytest.mark.parametrize("layout", [None, [], {}, "all", 7])
 def test_an_invalid_layout(layout: object) -> None:
     assert len(mig_problems(layout, BOARDS)) == 1
+
+
+def test_boards_without_mig() -> None:
+    mixed = ["T4", "A100-SXM4-80GB"]
+    assert mig_problems([entry("all", _1g_10gb=7)], mixed) == []
+    assert mig_problems([{"devices": 0, "mig_enabled": False}, entry("A100*", _1g_10gb=7)], mixed) == []
+    [found] = mig_problems([entry([0, 1], _1g_10gb=7)], mixed)
+    assert "entry 1 (devices: [0, 1]): GPU 0 (T4) does not support MIG: remove it from the entry" in found
+    [found] = mig_problems([entry("all", _1g_10gb=7)], ["NVIDIA L40S", "A10"])
+    assert "none of the selected GPUs supports MIG" in found

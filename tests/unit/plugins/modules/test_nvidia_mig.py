@@ -822,6 +822,31 @@ def test_a_configuration_in_json(node, tmp_path, name):
     assert len(gpu["created"]) == (3 if name == "all-balanced" else 0)
 
 
+def test_a_file_that_nvidia_mig_parted_accepts_is_applied_with_warnings(node, tmp_path):
+    """As the example of deepops, which lists a configuration twice."""
+    pytest.importorskip("yaml")
+    path = tmp_path / "config.yaml"
+    again = (
+        "  all-balanced: [{devices: [0, 0], mig-enabled: true, mig-devices: {7g.40gb: 1}}]\n  7: []\n---\nversion: v2\n"
+    )
+    path.write_text(YAML + again)
+    result = node(FakeGpu(), FakeGpu(1)).run(config_file=str(path), config_name="all-balanced")
+    assert [places(gpu["created"]) for gpu in result["gpus"]] == [["7g.40gb at 0:8"]]
+    texts = warnings(result)
+    assert all(text.startswith("config_file %s" % path) for text in texts)
+    words = ("'all-balanced' (line 9, column 3)", "more than one YAML document", "index 0 twice", "configuration 7, ")
+    assert len(texts) == len(words)
+    assert all(word in text for word, text in zip(words, texts))
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_layout_that_selects_no_gpu_changes_nothing(node, check):
+    driver = node(FakeGpu())
+    result = driver.run(off([]), check=check)
+    assert not result["changed"] and result["gpus"] == [] and driver.writes == []
+    assert "entry 1 (devices: []): devices is an empty list, which selects no GPU" in warnings(result)[0]
+
+
 def test_a_configuration_in_yaml_may_be_the_only_one(node, tmp_path):
     pytest.importorskip("yaml")
     path = tmp_path / "config.yaml"

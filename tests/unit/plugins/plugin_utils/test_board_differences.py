@@ -34,8 +34,15 @@ def test_without_a_driver_the_bus_is_read() -> None:
 def test_another_board() -> None:
     found = of_boards([gpu(0), gpu(1)], [MODEL, "H100-80GB"])
     assert len(found) == 1
-    assert found[0].startswith("GPU 1 GPU-")
-    assert found[0].endswith(" is %s, and H100-80GB is named" % MODEL)
+    assert found == ["GPU 1 00000000:48:00.0 is %s, and H100-80GB is named" % MODEL]
+
+
+def test_a_difference_of_several_gpus_is_one_message() -> None:
+    gpus = [gpu(index) for index in range(4)]
+    assert of_boards(gpus, ["H100-80GB", MODEL, "H100-80GB", "T4"]) == [
+        "GPUs 0, 2 are %s, and H100-80GB is named" % MODEL,
+        "GPU 3 00000000:4A:00.0 is %s, and T4 is named" % MODEL,
+    ]
 
 
 def test_unknown_boards_are_ignored() -> None:
@@ -51,3 +58,11 @@ def test_an_unknown_board_name() -> None:
     found = of_boards([gpu(0), gpu(1)], ["A1000", "A1000"])
     assert len(found) == 1
     assert "unknown board 'A1000'" in found[0]
+
+
+def test_boards_without_mig_and_names_of_products() -> None:
+    gpus = [gpu(0), gpu(1, current=None)]
+    assert of_boards(gpus, ["NVIDIA A100 80GB PCIe", "Tesla T4"]) == []
+    assert of_boards(gpus, [MODEL, "T4"]) == []
+    (found,) = of_boards(gpus, [MODEL, "L40S"])
+    assert found.endswith(" is T4, and L40S is named")

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._backend import capa
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import profile
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement, Wanted
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards, _gpus
 
 UNKNOWN = ["RTX-PRO-4500-Blackwell-32GB", "RTX-PRO-5000-Blackwell-48GB", "Thor-iGPU-GB10B"]
 KNOWN = [name for name in _boards.names() if name not in UNKNOWN]
@@ -33,6 +33,9 @@ KEYS = {
     "max_gpu_instances",
     "profiles",
 }
+_PATH = Path(__file__).parents[3] / "simulator" / "data" / "products.yml"
+WITHOUT_MIG = yaml.safe_load(Path(_boards.__file__).with_name("boards_without_mig.yml").read_text(encoding="utf-8"))
+PRODUCTS = yaml.safe_load(_PATH.read_text(encoding="utf-8"))["products"]
 EVIDENCE = {"transcript", "guide", "config-map", "derived", "mock", "unknown"}
 
 
@@ -62,7 +65,7 @@ def test_a_file_has_all_fields_and_sources(name: str) -> None:
 
 def test_names_aliases_and_device_ids_are_unique() -> None:
     seen: t.Dict[str, str] = {}
-    for name in _boards.names():
+    for name in (*_boards.names(), *WITHOUT_MIG):
         data = _boards.data(name)
         for key in [data["model"], *data["aliases"], *data["pci_device_ids"]]:
             assert seen.setdefault(key.lower(), name) == name
@@ -81,8 +84,7 @@ def test_a_board_is_products_with_device_ids_and_names(name: str) -> None:
 
 
 def test_the_simulated_products_are_products_of_their_boards() -> None:
-    path = Path(__file__).parents[3] / "simulator" / "data" / "products.yml"
-    for product in yaml.safe_load(path.read_text(encoding="utf-8"))["products"].values():
+    for product in PRODUCTS.values():
         if "board" in product:
             assert (int(product["pci"], 16), product["name"]) in _boards.products(product["board"])
 
@@ -120,10 +122,84 @@ def test_boards_without_known_placements_are_refused_for_planning(name: str) -> 
         _boards.load(name)
 
 
-@pytest.mark.parametrize("name", ["", "A100", "H100", "0x00000000"])
-def test_an_unknown_board_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(_boards.BoardError, match="unknown board .*A100-40GB, A100-80GB, A30-24GB"):
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("", ""),
+        ("0x00000000", ""),
+        ("NVIDIA", ""),
+        ("RTX 4090", ""),
+        ("A100", " (did you mean A100-40GB or A100-80GB?)"),
+        ("A100-80G", " (did you mean A100-80GB?)"),
+        ("A100-PCIE-80GB", " (did you mean A100-80GB?)"),
+        ("H100-SXM5-80GB", " (did you mean H100-80GB?)"),
+        # nvidia-smi prints NVIDIA H100 for one product, but it begins the names of others.
+        ("NVIDIA H100", " (did you mean H100-96GB or H100-80GB or H100-NVL-94GB or H100-SXM5-94GB?)"),
+        ("NVIDIA H800", " (did you mean H800-80GB or H800-NVL?)"),
+        ("H200 SXM", " (did you mean H200-141GB or H200-NVL?)"),
+        ("L4S", " (did you mean L40S?)"),
+    ],
+)
+def test_an_unknown_board_is_refused_with_the_known_ones(name: str, suggestion: str) -> None:
+    with pytest.raises(_boards.BoardError) as refused:
         _boards.load(name)
+    assert str(refused.value).startswith(
+        "unknown board %r%s: use one of A100-40GB, A100-80GB, A30-24GB" % (name, suggestion)
+    )
+    assert "; or without MIG, A10, A10G, A16, A40, L2," in str(refused.value)
+
+
+# As nvidia-smi prints it, as the label nvidia.com/gpu.product has it, and without vendor.
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "A100-80GB"),
+        ("A100-SXM4-80GB", "A100-80GB"),
+        ("nvidia a100 80gb pcie", "A100-80GB"),
+        ("NVIDIA H100 80GB HBM3", "H100-80GB"),
+        ("NVIDIA-H100-80GB-HBM3", "H100-80GB"),
+        ("H200", "H200-141GB"),
+        ("NVIDIA GH200 480GB", "GH200-96GB"),
+        ("Tesla T4", "T4"),
+        ("Tesla-V100-SXM2-32GB", "V100"),
+        ("NVIDIA A10", "A10"),
+        ("L40S", "L40S"),
+    ],
+)
+def test_the_name_of_a_product_names_its_board(name: str, model: str) -> None:
+    assert _boards.data(name)["model"] == model
+    assert {product.lower().replace(" ", "-").split("-", 1)[1] for _device, product in _boards.products(name)} == {
+        name.lower().replace(" ", "-").replace("nvidia-", "").replace("tesla-", "")
+    }
+
+
+def test_every_product_names_its_board_or_is_ambiguous() -> None:
+    ambiguous = []
+    for model in (*_boards.names(), *WITHOUT_MIG):
+        for products in _boards.data(model)["pci_device_ids"].values():
+            for product in products:
+                try:
+                    assert _boards.data(product)["model"] == model
+                except _boards.BoardError:
+                    ambiguous.append(product)
+    assert sorted(ambiguous) == ["NVIDIA H100", "NVIDIA H800"]
+
+
+@pytest.mark.parametrize("model", sorted(WITHOUT_MIG))
+def test_a_board_without_mig(model: str) -> None:
+    data = _boards.data(model)
+    assert (data["model"], data["profiles"], data["minimum_driver"]) == (model, [], None)
+    assert set(WITHOUT_MIG[model]) == {"aliases", "pci_device_ids"}
+    for device, names in WITHOUT_MIG[model]["pci_device_ids"].items():
+        assert _boards.products(device) == [(int(device, 16), name) for name in names]
+    gpu = _gpus.from_board(model)
+    assert (gpu.mig_capable, gpu.mode_current, gpu.board.profiles) == (False, None, ())
+
+
+def test_the_simulated_products_without_mig_are_boards() -> None:
+    for key, product in PRODUCTS.items():
+        if "board" not in product:
+            assert _boards.data(product["name"])["model"] == _boards.data(product["pci"])["model"], key
 
 
 def test_the_files_are_unambiguous_yaml() -> None:

@@ -242,6 +242,9 @@ def test_variables_that_contradict_it() -> None:
     assert all(word in text for word, text in zip(words, found))
     assert found[5].endswith("use 3g.40gb") and len(found) == 6
     right = {"gpu_cluster_allocator": "dra", "gpu_cluster_drain": "yes"}
+    twice = own._replace(boards=["A100-80GB"] * 2, layout=[dict(layout[0], mig_devices={"1c.3g.40gb": 6})])
+    (shared,) = _dra.of_variables(twice, right)
+    assert shared.startswith("GPU 0 (A100-80GB), GPU 1 (A100-80GB): gpu_cluster_allocator is dra")
     whole = own._replace(layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}])
     assert _dra.of_variables(whole, right) == []
     assert _dra.of_variables(own._replace(layout=[{"devices": "all", "mig_devices": {"9g.1gb": 1}}]), right) == []

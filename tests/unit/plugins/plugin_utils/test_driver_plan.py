@@ -554,6 +554,7 @@ def test_a_node_without_gpu_is_refused_unless_boards_are_set() -> None:
     assert "nvidia_driver_boards" in refusal("debian_12", around=empty)
     found = plan("debian_12", around=empty, boards=["B300"], branch="580")
     assert (found["modules"], found["minimum_version"]) == ("open", "580.82.07")
+    assert plan("debian_12", around=empty, boards=["NVIDIA A10", "V100"])["modules"] == "proprietary"
     assert "A100-80GB" in refusal("debian_12", around=empty, boards=["A1000"])
 
 

@@ -50,6 +50,59 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
         assert [problem for problem in problems if words in problem], (words, problems)
 
 
+JSON = """give it as JSON, for example -e '{"nvidia_mig_layout": [{"devices": "all","""
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            {"nvidia_mig_layout": "[{devices: all}]"},
+            'nvidia_mig_layout is the string "[{devices: all}]", not a list of',
+        ),
+        ({"nvidia_mig_layout": '[{"devices": "all", "mig_enabled": false}]'}, JSON),
+        ({"nvidia_mig_layout": ""}, JSON),
+        ({"nvidia_mig_layout": None}, "nvidia_mig_layout is null: write a list of entries"),
+        (
+            {"nvidia_mig_layout": LAYOUT[0]},
+            "nvidia_mig_layout is a single mapping, not a list of entries: put a dash in",
+        ),
+        (
+            {"nvidia_mig_layout": {"version": "v1", "mig-configs": {}}},
+            "nvidia_mig_layout is a whole mig-parted document: give the list under one of its mig-configs",
+        ),
+        ({"nvidia_mig_layout": ["a"]}, 'entry 1 is "a": write a mapping'),
+        ({"nvidia_mig_layout": [None]}, "entry 1 is null: write a mapping"),
+        ({"nvidia_mig_layout": [{}], "gpu_node_boards": ["A100-80GB"]}, "entry 1 has no devices"),
+        ({"nvidia_mig_layout": LAYOUT, "gpu_node_boards": "A100-80GB"}, "gpu_node_boards is 'A100-80GB': give a list"),
+        ({"nvidia_mig_layout": LAYOUT, "gpu_node_boards": None}, "gpu_node_boards is null: give a value"),
+        ({"nvidia_mig_layout": LAYOUT, "gpu_node_hosts_entries": "x"}, "gpu_node_hosts_entries is 'x': give a list"),
+        (
+            {"nvidia_mig_layout": LAYOUT, "gpu_node_hosts_entries": [{"address": "192.0.2.1"}]},
+            "missing required arguments: names found in gpu_node_hosts_entries",
+        ),
+        ({"nvidia_mig_layout": LAYOUT, "nvidia_mig_boot_before": {}}, "nvidia_mig_boot_before is {}: give a list"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_one_problem(values: t.Dict[str, t.Any], words: str) -> None:
+    found = judge(values, "nvidia_mig")
+    (problem,) = found.problems
+    assert words in problem
+    assert "gpu_node" in found.invalid if "gpu_node" in problem else "nvidia_mig" in found.invalid
+
+
+def test_a_layout_is_checked_although_the_boards_are_unusable() -> None:
+    assert len(judge({"nvidia_mig_layout": [{}], "gpu_node_boards": ["A1"]}, "nvidia_mig").problems) == 2
+    assert len(judge({"nvidia_mig_layout": [{}]}, "nvidia_mig", gpu_node_boards="'x' is undefined").problems) == 2
+
+
+def test_a_layout_is_not_compared_with_boards_that_the_node_does_not_have() -> None:
+    values = {"nvidia_mig_layout": [dict(LAYOUT[0], devices=[1])], "gpu_node_boards": ["A100-80GB"]}
+    (problem,) = judge(values, "nvidia_mig").layout
+    assert "index 1 matches no GPU" in problem
+    assert _inventory.judge(list(values), values, {}, ["gpu_node", "nvidia_mig"], compares_layout=False).problems == []
+
+
 class _Tagged(str):
     """One of Ansible's own string types."""
 

@@ -78,7 +78,11 @@ def test_valid_values() -> None:
         ("gpu_node_max_fail_percentage", "10%", "gpu_node_max_fail_percentage is '10%': give a number from 0 to 100"),
         ("gpu_node_max_fail_percentage", 101, "give a number from 0 to 100"),
         ("gpu_node_boards", ["A30-24GB", None], "gpu_node_boards, entry 2: unknown board null"),
-        ("gpu_node_boards", ["A100-80G"], "gpu_node_boards, entry 1: unknown board 'A100-80G': use one of A"),
+        (
+            "gpu_node_boards",
+            ["A100-80G"],
+            "gpu_node_boards, entry 1: unknown board 'A100-80G' (did you mean A100-80GB?): ",
+        ),
         ("nvidia_driver_boards", [{"A30": 1}], "nvidia_driver_boards, entry 1: unknown board {'A30': 1}"),
         (
             "nvidia_driver_repository_key_checksum",

@@ -37,6 +37,9 @@ mig_feasible = Plugin().tests()["mig_feasible"]
         ({"1g.24gb+me.all": 1, "1g.24gb": 1}, "RTX-PRO-6000-Blackwell-96GB", False),
         ({"3g.40gb": 2}, "0x20B510DE", True),
         ({"3g.40gb": 2}, "a800-80gb", True),
+        ({"3g.40gb": 2}, "NVIDIA A100-SXM4-80GB", True),
+        ({"3g.40gb": 2}, "L40S", False),
+        ({}, "L40S", False),
     ],
 )
 def test_feasible_and_infeasible_layouts(held: t.Any, board: str, feasible: bool) -> None:

@@ -248,3 +248,48 @@ def test_a_bus_id_has_one_normal_form(domain: int, bus: int, device: int, functi
     if domain == 0:
         forms.append("%02x:%02x.%x" % (bus, device, function))
     assert {selector.normal_bus_id(form) for form in forms} == {normal}
+
+
+# --- accepted as nvidia-mig-parted accepts it, with a warning
+
+
+@pytest.mark.parametrize(
+    "devices, indices, warning",
+    [
+        ([0, 1, 0, 0], [0, 1], "entry 1 (devices: [0, 1, 0, 0]): devices names index 0 twice: name each GPU once"),
+        ([1, 0, 1, 0], [0, 1], "devices names index 0, index 1 twice"),
+        (["0000:4A:00.0", "00000000:4a:00.0"], [0], "devices names PCI bus id 00000000:4a:00.0 twice"),
+        (["A100*", "a100*"], [0, 1], "devices names product name a100* twice"),
+        (
+            ["GPU-00000001-AAAA-bbbb-cccc-dddddddddddd", "gpu-00000001-aaaa-bbbb-cccc-dddddddddddd"],
+            [1],
+            "devices names UUID GPU-00000001-aaaa-bbbb-cccc-dddddddddddd twice",
+        ),
+        ([], [], "entry 1 (devices: []): devices is an empty list, which selects no GPU: name at least one GPU, or"),
+    ],
+)
+def test_a_likely_mistake_is_a_warning(devices: t.List[t.Any], indices: t.List[int], warning: str) -> None:
+    found = layout.parse([dict(OFF, devices=devices)])
+    (text,) = found.warnings
+    assert warning in text
+    assert list(found.resolve(node())) == indices
+
+
+def test_an_entry_without_gpus_has_no_effect_on_others() -> None:
+    entries = [dict(OFF, devices=[]), dict(OFF, devices=[2]), dict(EMPTY, devices=[])]
+    found = layout.parse(entries)
+    assert list(found.resolve(node())) == [2]
+    assert [text.split(":")[0] for text in found.warnings] == ["entry 1 (devices", "entry 3 (devices"]
+
+
+def test_gpus_without_mig_are_one_error() -> None:
+    gpus = [one._replace(mig_capable=one.index == 0) for one in node()]
+    errors: t.List[str] = []
+    wanted = layout.parse([dict(EMPTY, devices=[0, 1, 2, 3])]).resolve(
+        gpus, (), lambda error: errors.append(str(error))
+    )
+    assert list(wanted) == [0]
+    (error,) = errors
+    assert (
+        "GPUs 1, 2, 3 (NVIDIA A100 80GB PCIe, NVIDIA H100 80GB HBM3, Tesla T4) do not support MIG: remove them" in error
+    )

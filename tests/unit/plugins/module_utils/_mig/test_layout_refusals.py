@@ -82,7 +82,6 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (devices(None), "entry 2 (devices: null) has no devices", "add devices: all"),
     (devices(""), 'entry 2 (devices: "")', "write 'all', an index"),
     (devices("  "), 'entry 2 (devices: "  ")', "write 'all', an index"),
-    (devices([]), "entry 2 (devices: [])", "name at least one GPU"),
     (devices({}), "entry 2 (devices: {})", "write 'all', an index"),
     (devices({"index": 0}), 'entry 2 (devices: {"index": 0})', "write 'all', an index"),
     (devices(True), "entry 2 (devices: true)", "write 'all', an index"),
@@ -101,15 +100,6 @@ MALFORMED_ENTRIES: t.List[t.Tuple[t.Any, str, str]] = [
     (devices(" all"), 'entry 2 (devices: " all")', "write devices: all, alone and in lower case"),
     (devices(["all"]), 'entry 2 (devices: ["all"])', "write devices: all, alone and in lower case"),
     (devices(["all", 0]), 'entry 2 (devices: ["all", 0])', "write devices: all, alone and in lower case"),
-    (devices([0, 0]), "entry 2 (devices: [0, 0])", "names index 0 twice: name each GPU once"),
-    (devices(["47:00.0", "00000000:47:00.0"]), "entry 2", "name each GPU once"),
-    (devices(["0000:4A:00.0", "00000000:4a:00.0"]), "entry 2", "name each GPU once"),
-    (devices(["A100*", "a100*"]), "entry 2", "name each GPU once"),
-    (
-        devices(["GPU-9F0CC172-3B5E-4F0C-8A2F-5F4D2C1B7A60", "gpu-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"]),
-        "entry 2",
-        "name each GPU once",
-    ),
     (devices("GPU-9f0cc172"), 'entry 2 (devices: "GPU-9f0cc172")', "write it in full"),
     (devices("GPU-"), 'entry 2 (devices: "GPU-")', "write it in full"),
     (devices("GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a6g"), "entry 2", "write it in full"),
@@ -293,7 +283,7 @@ def test_an_entry_for_another_board(held: t.Any, remedy: str) -> None:
 
 def test_long_values_are_truncated_in_the_message() -> None:
     with pytest.raises(LayoutError) as refused:
-        layout.parse([devices(list(range(500)) + [0])])
+        layout.parse([devices(list(range(500)) + [-1])])
     assert len(str(refused.value)) < 150
 
 

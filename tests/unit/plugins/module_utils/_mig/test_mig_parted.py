@@ -152,7 +152,8 @@ def test_the_only_configuration_needs_no_name() -> None:
         ({"version": "v1", "mig-configs": []}, None, "add at least one under mig-configs"),
         ({"version": "v1", "mig-configs": None}, None, "add at least one under mig-configs"),
         ({"version": "v1", "mig-config": {"x": []}}, None, "did you mean mig_configs?"),
-        ({"version": "v1", "mig-configs": {1: []}}, None, "write its name as a string"),
+        ({"version": "v1", "mig-configs": {None: []}}, None, "write its name as a string"),
+        ({"version": "v1", "mig-configs": {1: []}}, None, "configuration 1, the layout is empty"),
         ({"version": "v1", "mig-configs": {"x": []}}, "x", "configuration x, the layout is empty"),
         ({"version": "v1", "mig-configs": {"x": None}}, "x", "write a list of entries"),
         ({"version": "v1", "mig-configs": {"x": [7]}}, "x", "configuration x, entry 1 is 7: write a mapping"),
@@ -182,6 +183,80 @@ def test_a_malformed_document(data: t.Any, name: t.Optional[str], remedy: str) -
     with pytest.raises(LayoutError) as refused:
         mig_parted.parse(data, name)
     assert remedy in str(refused.value)
+
+
+OFF: t.List[t.Any] = [{"devices": "all", "mig-enabled": False}]
+
+
+def parsed(configurations: t.Any, name: t.Optional[str] = None) -> t.List[str]:
+    """The warnings of a document."""
+    warnings: t.List[str] = []
+    mig_parted.parse({"version": "v1", "mig-configs": configurations}, name, warnings.append)
+    return warnings
+
+
+# The names that nvidia-mig-parted at bd7160f (2026-08-21) gives these keys.
+@pytest.mark.parametrize(
+    "key, name",
+    [(7, "7"), (1.1, "1.1"), (1e6, "1e+06"), (1000.0, "1000"), (True, "true"), (False, "false"), (0x10, "16")],
+)
+def test_the_name_of_a_configuration_may_be_a_number(key: t.Any, name: str) -> None:
+    assert parsed({"a": OFF, key: OFF}, "a") == []
+    assert parsed({"a": OFF, key: OFF}, name) == []
+    assert parsed({key: OFF}) == []
+
+
+def test_configurations_with_the_same_name_are_a_warning() -> None:
+    (warning,) = parsed({1: [], "1": OFF, "a": OFF}, "1")
+    assert warning == "the last of several configurations with the name 1 applies: remove the others"
+
+
+def test_errors_of_configurations_that_are_not_selected_are_one_warning() -> None:
+    (warning,) = parsed({"a": OFF, "b": [], "c": [{"devices": "all"}], "d": None}, "a")
+    assert warning.startswith("configurations that are not selected are invalid: configuration b, the layout is empty")
+    assert '; configuration c, entry 1 (devices: "all") has no mig_enabled' in warning
+    assert "; configuration d, the layout is null" in warning
+
+
+@pytest.mark.parametrize(
+    "entry, words",
+    [
+        ({"devices": "all", "mig_enabled": False}, "it reads mig-enabled, not mig_enabled"),
+        (
+            {"devices": "all", "mig_enabled": True, "mig_devices": {}},
+            "it reads mig-devices, mig-enabled, not mig_devices, mig_enabled",
+        ),
+        ({"devices": 1, "mig-enabled": False}, "entry 1: devices is neither all nor a list of indices"),
+        ({"devices": ["A100*"], "mig-enabled": False}, "entry 1: devices is neither all nor a list of indices"),
+        (
+            {"devices": "all", "mig-enabled": True, "mig-devices": [{"profile": "1g.5gb"}]},
+            "entry 1: mig-devices is a list",
+        ),
+    ],
+)
+def test_what_only_this_collection_accepts_is_a_warning(entry: t.Any, words: str) -> None:
+    for selected in ("site", "other"):
+        (warning,) = parsed({"site": [entry], "other": OFF}, selected)
+        assert warning.startswith("nvidia-mig-parted itself rejects the file: ")
+        assert words in warning
+
+
+def test_keys_of_the_document_in_the_spelling_of_this_collection_are_a_warning() -> None:
+    warnings: t.List[str] = []
+    mig_parted.parse({"version": "v1", "mig_configs": {"a": OFF}}, "a", warnings.append)
+    assert warnings == ["nvidia-mig-parted itself rejects the file: it reads mig-configs, not mig_configs"]
+
+
+def test_warnings_of_the_selected_configuration_name_it() -> None:
+    entries = [dict(OFF[0], devices=[]), dict(OFF[0], devices=[0, 0])]
+    assert [text.split(":")[0] for text in parsed({"a": entries, "b": entries}, "a")] == [
+        "configuration a, entry 1 (devices",
+        "configuration a, entry 2 (devices",
+    ]
+
+
+def test_the_example_of_the_documentation_has_no_warning() -> None:
+    assert parsed(yaml.safe_load(DOCUMENT)["mig-configs"], "custom") == []
 
 
 def test_the_list_of_configurations_is_truncated() -> None:
