@@ -53,7 +53,9 @@ class Ending:
     def received(self) -> t.List[str]:
         """Names of the signals since ``defer``."""
         waiting = signal.sigpending() if self._deferred else set()
-        return list(dict.fromkeys([*self._names, *(number.name for number in self._previous if number in waiting)]))
+        # Kept: an older thread, which does not block it, may take a waiting signal at any time.
+        self._names = list(dict.fromkeys([*self._names, *(each.name for each in self._previous if each in waiting)]))
+        return self._names
 
     def close(self) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._previous)
