@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import typing as t
 from pathlib import Path
@@ -20,6 +21,9 @@ COLLECTIONS = TOP / ".cache" / "collections"
 # ansible_collections.gpufleet.node is the checkout; scripts/bootstrap makes the link.
 if str(COLLECTIONS) not in sys.path:
     sys.path.insert(0, str(COLLECTIONS))
+
+# nohup has it ignored, also in child processes, but tests send it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No deadlines: the duration of an example depends on the machine more than on the code. In CI, the examples are the
 # same in every run, so that a failure can be reproduced.
