@@ -500,7 +500,7 @@ def test_verify_reports_a_driver_without_packages(fleet: Fleet) -> None:
 def test_verify_reports_a_stopped_runtime(fleet: Fleet) -> None:
     fleet.node("here", "--board", "A100-80GB", gpu_node_roles=["nvidia_container_toolkit"])
     run = fleet.play(VERIFY, "--tags", "toolkit", fails=True, nvidia_container_toolkit_runtimes=["crio"])
-    assert "- crio is not running or not enabled" in run.output
+    assert "- crio is not running. See systemctl status crio" in run.output
     assert "- no package of the container toolkit is installed" in run.output
     assert "site.yml --tags toolkit" in run.output
 
