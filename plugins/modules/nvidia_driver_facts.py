@@ -59,7 +59,7 @@ EXAMPLES = r"""
 
 - name: Show the UUIDs of all MIG devices
   ansible.builtin.debug:
-    msg: "{{ ansible_facts | community.general.json_query('nvidia.gpus[].mig.devices[].uuid') }}"
+    msg: "{{ ansible_facts.nvidia.gpus | map(attribute='mig.devices') | select | flatten | map(attribute='uuid') }}"
 
 - name: List the GPUs with MIG mode on
   ansible.builtin.debug:

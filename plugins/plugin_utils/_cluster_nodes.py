@@ -144,6 +144,13 @@ def unused(host: Host, strategy: str) -> str:
     )
 
 
+def unshared(host: Host, strategy: str) -> str:
+    """A warning if the node does not advertise resources that are to be shared. Raises LayoutError and Refusal."""
+    plain = expected(host._replace(sharing=None), strategy)
+    why = _sharing.unused(plain, _sharing.parse(host.sharing)) if plain else ""
+    return why and "%s: %s" % (host.name, why)
+
+
 def _contents(host: Host, known: list[t.Any]) -> dict[int, _content.Content]:
     if host.layout is not None:
         return _content.contents(host.layout, known)

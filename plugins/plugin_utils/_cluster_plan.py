@@ -197,6 +197,7 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: 
         out["method"] = _method(settings, cluster)
         out["pods_runtime_class"] = _pods_runtime_class(settings, chart["values"])
         out["has_gfd"] = _charts.value(chart["values"], "gfd.enabled") is not False
+        warnings.extend(filter(None, (_cluster_nodes.unshared(host, settings.own["mig_strategy"]) for host in hosts)))
         warnings.extend(_of_version(settings, nodes))
         if settings.role == "device_plugin":
             warnings.extend(_device_plugin_values.warnings(chart["values"], cluster.daemonsets["resources"]))
@@ -307,7 +308,11 @@ def _wanted(
         out[host.name] = {
             "resources": resources,
             "validator": settings.role == "gpu_operator",
-            "replicas": _sharing.replicas(_sharing.parse(host.sharing)) if resources else {},
+            "replicas": {
+                name: count
+                for name, count in _sharing.replicas(_sharing.parse(host.sharing)).items()
+                if name in (resources or ())
+            },
             "profile": _cluster_nodes.single_profile(host, strategy),
         }
     return out, warnings

@@ -38,6 +38,8 @@ def key_problems(config: Config, version: str) -> list[str]:
         name = str(key).removesuffix("+")  # key+ appends to the list of another file
         if name in table["variables"]:
             found.append("rke2_config sets %s: %s" % (name, table["variables"][name]))
+        elif name in table["k3s"]:
+            found.append("rke2_config has the key %s, which k3s has, and RKE2 does not. Remove it" % name)
         elif name not in known:
             near = difflib.get_close_matches(name.replace("_", "-"), known, 1)
             if near:

@@ -16,7 +16,7 @@ import typing as t
 from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.keys import known_keys, short
 from ._refusal import Refusal
-from ._resources import GPU, SHARED
+from ._resources import GPU, SHARED, is_gpu
 
 VARIABLE = "gpu_cluster_sharing"
 _MOST = {"timeSlicing": 1000, "mps": 48}  # replicas: of MPS, the clients of a GPU; of time-slicing, a typing error
@@ -80,7 +80,7 @@ def _resource(value: object, where: str, most: int) -> tuple[str, int]:
     found = _mapping(value, where)
     known_keys(found, ("name", "replicas"), where)
     name, count = found.get("name"), found.get("replicas")
-    if not isinstance(name, str):
+    if not isinstance(name, str) or not is_gpu(name):
         raise Unshareable("%s.name is %s: give a resource such as %s" % (where, short(name), GPU))
     if not isinstance(count, int) or isinstance(count, bool) or not 2 <= count <= most:
         raise Unshareable("%s.replicas is %s: give a number from 2 to %d" % (where, short(count), most))
@@ -104,17 +104,26 @@ def advertised(resources: t.Mapping[str, int], sharing: Sharing | None, strategy
             "%s.mps: with the MIG strategy mixed, the device plugin exits if GPUs are shared with MPS: use the strategy "
             "none or single for the cluster, or timeSlicing" % VARIABLE
         )
-    unknown = sorted(set(sharing.replicas) - set(resources))
-    if unknown:
-        raise Unshareable(
-            "%s shares %s, but the node advertises %s: set it in the variables of the hosts or groups whose layout has "
-            "these resources" % (VARIABLE, ", ".join(unknown), ", ".join(sorted(resources)) or "no GPUs")
-        )
     out: dict[str, int] = {}
     for name, count in resources.items():
         shared = name in sharing.replicas
         out[name + (SHARED if shared and sharing.renamed else "")] = count * sharing.replicas.get(name, 1)
     return dict(sorted(out.items()))
+
+
+def unused(resources: t.Iterable[str], sharing: Sharing | None) -> str:
+    """What is to be shared that the node does not advertise, as a sentence without a full stop; empty if there is nothing.
+
+    The device plugin ignores it, so that nodes with different layouts can have one configuration.
+    """
+    unknown = sorted(set(sharing.replicas) - set(resources)) if sharing else []
+    if not unknown:
+        return ""
+    return "%s shares %s, which the node does not advertise: it has %s" % (
+        VARIABLE,
+        ", ".join(unknown),
+        ", ".join(sorted(resources)) or "no GPUs",
+    )
 
 
 def uses_mps(value: object) -> bool:

@@ -58,7 +58,8 @@ def test_known_keys() -> None:
     [
         ("kublet-arg", "unknown key kublet-arg: did you mean kubelet-arg?"),
         ("kubelet_arg", "did you mean kubelet-arg?"),
-        ("flannel-backend+", "rke2_config has the unknown key flannel-backend"),
+        ("quantum-plane+", "rke2_config has the unknown key quantum-plane. Remove it"),
+        ("cluster-init", "rke2_config has the key cluster-init, which k3s has, and RKE2 does not"),
         ("token", "rke2_config sets token: use rke2_token"),
         ("cluster-reset", "it is not a permanent setting"),
     ],

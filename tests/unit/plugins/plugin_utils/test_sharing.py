@@ -61,6 +61,7 @@ def test_gpus_are_not_shared_by_default(nothing: object) -> None:
         (slices(count="4"), 'replicas is "4": give a number'),
         (slices(count=True), "replicas is true: give a number"),
         (mps(49), "replicas is 49: give a number from 2 to 48"),
+        (slices("gpu"), 'resources[0].name is "gpu": give a resource such as nvidia.com/gpu'),
         ({"timeSlicing": {"resources": [{"replicas": 2}]}}, "resources[0].name is null: give a resource such as"),
         ({"timeSlicing": {"resources": [{"name": GPU, "devices": 1}]}}, "resources[0] has the unknown key devices"),
         ({"timeSlicing": {"resources": slices()["timeSlicing"]["resources"] * 2}}, "has %s twice" % MIG),
@@ -97,13 +98,6 @@ def test_resources_that_are_not_named_are_not_shared() -> None:
 @pytest.mark.parametrize(
     ("sharing", "layout", "strategy", "words"),
     [
-        (
-            slices("nvidia.com/mig-2g.20gb"),
-            SEVEN,
-            "mixed",
-            "shares nvidia.com/mig-2g.20gb, but the node advertises " + MIG,
-        ),
-        (slices("gpu"), OFF, "mixed", "shares gpu, but the node advertises nvidia.com/gpu"),
         (mps(), SEVEN, "single", "NVIDIA does not support MPS on nodes with MIG devices"),
         (mps(), SEVEN, "none", "NVIDIA does not support MPS on nodes with MIG devices"),
         (mps(), OFF, "mixed", "with the MIG strategy mixed, the device plugin exits"),
@@ -112,6 +106,18 @@ def test_resources_that_are_not_named_are_not_shared() -> None:
 def test_what_a_node_does_not_support(sharing: Data, layout: object, strategy: str, words: str) -> None:
     (problem,) = problems(plan(host(sharing, layout), own={"mig_strategy": strategy}))
     assert problem.startswith("gpu_cluster_sharing") and words in problem
+
+
+def test_resources_that_the_node_does_not_have_are_a_warning() -> None:
+    """The device plugin ignores them, so that nodes with different layouts can have one configuration."""
+    value = slices()
+    value["timeSlicing"]["resources"].append({"name": "nvidia.com/mig-2g.20gb", "replicas": 2})
+    found = plan(host(value))
+    assert found.warnings == [
+        "a: gpu_cluster_sharing shares nvidia.com/mig-2g.20gb, which the node does not advertise: it has " + MIG
+    ]
+    assert found.plan["wanted"]["a"]["resources"] == {MIG: 28}
+    assert found.plan["wanted"]["a"]["replicas"] == {MIG: 4}
 
 
 def shared(*hosts: Host, drain: bool = False, **nodes: Data) -> Planned:
