@@ -18,13 +18,14 @@ from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS
 
 TARGET = "{{ gpu_node_target | default('gpu_nodes') }}"
 PENDING = "{{ groups['gpu_cluster_pending'] | default('all:!all') }}"
-MANAGED = {"localhost", "{{ groups['managed_gpu_nodes'] | default('all:!all') }}"}
+CONTROLLER = "localhost"
+MANAGED = {"{{ groups['managed_gpu_nodes'] | default('all:!all') }}"}
 
 
 @pytest.mark.parametrize("playbook", sorted(PLAYBOOKS.glob("*.yml")), ids=lambda path: path.name)
 def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -> None:
     for play in yaml.safe_load(playbook.read_text()):
-        assert play["hosts"] in {PENDING, *(MANAGED if playbook.name == "managed_cluster.yml" else {TARGET})}
+        assert play["hosts"] in {CONTROLLER, PENDING, *(MANAGED if playbook.name == "managed_cluster.yml" else {TARGET})}
         assert play["environment"] == "{{ gpu_node_environment | default({}) }}"
         assert "gpu_node_batches" in play.get("serial", "gpu_node_batches")
 

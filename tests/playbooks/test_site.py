@@ -376,6 +376,13 @@ def test_batches_can_be_set(fleet: Fleet) -> None:
     assert fleet.play(SITE, "--tags", "mig", nvidia_mig_layout=LAYOUT).output.count("PLAY [Provision the nodes") == 2
 
 
+@pytest.mark.parametrize("name", ["site", "mig", "verify", "undo"])
+def test_no_host_is_an_error(fleet: Fleet, name: str) -> None:
+    fleet.host("here")
+    run = fleet.play(PLAYBOOKS / (name + ".yml"), "-e", "gpu_node_target=gpu_ndoes", fails=True)
+    assert "No host of the inventory matches gpu_ndoes, so nothing was done" in " ".join(run.output.split())
+
+
 LOST = """
 - hosts: gpu_nodes
   gather_facts: false
