@@ -319,6 +319,13 @@ ansible_facts:
                       description: Id of its compute instance.
                       type: int
                       sample: 0
+                    device_files:
+                      description:
+                        - The files that a process needs to use the device, which are those of the GPU, the GPU instance and
+                          the compute instance. V(null) if the kernel module does not show them.
+                      type: list
+                      elements: str
+                      sample: [/dev/nvidia0, /dev/nvidia-caps/nvidia-cap21, /dev/nvidia-caps/nvidia-cap22]
                     profile:
                       description: Name of the compute instance's profile.
                       type: str

@@ -25,7 +25,11 @@ MANAGED = {"{{ groups['managed_gpu_nodes'] | default('all:!all') }}"}
 @pytest.mark.parametrize("playbook", sorted(PLAYBOOKS.glob("*.yml")), ids=lambda path: path.name)
 def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -> None:
     for play in yaml.safe_load(playbook.read_text()):
-        assert play["hosts"] in {CONTROLLER, PENDING, *(MANAGED if playbook.name == "managed_cluster.yml" else {TARGET})}
+        assert play["hosts"] in {
+            CONTROLLER,
+            PENDING,
+            *(MANAGED if playbook.name == "managed_cluster.yml" else {TARGET}),
+        }
         assert play["environment"] == "{{ gpu_node_environment | default({}) }}"
         assert "gpu_node_batches" in play.get("serial", "gpu_node_batches")
 

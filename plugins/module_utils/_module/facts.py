@@ -70,8 +70,15 @@ def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
         else [
             {"pci_bus_id": switch.pci_bus_id, "pci_device_id": _device_id(switch.pci_device_id)} for switch in switches
         ],
-        "gpus": _merged(gpus, node.gpus()),
+        "gpus": _with_device_files(node, _merged(gpus, node.gpus())),
     }
+
+
+def _with_device_files(node: Node, gpus: t.Optional[t.List[Data]]) -> t.Optional[t.List[Data]]:
+    for gpu in gpus or ():
+        for device in gpu["mig"]["devices"] or ():
+            device["device_files"] = node.device_files(gpu["pci_bus_id"], device["gi_id"], device["ci_id"])
+    return gpus
 
 
 def _query(

@@ -85,6 +85,7 @@ class Node:
     def __init__(self, run: Run, root: str = "/") -> None:
         self._run = run
         self._root = root
+        self._capabilities: t.Optional[t.Dict[str, str]] = None  # minor numbers by the file of the capability
 
     def gpus(self) -> t.Optional[t.Tuple[PciGpu, ...]]:
         """NVIDIA GPUs on the PCI bus, in order of bus id, with or without a driver."""
@@ -106,6 +107,19 @@ class Node:
                 )
             )
         return tuple(found)
+
+    def device_files(self, pci_bus_id: str, gi_id: int, ci_id: int) -> t.Optional[t.List[str]]:
+        """What a process must be able to open to use a MIG device: the GPU and two capabilities."""
+        slots = [slot for slot in self._list("proc/driver/nvidia/gpus") or () if nvml_bus_id(slot) == pci_bus_id]
+        gpu = self._kernel_information(slots[0]).get("Device Minor", "") if slots else ""
+        if self._capabilities is None:
+            lines = (self._read("proc/driver/nvidia-caps/mig-minors") or "").splitlines()
+            self._capabilities = dict(line.rpartition(" ")[::2] for line in lines)
+        places = ("gpu%s/gi%d/access" % (gpu, gi_id), "gpu%s/gi%d/ci%d/access" % (gpu, gi_id, ci_id))
+        minors = [self._capabilities.get(place, "") for place in places]
+        if not all(each.isdigit() for each in (gpu, *minors)):
+            return None
+        return ["/dev/nvidia" + gpu, *("/dev/nvidia-caps/nvidia-cap" + each for each in minors)]
 
     def nvswitches(self) -> t.Optional[t.Tuple[PciSwitch, ...]]:
         """NVSwitches on the PCI bus, in order of bus id."""

@@ -38,6 +38,7 @@ class FakeNode:
         self.kernel_module = lambda: kernel
         self.packages = lambda: None if packages is None else tuple(packages)
         self.installation = lambda: Installation("packages", ("nvidia-dkms-580",))
+        self.device_files = lambda bus_id, gi, ci: ["%s/gi%d/ci%d" % (bus_id, gi, ci)]
         self.secure_boot = lambda: "disabled"
         self.fabric_manager = lambda: FabricManager(True, True, False)
         self.nvswitches = lambda: (PciSwitch("00000000:05:00.0", 0x22A310DE),)
@@ -53,6 +54,11 @@ class Driver(FakeBackend):
     def identify(self, index):
         gpu = self._call("identify", index, self.gpus[index].snapshot)
         return gpu._replace(board=Board(gpu.name, (), 0, 0, 0), profiles_known=False, instances=(), processes=())
+
+
+def device(uuid, gi, ci, profile):
+    files = ["00000000:07:00.0/gi%d/ci%d" % (gi, ci)]
+    return {"uuid": uuid, "gi_id": gi, "ci_id": ci, "profile": profile, "device_files": files}
 
 
 def broken(code=codes.LIBRARY_NOT_FOUND, call="nvmlInit"):
@@ -117,9 +123,9 @@ def test_facts_of_a_working_driver():
             },
         ],
         "devices": [
-            {"uuid": "MIG-0-7-0", "gi_id": 7, "ci_id": 0, "profile": "1g.5gb"},
-            {"uuid": "MIG-0-2-0", "gi_id": 2, "ci_id": 0, "profile": "2c.3g.20gb"},
-            {"uuid": "MIG-0-2-1", "gi_id": 2, "ci_id": 1, "profile": "1c.3g.20gb"},
+            device("MIG-0-7-0", 7, 0, "1g.5gb"),
+            device("MIG-0-2-0", 2, 0, "2c.3g.20gb"),
+            device("MIG-0-2-1", 2, 1, "1c.3g.20gb"),
         ],
     }
     assert second["mig"] == {"capable": True, "current": False, "pending": False, "instances": [], "devices": []}

@@ -105,6 +105,16 @@ def test_an_unreadable_node_is_unknown(tree):
     assert hidden.fabric_manager() == FabricManager(None, None, None)
 
 
+def test_the_files_of_a_mig_device(tree):
+    """As the driver 580 shows them: capabilities are numbered by the GPU's minor number, not by its index."""
+    tree("proc/driver/nvidia/gpus/0000:47:00.0/information", "Model: \t\t X\nDevice Minor: \t 3\n")
+    tree("proc/driver/nvidia-caps/mig-minors", "config 1\ngpu3/gi1/access 417\ngpu3/gi1/ci0/access 418\n")
+    files = ["/dev/nvidia3", "/dev/nvidia-caps/nvidia-cap417", "/dev/nvidia-caps/nvidia-cap418"]
+    assert node(tree).device_files("00000000:47:00.0", 1, 0) == files
+    assert node(tree).device_files("00000000:47:00.0", 1, 1) is None
+    assert node(tree).device_files("00000000:48:00.0", 1, 0) is None
+
+
 def test_a_device_on_the_bus_that_cannot_be_read_may_be_a_gpu(tree):
     pci(tree, "0000:47:00.0")
     tree("sys/bus/pci/devices/0000:48:00.0/class", "0x030200\n")
