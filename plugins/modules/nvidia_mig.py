@@ -154,6 +154,12 @@ options:
       - Internal to the role P(gpufleet.node.nvidia_mig#role). The file in which the role records the units that it
         stopped for the change. If a signal ends the run, the module starts these units.
     type: path
+  whole_node:
+    description:
+      - Internal to the role P(gpufleet.node.nvidia_mig#role). Whether no other layout applies to the node, so that GPU
+        instances of a GPU that the layout does not name are reported in a warning.
+    type: bool
+    default: false
   backend:
     description:
       - The interface to the GPUs.

@@ -31,6 +31,7 @@ class NodePlan(t.NamedTuple):
     disturb: bool
     reset: bool
     lost: t.Tuple[LostGpu, ...] = ()  # cannot be read, but the layout does not cover them
+    others: t.Tuple[Gpu, ...] = ()  # which the layout does not name
 
     def replan(self, gpu: Gpu) -> Plan:
         """The plan of a GPU after its MIG mode has changed."""
@@ -73,7 +74,8 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
                 kept.update(each.kept)
             raise BusyError(text, processes, [gpu for gpu in gpus if gpu.index in requests], kept)
         raise MigError(text)
-    return NodePlan(tuple(plans), requests, disturb, reset, tuple(lost))
+    others = tuple(gpu for gpu in gpus if gpu.index not in requests)
+    return NodePlan(tuple(plans), requests, disturb, reset, tuple(lost), others)
 
 
 def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:

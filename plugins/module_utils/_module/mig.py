@@ -40,12 +40,19 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "lock_path": {"type": "path", "default": lock.DEFAULT_PATH},
         "lock_wait": {"type": "int", "default": 120},
         "clients_record": {"type": "path"},
+        "whole_node": {"type": "bool", "default": False},
         "backend": {"type": "str", "default": select.AUTO, "choices": list(select.NAMES)},
     },
     "mutually_exclusive": [("layout", "config_file")],
     "required_one_of": [("layout", "config_file")],
     "required_by": {"config_name": "config_file"},
 }
+
+
+_LEFT = (
+    "%s is not in the layout, and has %d GPU instances. It keeps them until the next reboot, and has none after that. Name it "
+    "in the layout to restore them at every boot, or to remove them now: {devices: %d, mig_enabled: false}"
+)
 
 
 def run(module: AnsibleModule) -> None:
@@ -76,6 +83,9 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
             node = plan_node(backend, wanted, params["disturb"], params["reset"])
             for lost in node.lost:
                 module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
+            for other in node.others if params["whole_node"] else ():
+                if other.instances:
+                    module.warn(_LEFT % (other.label, len(other.instances), other.index))
             found = _converge(backend, node, params["reset"], module.check_mode, ending)
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)

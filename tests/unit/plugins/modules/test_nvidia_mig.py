@@ -563,6 +563,16 @@ def losing(node, index, identified=False, gpus=3):
     return driver, given
 
 
+def test_instances_of_a_gpu_that_has_left_the_layout_are_reported(node):
+    driver = node(FakeGpu(), FakeGpu(index=1))
+    first = on(MIXED, devices=0)
+    assert warnings(driver.run(first, whole_node=True)) == []  # the other GPU has none
+    driver.run(on(MIXED))
+    assert warnings(driver.run(first)) == []  # another task may configure the other GPU
+    (warning,) = warnings(driver.run(first, whole_node=True))
+    assert warning.startswith("GPU 1 ") and "is not in the layout, and has 3 GPU instances. It keeps them until" in warning
+
+
 @pytest.mark.parametrize("devices", [[0, 2], "uuid", "bus_id"])
 def test_a_lost_gpu_outside_the_layout_is_a_warning(node, devices):
     driver, gpus = losing(node, 1)
