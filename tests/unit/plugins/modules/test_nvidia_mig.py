@@ -570,7 +570,9 @@ def test_instances_of_a_gpu_that_has_left_the_layout_are_reported(node):
     driver.run(on(MIXED))
     assert warnings(driver.run(first)) == []  # another task may configure the other GPU
     (warning,) = warnings(driver.run(first, whole_node=True))
-    assert warning.startswith("GPU 1 ") and "is not in the layout, and has 3 GPU instances. It keeps them until" in warning
+    assert (
+        warning.startswith("GPU 1 ") and "is not in the layout, and has 3 GPU instances. It keeps them until" in warning
+    )
 
 
 @pytest.mark.parametrize("devices", [[0, 2], "uuid", "bus_id"])
