@@ -166,6 +166,6 @@ def test_a_node_that_an_interrupted_run_left_without_a_way_to_start(cluster: Clu
     assert cluster.read()["spec"]["unschedulable"]
     cluster.run(drained_for={"nothing": True}, **{**to_mixed, "change": "true"})
     assert not cluster.read()["spec"].get("unschedulable")
-    assert not is_ready(
-        json.loads(cluster.plane.kubectl("get", "pods", "-n", cluster.name, "--output=json"))["items"][0]
-    )
+    pods = json.loads(cluster.plane.kubectl("get", "pods", "-n", cluster.name, "-l", "app=" + PLUGIN, "-o", "json"))
+    (plugin,) = [each for each in pods["items"] if each["spec"].get("nodeName") == cluster.node]
+    assert not is_ready(plugin)

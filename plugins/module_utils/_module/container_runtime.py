@@ -53,7 +53,10 @@ def run(module: AnsibleModule) -> None:
                 raise runtime_config.ConfigError("%s is not installed" % " and ".join(missing))
             change = runtime_config.plan_present(name, runtime, memory, settings, command)
             # Administrators edit docker's configuration too, and decide when docker reads their changes.
-            restart = runtime_service.service(name, command).is_older_than(runtime.drop_in or memory.last_write)
+            service = runtime_service.service(name, command)
+            restart = service.is_older_than(runtime.drop_in or memory.last_write)
+            if not restart and service.is_older_than(runtime.config):  # the owner may have repaired it since
+                restart = not runtime_check.check(name, runtime, command).cri_healthy
         actions = [file.describe() for file in change.files]
         if restart:
             actions.append("Restart %s, which was started before its configuration was written" % name)
