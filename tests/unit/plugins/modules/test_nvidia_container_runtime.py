@@ -345,7 +345,9 @@ def test_a_service_whose_owner_has_repaired_its_configuration_is_restarted(node)
     node.own(node.config, OWNERS)
     node.run()
     # What it read at its start is broken. Another start makes it healthy.
-    broken = '#!/bin/sh\n[ $(wc -l <%s/restarts) -gt 1 ] && state=ok\necho "io.containerd.grpc.v1 cri - ${state:-error}"\n'
+    broken = (
+        '#!/bin/sh\n[ $(wc -l <%s/restarts) -gt 1 ] && state=ok\necho "io.containerd.grpc.v1 cri - ${state:-error}"\n'
+    )
     node.program("ctr", broken % node.work)
     assert not node.run()["changed"]  # no file has changed since
     os.utime(node.config, times=(time.time() + 10, time.time() + 10))
