@@ -125,7 +125,8 @@ def judge(
         malformed = _layout_problems.of_variable(values[_LAYOUT])
         layout = malformed or _layout_problems.of_layout(values[_LAYOUT], boards)
     # Ansible would report a wrong type again, and a wrong entry of the layout without its number.
-    reported = {*unreadable, *_problems.wrong_types(unchecked, _types()), *(values.keys() - unchecked)}
+    found = {name for name in unchecked if any(each.startswith((name + " ", name + ",")) for each in unfit)}
+    reported = {*unreadable, *found, *(values.keys() - unchecked)}
     errors = {role: validated(role, values, reported)[1] for role in roles}
     own = [*broken, *unfit, *(["%s is malformed" % _LAYOUT] if malformed else [])]
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
