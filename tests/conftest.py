@@ -22,8 +22,9 @@ COLLECTIONS = TOP / ".cache" / "collections"
 if str(COLLECTIONS) not in sys.path:
     sys.path.insert(0, str(COLLECTIONS))
 
-# nohup has it ignored, also in child processes, but tests send it.
+# Tests send them, and nohup and jobs in the background have them ignored, also in child processes.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadlines: the duration of an example depends on the machine more than on the code. In CI, the examples are the
 # same in every run, so that a failure can be reproduced.
