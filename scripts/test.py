@@ -40,6 +40,7 @@ POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
 LAST = 3000  # characters of a failed part's output that are printed
 ERROR = 500  # and of each of its errors
+NODES = ("integration", "playbooks", "cluster", "cores", "bench")  # parts whose playbooks take this machine as a node
 
 RUNNING: set[int] = set()  # process groups of the running parts
 # Not in .cache: the paths of sockets in it must be short.
@@ -198,14 +199,11 @@ def wait(pid: int, log: Path) -> tuple[int, float]:
 
 
 def apart(parts: t.Sequence[Part]) -> t.Sequence[Part]:
-    """The parts, without sight of the lab's processes: this machine is a node in many tests, and sees a MIG manager."""
+    """The parts. Those in which this machine is a node of playbooks do not see the lab's processes, such as a MIG manager."""
     isolate = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     if not uses_lab(parts) or subprocess.run([*isolate, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
         return parts
-    return [
-        part if part.name.startswith("scenario-") else part._replace(command=[*isolate, *part.command])
-        for part in parts
-    ]
+    return [part._replace(command=[*isolate, *part.command]) if part.name in NODES else part for part in parts]
 
 
 def uses_lab(parts: t.Sequence[Part]) -> bool:
