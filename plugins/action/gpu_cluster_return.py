@@ -161,7 +161,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if waiting:
             raise _NotReady(
                 "after %d seconds, node %s is not ready%s"
-                % (self._arguments["timeout"], name, _remedy(name, _drain.record(node), "; ".join(waiting)))
+                % (self._arguments["timeout"], name, _remedy(node, "; ".join(waiting)))
             )
         return read[0]
 
@@ -213,14 +213,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return bool(self._arguments["layout_applied"]) if config is None else config == _name(host)
 
 
-def _remedy(name: str, known: _drain.Record | None, reasons: str) -> str:
-    if known is None:
+def _remedy(node: Data, reasons: str) -> str:
+    steps = _drain.by_hand(node)
+    if not steps:
         return ": %s. It remains in service. Resolve this and run it again" % reasons
-    uncordon = "kubectl uncordon %s && " % name if known.cordoned else ""
-    return (
-        ", and remains cordoned: %s. Resolve this and run it again, or return the node with %skubectl annotate node %s %s-"
-        % (reasons, uncordon, name, _drain.RECORD)
-    )
+    return ", and remains cordoned: %s. Resolve this and run it again, or return the node with %s" % (reasons, steps)
 
 
 def _name(host: Host) -> str | None:

@@ -49,10 +49,7 @@ class Record(t.NamedTuple):
 
 def interrupted(node: Data) -> list[str]:
     """A problem if a run has taken a node out of service, and not returned it."""
-    try:
-        known = record(node)
-    except ValueError:  # damaged
-        known = Record(cordoned=True)
+    known = _readable(node)
     if known is None:
         return []
     return [
@@ -63,23 +60,30 @@ def interrupted(node: Data) -> list[str]:
 
 def unrecorded(node: Data) -> str:
     """How to return a node whose record was removed after this run drained it; empty if someone has returned it."""
-    paused = sorted(name for name, value in labels_of(node).items() if name.startswith(DEPLOY) and value == PAUSED)
-    steps = []
-    if paused:
-        steps.append(
-            "kubectl label node %s --overwrite %s" % (name_of(node), " ".join("%s=true" % each for each in paused))
-        )
-    if cordoned(node):
-        steps.append("kubectl uncordon %s" % name_of(node))
-    return " && ".join(steps)
+    return " && ".join(_steps(node, cordoned(node)))
 
 
 def by_hand(node: Data) -> str:
     """The commands that return a node which a run has left out of service; empty if it is in service."""
-    if RECORD not in (node["metadata"].get("annotations") or {}):
+    known = _readable(node)
+    if known is None:
         return ""
-    steps = [unrecorded(node), "kubectl annotate node %s %s-" % (name_of(node), RECORD)]
-    return " && ".join(filter(None, steps))
+    return " && ".join([*_steps(node, known.cordoned), "kubectl annotate node %s %s-" % (name_of(node), RECORD)])
+
+
+def _steps(node: Data, uncordons: bool) -> list[str]:
+    paused = sorted(name for name, value in labels_of(node).items() if name.startswith(DEPLOY) and value == PAUSED)
+    labels = " ".join("%s=true" % each for each in paused)
+    relabel = ["kubectl label node %s --overwrite %s" % (name_of(node), labels)] if paused else []
+    return [*relabel, *(["kubectl uncordon %s" % name_of(node)] if uncordons else [])]
+
+
+def _readable(node: Data) -> Record | None:
+    """The record; of a damaged one, only that the node is out of service."""
+    try:
+        return record(node)
+    except ValueError:
+        return Record(cordoned=True)
 
 
 class Held(ValueError):

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import typing as t
 from pathlib import Path
@@ -128,6 +129,35 @@ class Cluster:
         assert LABELS.items() <= found["metadata"]["labels"].items()
         assert not [each for each in self.proxy.writes if each.startswith("DELETE")]
         self.settled(plugin)
+
+
+class StandIn:
+    """A program of NVIDIA on the first node, as a thread that repeats ``step``. Its error fails the test at the end."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._end = cluster, threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._error: t.Optional[Exception] = None
+        self.gpus = cluster.work / "gpus.json"
+
+    def __enter__(self) -> t.Any:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self._end.set()
+        self._thread.join()
+        assert self._error is None, self._error
+
+    def _run(self) -> None:
+        try:
+            while not self._end.wait(0.3):
+                self.step()
+        except Exception as error:  # reported at the end
+            self._error = error
+
+    def step(self) -> None:
+        raise NotImplementedError
 
 
 def is_ready(pod: Data) -> bool:

@@ -10,13 +10,12 @@ what a former pod published remains until then.
 from __future__ import annotations
 
 import json
-import threading
 import time
 import typing as t
 from pathlib import Path
 
 import pytest
-from conftest import DEPLOY, RECORD, SETTLED, Cluster, is_ready, node, with_pods
+from conftest import DEPLOY, RECORD, SETTLED, Cluster, StandIn, is_ready, node, with_pods
 from gpulab import control_plane
 
 API = "resource.k8s.io/v1"
@@ -27,39 +26,19 @@ GPU = "GPU-1"
 Data = t.Dict[str, t.Any]
 
 
-class DraDriver:
+class DraDriver(StandIn):
     """The MIG devices of the node, by UUID with their profile, and the stand-in that publishes them."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._end = cluster, threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._error: t.Optional[Exception] = None
-        self.gpus = cluster.work / "gpus.json"
-        self.generation = 0
+        super().__init__(cluster)
+        self.generation, self._served = 0, ""
 
-    def __enter__(self) -> DraDriver:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_details: object) -> None:
-        self._end.set()
-        self._thread.join()
-        assert self._error is None, self._error
-
-    def _run(self) -> None:
-        try:
-            self._publish()
-        except Exception as error:  # reported at the end
-            self._error = error
-
-    def _publish(self) -> None:
-        served = ""
-        while not self._end.wait(0.3):
-            uids = [each["metadata"]["uid"] for each in pods(self._cluster, PLUGIN) if is_ready(each)]
-            if uids and uids[0] != served:
-                served, self.generation = uids[0], self.generation + 1
-                given = json.dumps(resource_slice(self._cluster.node, self.devices(), self.generation))
-                self._cluster.plane.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", given=given)
+    def step(self) -> None:
+        uids = [each["metadata"]["uid"] for each in pods(self._cluster, PLUGIN) if is_ready(each)]
+        if uids and uids[0] != self._served:
+            self._served, self.generation = uids[0], self.generation + 1
+            given = json.dumps(resource_slice(self._cluster.node, self.devices(), self.generation))
+            self._cluster.plane.kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", given=given)
 
     def devices(self) -> Data:
         (gpu,) = json.loads(self.gpus.read_text())

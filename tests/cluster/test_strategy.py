@@ -10,12 +10,11 @@ with the strategy single, it exits at its start if the node has MIG devices of s
 from __future__ import annotations
 
 import json
-import threading
 import time
 import typing as t
 
 import pytest
-from conftest import PLUGIN, SETTLED, UNSIMULATED, Cluster, is_ready
+from conftest import PLUGIN, SETTLED, UNSIMULATED, Cluster, StandIn, is_ready
 
 Data = t.Dict[str, t.Any]
 SEVEN, MIXED = {"1g.10gb": 7}, {"3g.40gb": 1, "1g.10gb": 4}
@@ -25,25 +24,14 @@ OFFERS = {
 }
 
 
-class Model:
+class Model(StandIn):
     """The device plugin of the cluster's first node."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster, self._end = cluster, threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._error: t.Optional[Exception] = None
-        self.gpus = cluster.work / "gpus.json"
-
-    def __enter__(self) -> Model:
+        super().__init__(cluster)
+        self._started: t.Set[str] = set()  # pods
         self.gpus.write_text(facts(SEVEN))
         self.strategy("single")
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_details: object) -> None:
-        self._end.set()
-        self._thread.join()
-        assert self._error is None, self._error
 
     def strategy(self, name: str) -> None:
         """What a change of the chart's values does."""
@@ -55,17 +43,11 @@ class Model:
     def _kubectl(self, *arguments: str) -> str:
         return self._cluster.plane.kubectl("--namespace", self._cluster.name, *arguments)
 
-    def _run(self) -> None:
-        started: t.Dict[str, Data] = {}
-        try:
-            while not self._end.wait(0.3):
-                listed = json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"]
-                for pod in listed:
-                    if pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in started:
-                        started[pod["metadata"]["uid"]] = pod
-                        self._start(pod)
-        except Exception as error:  # reported at the end
-            self._error = error
+    def step(self) -> None:
+        for pod in json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"]:
+            if pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in self._started:
+                self._started.add(pod["metadata"]["uid"])
+                self._start(pod)
 
     def _start(self, pod: Data) -> None:
         node, strategy = pod["spec"]["nodeName"], pod["spec"]["containers"][0]["env"][0]["value"]
