@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from . import programs
 from .packages import FILES, Package
 
@@ -18,15 +20,17 @@ def unit() -> str:
 
 
 def package() -> Package:
+    """A package of the release with the stricter parser; the nodes of a cluster have the newest release."""
+    source = programs.SOURCES["containerd-2.3"]
     built = programs.build()
     unit_file = built / "containerd.service"
     unit_file.write_text(unit().replace("/usr/local/bin/", "/usr/bin/"))
-    files = {"usr/bin/" + name: built / name for name in (*SOURCE.programs, "runc")}
+    files = {"usr/bin/" + Path(name).name: built / name for name in (*source.programs, "runc")}
     files["usr/lib/systemd/system/containerd.service"] = unit_file
     files["etc/containerd/config.toml"] = FILES / "containerd.toml"
     return Package(
         "containerd.io",
-        SOURCE.version + "-1",
+        source.version + "-1",
         "",
         files=files,
         conffiles=["etc/containerd/config.toml"],

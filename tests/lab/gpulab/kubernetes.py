@@ -41,7 +41,6 @@ def prepare() -> None:
     """Build the programs, and link them into the directory that all nodes mount."""
     built = programs.build()
     with alone("kubernetes"):  # two scenarios may start at the same time
-        BIN.mkdir(parents=True, exist_ok=True)
         for source in programs.SOURCES.values():
             for program in source.programs:
                 link(built / program, BIN / program)
@@ -51,6 +50,7 @@ def link(source: Path, target: Path) -> None:
     """Replace the target with a hard link, which also works in a directory that nodes mount."""
     if target.exists() and target.samefile(source):
         return
+    target.parent.mkdir(parents=True, exist_ok=True)
     new = target.with_name(".new-" + target.name)
     new.unlink(missing_ok=True)
     os.link(source, new)

@@ -36,8 +36,15 @@ class Source(t.NamedTuple):
 
     module: str
     version: str
-    programs: t.Mapping[str, str]  # file name: package, below the module
+    programs: t.Mapping[str, str]  # path of the file: package, below the module
     prints_version: t.Sequence[str] = ()  # a command
+    linked: str = ""  # the variable of a package, with what stands before the version, that the linker sets
+
+
+def containerd(version: str, folder: str = "") -> Source:
+    module = "github.com/containerd/containerd/v2"
+    programs = {folder + name: "/cmd/" + name for name in ("containerd", "containerd-shim-runc-v2", "ctr")}
+    return Source(module, version, programs, [folder + "containerd", "--version"], module + "/version.Version=")
 
 
 SOURCES = {
@@ -54,7 +61,10 @@ SOURCES = {
         ["kubelet", "--version"],
     ),
     "etcd": Source("go.etcd.io/etcd/server/v3", "3.7.3", {"etcd": ""}, ["etcd", "--version"]),
-    "helm": Source("helm.sh/helm/v3", "3.22.0", {"helm": "/cmd/helm"}, ["helm", "version"]),
+    "helm": Source(
+        *("helm.sh/helm/v3", "3.22.0", {"helm": "/cmd/helm"}, ["helm", "version"]),
+        linked="helm.sh/helm/v3/internal/version.version=v",
+    ),
     "cni": Source(
         "github.com/containernetworking/plugins",
         "1.9.1",
@@ -65,25 +75,29 @@ SOURCES = {
             "ptp": "/plugins/main/ptp",
         },
     ),
-    "crictl": Source("sigs.k8s.io/cri-tools", "1.36.0", {"crictl": "/cmd/crictl"}, ["crictl", "--version"]),
+    "crictl": Source(
+        *("sigs.k8s.io/cri-tools", "1.36.0", {"crictl": "/cmd/crictl"}, ["crictl", "--version"]),
+        linked="sigs.k8s.io/cri-tools/pkg/version.Version=v",
+    ),
     "helm-controller": Source(
-        "github.com/k3s-io/helm-controller", "0.17.9", {"helm-controller": ""}, ["helm-controller", "--version"]
+        *("github.com/k3s-io/helm-controller", "0.17.9", {"helm-controller": ""}, ["helm-controller", "--version"]),
+        linked="github.com/k3s-io/helm-controller/pkg/version.Version=v",
     ),
     # Simulates nodes and pods.
     "kwok": Source("sigs.k8s.io/kwok", "0.8.0", {"kwok": "/cmd/kwok"}, ["kwok", "--version"]),
-    "containerd": Source(
-        "github.com/containerd/containerd/v2",
-        "2.4.2",
-        {name: "/cmd/" + name for name in ("containerd", "containerd-shim-runc-v2", "ctr")},
-        ["containerd", "--version"],
-    ),
+    "containerd": containerd("2.4.2"),
+    # From 2.3.0 to 2.3.4, containerd rejects an imported file of a higher version than the one that imports it.
+    "containerd-2.3": containerd("2.3.4", "containerd-2.3/"),
     # It enters namespaces in C; without seccomp it needs no library.
-    "runc": Source("github.com/opencontainers/runc", "1.4.3", {"runc": ""}, ["runc", "--version"]),
+    "runc": Source(
+        *("github.com/opencontainers/runc", "1.4.3", {"runc": ""}, ["runc", "--version"]), linked="main.version="
+    ),
 }
 # containerd needs a newer version of the container runtime's interface than Kubernetes.
 TOGETHER = (
     ("kubernetes", "etcd", "helm", "cni", "crictl", "helm-controller", "kwok"),
     ("containerd",),
+    ("containerd-2.3",),
     ("runc",),
 )
 
@@ -138,18 +152,13 @@ def go_mod(upstream: str) -> str:
 
 
 def variables(kubernetes: str) -> t.Iterator[str]:
-    """Variables that the linker sets, so that programs report their versions, and those of Kubernetes this one."""
+    """Variables that the linker sets, so that the programs of Kubernetes report this version."""
     major, minor, _patch = KUBERNETES.split(".")
     for package in ("component-base/version", "client-go/pkg/version"):
         yield "k8s.io/%s.gitVersion=%s" % (package, kubernetes)
         yield "k8s.io/%s.gitMajor=%s" % (package, major)
         yield "k8s.io/%s.gitMinor=%s" % (package, minor)
         yield "k8s.io/%s.gitTreeState=clean" % package
-    yield "helm.sh/helm/v3/internal/version.version=v" + SOURCES["helm"].version
-    yield "sigs.k8s.io/cri-tools/pkg/version.Version=v" + SOURCES["crictl"].version
-    yield "github.com/k3s-io/helm-controller/pkg/version.Version=v" + SOURCES["helm-controller"].version
-    yield "github.com/containerd/containerd/v2/version.Version=" + SOURCES["containerd"].version
-    yield "main.version=" + SOURCES["runc"].version
 
 
 def compile_all(names: t.Sequence[str]) -> None:
@@ -164,16 +173,18 @@ def compile_all(names: t.Sequence[str]) -> None:
     versions = ["%s%s@v%s" % (each.module, below, each.version) for each in sources for below in each.programs.values()]
     call(go(), "get", "-tool", *versions, env=environment(), cwd=folder)
     packages = {program: each.module + below for each in sources for program, below in each.programs.items()}
-    link(folder, packages, "v" + KUBERNETES)
+    linked = [each.linked + each.version for each in sources if each.linked]
+    link(folder, packages, [*variables("v" + KUBERNETES), *linked])
 
 
-def link(module: Path, packages: t.Mapping[str, str], kubernetes: str) -> None:
-    """Build packages in a module. ``packages`` has them by file name in the directory ``BUILT``."""
-    linking = "-ldflags=" + " ".join(["-s", "-w", *("-X " + each for each in variables(kubernetes))])
+def link(module: Path, packages: t.Mapping[str, str], linked: t.Iterable[str]) -> None:
+    """Build packages in a module. ``packages`` has them by path in the directory ``BUILT``."""
+    linking = "-ldflags=" + " ".join(["-s", "-w", *("-X " + each for each in linked)])
     # The slash means a directory, in which Go names the files after the last part of a package that is not a version.
     made = ("-o", "%s/" % module, *packages.values())
     call(go(), "build", *FLAGS, linking, *made, env=environment(cgo=module.name == "runc"), cwd=module)
     for program, package in packages.items():
+        (BUILT / program).parent.mkdir(exist_ok=True)
         os.replace(module / re.sub(r"/v\d+$", "", package).rpartition("/")[2], BUILT / program)
 
 
@@ -209,5 +220,5 @@ def kubelet(version: str) -> Path:
     with alone("programs"):
         if not target.exists():
             packages = {target.name: "k8s.io/kubernetes/cmd/kubelet"}
-            link(MODULES / "kubernetes", packages, version)
+            link(MODULES / "kubernetes", packages, variables(version))
     return target
