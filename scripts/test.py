@@ -16,6 +16,7 @@ The duration of a part is not limited, but one that prints nothing for forty min
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -24,10 +25,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+
+import psutil
 
 TOP = Path(__file__).resolve().parent.parent
 CACHE = TOP / ".cache"
@@ -42,7 +46,7 @@ LAST = 3000  # characters of a failed part's output that are printed
 ERROR = 500  # and of each of its errors
 NODES = ("integration", "playbooks", "cluster", "cores", "bench")  # parts whose playbooks take this machine as a node
 
-RUNNING: set[int] = set()  # process groups of the running parts
+STARTING = threading.Lock()  # held while a part starts, and by a run that ends, so that it starts no further part
 # Not in .cache: the paths of sockets in it must be short.
 TEMPORARY = tempfile.TemporaryDirectory(prefix="gpufleet-test-", ignore_cleanup_errors=True)
 os.chmod(TEMPORARY.name, 0o711)  # tests run programs as other users
@@ -164,19 +168,17 @@ def run(part: Part) -> Result:
     started = time.monotonic()
     path = LOGS / (part.name + ".log")
     with path.open("w") as log:
-        # In its own session, so that all processes of a part can be stopped together.
-        process = subprocess.Popen(
-            part.command,
-            cwd=TOP,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        RUNNING.add(process.pid)
+        with STARTING:
+            process = subprocess.Popen(
+                part.command,
+                cwd=TOP,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches only this program, which stops the parts
+            )
         status, processor = wait(process.pid, path)
-        RUNNING.discard(process.pid)
         process.returncode = status
     return Result(part, status, time.monotonic() - started, processor, path.read_text(errors="replace"))
 
@@ -192,10 +194,16 @@ def wait(pid: int, log: Path) -> tuple[int, float]:
         if log.stat().st_size != size:
             size, changed = log.stat().st_size, time.monotonic()
         elif time.monotonic() - changed > SILENCE:
-            os.killpg(pid, signal.SIGKILL)
+            kill([psutil.Process(pid), *psutil.Process(pid).children(recursive=True)])
             with log.open("a") as file:
                 file.write("\nstopped: no output for %d seconds\n" % SILENCE)
             changed = time.monotonic()
+
+
+def kill(processes: t.Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def apart(parts: t.Sequence[Part]) -> t.Sequence[Part]:
@@ -253,9 +261,9 @@ def errors(output: str) -> str:
 
 
 def stop(number: int, _frame: t.Any) -> t.NoReturn:
-    """On a signal, stop the running parts too."""
-    for group in RUNNING:
-        os.killpg(group, signal.SIGKILL)
+    """On a signal, stop the running parts too, with what they started in other sessions."""
+    STARTING.acquire()
+    kill(psutil.Process().children(recursive=True))
     TEMPORARY.cleanup()
     os._exit(128 + number)
 

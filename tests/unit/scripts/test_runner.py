@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
+import subprocess
 import sys
 import time
 import typing as t
@@ -31,18 +33,42 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Any:
 
 
 def test_a_part_without_output_is_stopped(runner: t.Any, tmp_path: Path) -> None:
-    # A child that holds the log open must be stopped too.
-    script = "echo start; sleep 600 & echo $! >%s/child; wait" % tmp_path
+    # A child that holds the log open must be stopped too, as molecule's, which has a session of its own.
+    script = "echo start; setsid sleep 600 & echo $! >%s/child; wait" % tmp_path
     result = runner.run(runner.Part("silent", "", ["sh", "-c", script]))
     assert result.verdict == "FAILED"
     assert result.seconds < 60
     assert result.output == "start\n\nstopped: no output for 2 seconds\n"
-    child = int((tmp_path / "child").read_text())
-    for _attempt in range(100):  # on a busy machine, a killed process lives on for a moment
-        if not alive(child):
+    assert_ended(tmp_path / "child")
+
+
+def test_a_run_that_is_ended_stops_its_parts_and_starts_no_others(tmp_path: Path) -> None:
+    program = """
+import runpy, sys
+runner = runpy.run_path({script!r})
+first = runner["Part"]("first", "", ["sh", "-c", "setsid sleep 600 & echo $! >{work}/child; wait"])
+others = [runner["Part"](name, "", ["touch", "{work}/started"]) for name in ("second", "third")]
+main = runner["main"]
+main.__globals__.update(PARTS=[first, *others], AT_ONCE=1, LOGS=__import__("pathlib").Path({work!r}))
+sys.exit(main([]))
+""".format(script=str(SCRIPT), work=str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+    child = tmp_path / "child"
+    while not child.exists() or not child.read_text():
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert_ended(child)
+    assert not (tmp_path / "started").exists()
+
+
+def assert_ended(file: Path) -> None:
+    """The process whose ID is in the file does not run; on a busy machine, a killed one lives on for a moment."""
+    for _attempt in range(100):
+        if not alive(int(file.read_text())):
             return
         time.sleep(0.1)
-    pytest.fail("the child of the part was not stopped")
+    pytest.fail("a child of the part was not stopped")
 
 
 def alive(process: int) -> bool:
