@@ -59,7 +59,11 @@ class Model(StandIn):
         for pod in json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"]:
             if pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in self._started:
                 self._started.add(pod["metadata"]["uid"])
-                self._start(pod)
+                try:
+                    self._start(pod)
+                except RuntimeError as error:
+                    if "NotFound" not in str(error):  # the pod was deleted in the meantime
+                        raise
 
     def _start(self, pod: Data) -> None:
         node, strategy = pod["spec"]["nodeName"], pod["spec"]["containers"][0]["env"][0]["value"]
