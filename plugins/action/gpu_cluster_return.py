@@ -189,7 +189,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         None if its layout or sharing is not applied yet, or if the strategy is unknown or does not support the layout.
         """
-        strategy, current = _drain.strategy(node, pods), _plugin_configs.in_effect(host, node)
+        strategy, current = _drain.strategy(node, pods), _plugin_configs.in_effect(host, node, pods)
         try:
             applied = self._is_applied(host, node)
             return _cluster_nodes.expected(current, strategy) if applied and strategy and current else None

@@ -174,16 +174,22 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: 
         shared.extend(_of_cluster(settings, cluster))
     by_node = {found[host.name]: host for host in hosts if host.name in found}
     mig_unused = bool(warnings or _wanted(settings, failed, {host.name: [] for host in failed})[1])
+    config = _charts.value(settings.own["values"], _PLUGIN_CONFIG[settings.role])
     # The end of sharing must not restart the device plugins, because drained nodes are shared until later.
     shares = _plugin_configs.used(by_node, nodes) or (
-        bool(cluster.plugin_config_map.get("resources"))
-        and _charts.value(settings.own["values"], _PLUGIN_CONFIG[settings.role]) is None
+        bool(cluster.plugin_config_map.get("resources")) and config is None
     )
     chart, own_problems = _chart(settings, nodes, mig_unused, shares)
     shared.extend(own_problems or _without_gfd(hosts, chart["values"]))
     out: Data = {}
     if not any(problems.values()) and not missing:
         out = {**chart, **_configurations(settings, by_node, nodes, cluster)}
+        if _plugin_configs.is_others(config):
+            wanted = {host: {**each, "resources": None} for host, each in wanted.items()}
+            warnings.append(
+                "%s_values.%s may share GPUs, so the resources that nodes advertise are not compared with the layouts. "
+                "Instead of it, use %s" % (settings.role, _PLUGIN_CONFIG[settings.role], _sharing.VARIABLE)
+            )
         out["wanted"] = {
             found[host]: {**each, "config": out["configs"].get(found[host], "")}
             for host, each in wanted.items()

@@ -19,6 +19,10 @@ _BY = {
     _drain.PAUSED: "the MIG manager",
     "paused-for-driver-upgrade": "the operator's driver manager",
 }
+# AKS: MicrosoftDocs/azure-aks-docs, articles/aks/aks-managed-gpu-nodes.md, 2026-04-27. The device plugin is a unit of systemd.
+_AKS_MANAGED = ("kubernetes.azure.com/dcgm-exporter", "enabled")
+# HAMi: Project-HAMi/HAMi, charts/hami/templates/device-plugin/daemonsetnvidia.yaml, read 2026-11.
+_HAMI = ("app.kubernetes.io/component", "hami-device-plugin")
 
 
 def paused(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
@@ -69,6 +73,12 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
             "the label %smig-manager=false of node %s disables the MIG manager, but nvidia_mig_owner is operator: remove it "
             "with kubectl label node %s %smig-manager-, or set nvidia_mig_owner to host" % (DEPLOY, name, name, DEPLOY)
         )
+    if _AKS_MANAGED in labels.items():
+        out.append(
+            "node %s has the label %s=%s, because AKS manages its device plugin, and two device plugins advertise each GPU "
+            "twice: create a node pool with az aks nodepool add --enable-managed-gpu=false, and remove this one"
+            % (name, *_AKS_MANAGED)
+        )
     return out
 
 
@@ -79,8 +89,14 @@ def of_cluster(
     daemonsets = list(daemonsets)
     out = _dra.dynamic_mig(daemonsets)
     for item in daemonsets:
-        where = "%s/%s" % (item["metadata"].get("namespace"), name_of(item))
-        if role == "gpu_operator" and _is_standalone(item):
+        namespaced = (item["metadata"].get("namespace"), name_of(item))
+        where = "%s/%s" % namespaced
+        if _HAMI in _selected(item).items():
+            out.append(
+                "the cluster has the device plugin of HAMi, %s, and two device plugins on a node advertise each GPU twice: "
+                "uninstall HAMi, or do not use the role %s" % (where, role)
+            )
+        elif role == "gpu_operator" and _is_standalone(item):
             out.append(
                 "the cluster has another device plugin, %s, and two device plugins on a node advertise each GPU twice: "
                 "uninstall it, or use the role device_plugin instead of gpu_operator" % where
@@ -89,6 +105,9 @@ def of_cluster(
             out.append(
                 "the cluster has another device plugin, %s: uninstall it, or set device_plugin_release and "
                 "device_plugin_namespace to its release" % where
+                if any(_release(item))
+                else "the cluster has another device plugin, %s: remove it with kubectl delete daemonset --namespace %s %s"
+                % (where, *namespaced)
             )
     if role == "device_plugin":
         out.extend(
@@ -113,10 +132,14 @@ def _release(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
     return str(notes.get("meta.helm.sh/release-namespace", "")), str(notes.get("meta.helm.sh/release-name", ""))
 
 
+def _selected(item: t.Mapping[str, t.Any]) -> t.Mapping[str, str]:
+    """The labels of its pods."""
+    return (item["spec"].get("selector") or {}).get("matchLabels") or {}
+
+
 def _is_standalone(item: t.Mapping[str, t.Any]) -> bool:
     """Whether it is the DaemonSet of the standalone device plugin's chart or static manifest."""
-    labels = labels_of(item)
-    selected = (item["spec"].get("selector") or {}).get("matchLabels") or {}
+    labels, selected = labels_of(item), _selected(item)
     names = {labels.get("app.kubernetes.io/name"), selected.get("name"), selected.get("app.kubernetes.io/name")}
     mps = "mps-control-daemon" in name_of(item) or "gpu-feature-discovery" in name_of(item)
     return not mps and bool(names & {"nvidia-device-plugin", "nvidia-device-plugin-ds"})

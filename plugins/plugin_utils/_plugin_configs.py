@@ -83,12 +83,30 @@ def _patch(labels: t.Mapping[str, str], sharing: object) -> dict[str, str | None
     return {LABEL: None} if _mig_configs.is_ours(found) else {}
 
 
-def in_effect(host: Host, node: Data) -> Host | None:
-    """The host with the sharing that its node has now; None if that is not the one in its variables."""
+def in_effect(host: Host, node: Data, pods: t.Iterable[Data] = ()) -> Host | None:
+    """The host with the sharing that its node has now; None if that is not the one in its variables.
+
+    ``pods`` are those on the node. If they use a ConfigMap of someone else, its default configuration may share GPUs.
+    """
     found = labels_of(node).get(LABEL)
     if found is None:
-        return host._replace(sharing=None)
+        return None if any(map(_has_other_default, pods)) else host._replace(sharing=None)
     return host if host.sharing and found == name(host.sharing) else None
+
+
+def _has_other_default(pod: Data) -> bool:
+    """Whether a pod, for example of the device plugin, selects its configuration from a ConfigMap of someone else."""
+    maps = {(volume.get("configMap") or {}).get("name") for volume in pod["spec"].get("volumes") or ()}
+    # In both charts, an init container reads the label, if the chart has a ConfigMap.
+    containers = pod["spec"].get("initContainers") or ()
+    variables = [variable for container in containers for variable in container.get("env") or ()]
+    return CONFIG_MAP not in maps and any(each.get("value") == LABEL for each in variables)
+
+
+def is_others(config: object) -> bool:
+    """Whether chart values have configuration files of the user, not those of this module."""
+    found = config if isinstance(config, dict) else {}
+    return bool(found.get("map")) or found.get("name") not in (None, "", CONFIG_MAP)
 
 
 def overridden(config: object, where: str) -> list[str]:

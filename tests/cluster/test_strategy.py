@@ -17,10 +17,11 @@ import pytest
 from conftest import PLUGIN, SETTLED, UNSIMULATED, Cluster, StandIn, is_ready
 
 Data = t.Dict[str, t.Any]
-SEVEN, MIXED = {"1g.10gb": 7}, {"3g.40gb": 1, "1g.10gb": 4}
+SEVEN, MIXED, THREE = {"1g.10gb": 7}, {"3g.40gb": 1, "1g.10gb": 4}, {"2g.20gb": 3}
 OFFERS = {
     "single": {"nvidia.com/gpu": "7"},
     "mixed": {"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "4"},
+    "shared": {"nvidia.com/gpu": "28"},
 }
 
 
@@ -30,13 +31,24 @@ class Model(StandIn):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._started: t.Set[str] = set()  # pods
+        self._replicas = 1
         self.gpus.write_text(facts(SEVEN))
         self.strategy("single")
 
     def strategy(self, name: str) -> None:
         """What a change of the chart's values does."""
         container = {"name": "main", "env": [{"name": "MIG_STRATEGY", "value": name}]}
-        template = {"metadata": {"labels": {UNSIMULATED: "true"}}, "spec": {"containers": [container]}}
+        self._change({"metadata": {"labels": {UNSIMULATED: "true"}}, "spec": {"containers": [container]}})
+
+    def share(self) -> None:
+        """Someone else gives the device plugin a ConfigMap whose default configuration shares each device."""
+        variables = [{"name": "NODE_LABEL", "value": "nvidia.com/device-plugin.config"}]
+        selector = {"name": "config-manager-init", "image": "x", "env": variables}
+        volume = {"name": "available-configs", "configMap": {"name": "someone-else"}}
+        self._replicas = 4
+        self._change({"spec": {"initContainers": [selector], "volumes": [volume]}})
+
+    def _change(self, template: Data) -> None:
         patch = json.dumps({"spec": {"template": template}})
         self._kubectl("patch", "daemonset", PLUGIN, "--patch=" + patch)
 
@@ -47,7 +59,11 @@ class Model(StandIn):
         for pod in json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"]:
             if pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in self._started:
                 self._started.add(pod["metadata"]["uid"])
-                self._start(pod)
+                try:
+                    self._start(pod)
+                except RuntimeError as error:
+                    if "NotFound" not in str(error):  # the pod was deleted in the meantime
+                        raise
 
     def _start(self, pod: Data) -> None:
         node, strategy = pod["spec"]["nodeName"], pod["spec"]["containers"][0]["env"][0]["value"]
@@ -57,7 +73,7 @@ class Model(StandIn):
         works = not first or strategy == "mixed" or len(set(profiles)) == 1
         if first and works:
             names = ["mig-" + each if strategy == "mixed" else "gpu" for each in profiles]
-            offered: Data = {"nvidia.com/" + name: str(names.count(name)) for name in names}
+            offered: Data = {"nvidia.com/" + name: str(names.count(name) * self._replicas) for name in names}
             former = self._cluster.read()["status"]["allocatable"]
             gone = {name: None for name in former if name.startswith("nvidia.com/") and name not in offered}
             self._status("node", node, {"allocatable": {**gone, **offered}, "capacity": {**gone, **offered}})
@@ -151,3 +167,11 @@ def test_a_node_that_an_interrupted_run_left_without_a_way_to_start(cluster: Clu
     pods = json.loads(cluster.plane.kubectl("get", "pods", "-n", cluster.name, "-l", "app=" + PLUGIN, "-o", "json"))
     (plugin,) = [each for each in pods["items"] if each["spec"].get("nodeName") == cluster.node]
     assert not is_ready(plugin)
+
+
+def test_gpus_that_someone_else_shares(cluster: Cluster, model: Model) -> None:
+    """The layout does not show how many devices the node should advertise."""
+    model.share()
+    model.offers("shared")
+    cluster.run(**changed(model, cluster, THREE))
+    cluster.is_in_service()

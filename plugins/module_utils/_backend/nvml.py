@@ -117,7 +117,9 @@ class NvmlBackend:
 
     def compute_profiles(self, index: int, gi_id: int) -> t.Tuple[CiProfile, ...]:
         with self._gate.passing():
-            return self._compute_profiles(index, self._gi_handle(index, gi_id), gi_id)
+            handle = self._gi_handle(index, gi_id)
+            info = self._library.call("nvmlGpuInstanceGetInfo", handle, where=_where(index, gi_id))
+            return self._compute_profiles(index, handle, info)
 
     def create_compute_instance(self, index: int, gi_id: int, profile_id: int, start: t.Optional[int]) -> int:
         with self._gate.passing():
@@ -328,7 +330,7 @@ class NvmlBackend:
         for profile in board.profiles:
             for gi_handle in self._library.gpu_instances(handle, profile.id, _ROOM, _where(index)):
                 info = self._library.call("nvmlGpuInstanceGetInfo", gi_handle, where=_where(index))
-                inside = self._compute_instances(index, gi_handle, info.id, uuids)
+                inside = self._compute_instances(index, gi_handle, info, uuids)
                 place = Placement(info.placement.start, info.placement.size)
                 found.append(GpuInstance(info.id, info.profileId, place, inside))
         listed = {(gi.id, ci.id) for gi in found for ci in gi.compute_instances}
@@ -342,30 +344,30 @@ class NvmlBackend:
         return tuple(sorted(found, key=lambda gi: gi.id))
 
     def _compute_instances(
-        self, index: int, gi_handle: t.Any, gi_id: int, uuids: t.Mapping[t.Tuple[int, int], str]
+        self, index: int, gi_handle: t.Any, gi: t.Any, uuids: t.Mapping[t.Tuple[int, int], str]
     ) -> t.Tuple[ComputeInstance, ...]:
         found = []
-        for profile in self._compute_profiles(index, gi_handle, gi_id):
-            for handle in self._library.compute_instances(gi_handle, profile.id, _ROOM, _where(index, gi_id)):
-                info = self._library.call("nvmlComputeInstanceGetInfo_v2", handle, where=_where(index, gi_id))
+        for profile in self._compute_profiles(index, gi_handle, gi):
+            for handle in self._library.compute_instances(gi_handle, profile.id, _ROOM, _where(index, gi.id)):
+                info = self._library.call("nvmlComputeInstanceGetInfo_v2", handle, where=_where(index, gi.id))
                 found.append(
                     ComputeInstance(
                         id=info.id,
                         profile_id=info.profileId,
                         slices=profile.slices,
                         placement=Placement(info.placement.start, info.placement.size),
-                        uuid=uuids.get((gi_id, info.id)),
+                        uuid=uuids.get((gi.id, info.id)),
                         multiprocessors=profile.multiprocessors,
                         reduced=profile.reduced,
                     )
                 )
         return tuple(sorted(found, key=lambda ci: ci.id))
 
-    def _compute_profiles(self, index: int, gi_handle: t.Any, gi_id: int) -> t.Tuple[CiProfile, ...]:
-        where = _where(index, gi_id)
-        key = (index, self._library.call("nvmlGpuInstanceGetInfo", gi_handle, where=where).profileId)
+    def _compute_profiles(self, index: int, gi_handle: t.Any, gi: t.Any) -> t.Tuple[CiProfile, ...]:
+        """``gi`` is the information about the GPU instance that NVML returns."""
+        key = (index, gi.profileId)
         if key not in self._ci_profiles:
-            self._ci_profiles[key] = mark_reduced(self._read_compute_profiles(gi_handle, where))
+            self._ci_profiles[key] = mark_reduced(self._read_compute_profiles(gi_handle, _where(index, gi.id)))
         return self._ci_profiles[key]
 
     def _read_compute_profiles(self, gi_handle: t.Any, where: str) -> t.Iterator[CiProfile]:

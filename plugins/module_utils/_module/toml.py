@@ -7,7 +7,8 @@
 """Read TOML 1.0 (https://toml.io/en/v1.0.0), through Python's own parser where there is one.
 
 Python has tomllib since 3.11, but Ubuntu 22.04 and Enterprise Linux 9 have 3.10 and 3.9, and before the first start of
-RKE2 there is no containerd that could parse its files. Dates are returned as text.
+RKE2 there is no containerd that could parse its files. The collection's parser differs in dates only: it returns them
+as text, and does not check their ranges.
 """
 
 from __future__ import annotations
@@ -56,14 +57,15 @@ def at(table: t.Any, *path: str) -> t.Any:
 
 
 _SPACE = re.compile(r"[ \t]*")
-_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
+_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+_REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\n|\Z)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BASIC = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _LITERAL = re.compile(r"'([^'\n]*)'")
-_LONG_BASIC = re.compile(r'"""\r?\n?((?:[^"\\]|\\.|"(?!"")|"{1,2}(?="""(?!")))*)"""', re.DOTALL)
-_LONG_LITERAL = re.compile(r"'''\r?\n?((?:[^']|'(?!'')|'{1,2}(?='''(?!')))*)'''", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([ \t]*\r?\n\s*)|(.))", re.DOTALL)
+_LONG_BASIC = re.compile(r'"""\n?((?:[^"\\]|\\.|"(?!"")|"{1,2}(?="""(?!")))*)"""', re.DOTALL)
+_LONG_LITERAL = re.compile(r"'''\n?((?:[^']|'(?!'')|'{1,2}(?='''(?!')))*)'''", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([ \t]*\n[ \t\n]*)|(.))", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)?)?|\d\d:\d\d:\d\d(?:\.\d+)?")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
@@ -77,7 +79,7 @@ class Reader:
     """A parser for Python without tomllib."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text = text.replace("\r\n", "\n")
         self.place = 0
         # Tables by identity: those with a header, those that a dotted key made, and inline ones, which are complete.
         self.declared: t.Set[int] = set()
@@ -87,6 +89,10 @@ class Reader:
     def document(self) -> Table:
         root: Table = {}
         table = root
+        control = _CONTROL.search(self.text)
+        if control:
+            self.place = control.start()
+            raise self._error("a control character must be an escape in a string")
         self._match(_BLANK)
         while self.place < len(self.text):
             if self._take("[["):
@@ -197,9 +203,10 @@ class Reader:
     def _unescaped(self, match: t.Match[str]) -> str:
         code = match.group(1) or match.group(2)
         if code:
-            if int(code, 16) > 0x10FFFF:
+            number = int(code, 16)
+            if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
                 raise self._error("a string has an invalid escape")
-            return chr(int(code, 16))
+            return chr(number)
         if match.group(3):
             return ""
         if match.group(4) not in _ESCAPED:

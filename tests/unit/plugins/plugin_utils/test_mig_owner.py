@@ -41,6 +41,11 @@ MIG_PAUSE = {PLUGIN: "paused-for-mig-change", "nvidia.com/gpu.deploy.dcgm": "pau
         ({"nvidia.com/gpu.deploy.operands": "false"}, "host", ["gpu.deploy.operands=false of node a disables"]),
         ({"nvidia.com/gpu.deploy.mig-manager": "false"}, "host", []),
         ({"nvidia.com/gpu.deploy.mig-manager": "false"}, "operator", ["disables the MIG manager"]),
+        (
+            {"kubernetes.azure.com/dcgm-exporter": "enabled"},
+            "host",
+            ["has the label kubernetes.azure.com/dcgm-exporter"],
+        ),
     ],
 )
 def test_labels_of_others(labels: t.Dict[str, str], owner: str, words: t.Sequence[str]) -> None:
@@ -57,6 +62,8 @@ def test_the_remedy_restores_every_paused_component() -> None:
 
 
 STANDALONE = {"app.kubernetes.io/name": "nvidia-device-plugin"}
+MANIFEST = {"name": "nvidia-device-plugin-ds"}  # NVIDIA's, which the documentation of AKS has in another namespace
+HAMI = {"app.kubernetes.io/component": "hami-device-plugin", "app.kubernetes.io/name": "hami"}
 GATES = [{"name": "FEATURE_GATES", "value": "A=true,DynamicMIG=true"}]
 
 
@@ -64,7 +71,10 @@ GATES = [{"name": "FEATURE_GATES", "value": "A=true,DynamicMIG=true"}]
     ("role", "daemonsets", "words"),
     [
         ("gpu_operator", [daemonset("plugin", **STANDALONE)], ["another device plugin, somewhere/plugin"]),
-        ("gpu_operator", [daemonset("plugin", name="nvidia-device-plugin-ds")], ["another device plugin"]),
+        ("gpu_operator", [daemonset("plugin", **MANIFEST)], ["another device plugin"]),
+        ("device_plugin", [daemonset("plugin", **MANIFEST)], ["kubectl delete daemonset --namespace somewhere plugin"]),
+        ("gpu_operator", [daemonset("hami-device-plugin", **HAMI)], ["HAMi, somewhere/hami-device-plugin, and two"]),
+        ("device_plugin", [daemonset("a", release=("ns", "hami"), **HAMI)], ["do not use the role device_plugin"]),
         ("gpu_operator", [daemonset("x-mps-control-daemon", **STANDALONE)], []),
         ("gpu_operator", [daemonset("nvidia-device-plugin-daemonset", app="nvidia-device-plugin-daemonset")], []),
         ("device_plugin", [daemonset("plugin", release=("ns", "release"), **STANDALONE)], []),

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _charts, _clu
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_plan import Planned
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_cluster_plan import (
     RECORD,
     SEVEN,
@@ -245,3 +245,27 @@ def test_a_node_in_use_is_drained_before_its_sharing_changes(
 def test_the_sharing_in_effect(label: str | None, resources: Data | None) -> None:
     current = _plugin_configs.in_effect(host(slices()), node("a", **({LABEL: label} if label else {})))
     assert (current and _cluster_nodes.expected(current, "mixed")) == resources
+
+
+@pytest.mark.parametrize(("config_map", "known"), [(_plugin_configs.CONFIG_MAP, True), ("theirs", False), (None, True)])
+def test_the_default_configuration_of_someone_else_may_share_gpus(config_map: str | None, known: bool) -> None:
+    plugin = pod("plugin")
+    if config_map is not None:
+        variables = [{"name": "NODE_NAME", "valueFrom": {}}, {"name": "NODE_LABEL", "value": LABEL}]
+        plugin["spec"]["initContainers"] = [{"name": "init"}, {"name": "config-manager-init", "env": variables}]
+        plugin["spec"]["volumes"] = [{"name": "run", "hostPath": {}}, {"name": "a", "configMap": {"name": config_map}}]
+    found = _plugin_configs.in_effect(host({}), node("a"), [plugin])
+    assert (found is not None) is known
+
+
+@pytest.mark.parametrize(
+    ("role", "values"),
+    [
+        ("gpu_operator", {"devicePlugin": {"config": {"name": "theirs", "default": "any"}}}),
+        ("device_plugin", {"config": {"map": {"default": "version: v1"}}}),
+    ],
+)
+def test_resources_are_not_compared_if_chart_values_may_share_gpus(role: str, values: Data) -> None:
+    found = plan(host({}), role=role, own={"values": values})
+    assert found.plan["wanted"]["a"]["resources"] is None
+    assert [warning for warning in found.warnings if "config may share GPUs" in warning]

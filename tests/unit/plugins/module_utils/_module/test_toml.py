@@ -27,6 +27,8 @@ VALID = {
     "tables in an array": "[[a]]\nb = 1\n[a.c]\nd = 2\n[[a]]\nb = 3\n[a.c]\n[[a.e]]\n[[a.e]]",
     "strings": r"""a = "t\tq\"b\\u\u00e9\U0001F600" """ + "\nb = 'C:\\x'\n\"\" = ''\n'a b' = \"#\"",
     "long strings": 'a = """\none "two" ""three\\\n   four"""\nb = \'\'\'it\'s\n""x\'\'\'\nc = """"q""""',
+    "long strings of Windows": "a = \"\"\"\r\none\r\n\\\r\n two\"\"\"\r\nb = '''\r\none\r\n'''\r\n",
+    "a line continued before a space that is not ASCII": 'a = """one\\\n  \u00a0two"""',
     "integers": "a = [0, +1, -17, 1_000, 0xDEAD_beef, 0o755, 0b1_0]",
     "floats": "a = [1.0, -0.01, 5e+22, 1e06, 6.626e-34, 9_224.5_5, inf]",
     "booleans": "a = [true, false]",
@@ -60,6 +62,10 @@ INVALID = {
     "a leading zero": "a = 01",
     "an unknown escape": r'a = "\q"',
     "an escape beyond Unicode": r'a = "\UFFFFFFFF"',
+    "an escaped surrogate": r'a = "\uD800"',
+    "a control character in a string": "a = 'b\x0b'",
+    "a control character in a comment": "# a\x00",
+    "a carriage return alone": "a = 1\rb = 2",
 }
 
 
