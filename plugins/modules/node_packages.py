@@ -37,8 +37,8 @@ attributes:
     support: full
     details:
       - Does not refresh the package lists. If they do not exist yet, RV(version) may be V(null), and RV(msg) explains
-        why. Otherwise fails if the installation would, because both start with the same simulation, in which the role's
-        own holds are released.
+        why. Otherwise fails if the installation would, because both start with the same simulation. It ignores holds;
+        then those of others that the installation would break are an error.
   diff_mode:
     support: full
   idempotent:
@@ -263,7 +263,7 @@ kept:
   type: list
   elements: str
 msg:
-  description: What would be installed, and what is not known yet.
+  description: The packages that would be installed or upgraded, with their versions, or what is not known yet.
   returned: in check mode, if packages would be installed
   type: str
 diff:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
 import re
@@ -19,39 +18,33 @@ import typing as t
 
 from .. import files
 from . import causes
-from .choice import Package
-from .manager import CommandError, Commands, Repository, Simulation
+from .choice import Desired, Package
+from .holds import Blocking, Target
+from .manager import CommandError, Manager, Output, Simulation
 
 PREFERENCES = "/etc/apt/preferences.d"
 SOURCES = "/etc/apt/sources.list"
-DATABASE = "/var/lib/dpkg"
+STATUS = "/var/lib/dpkg/status"
 RETRIES = 2
 PAUSE = 3.0  # seconds between them
 
 _FORMAT = "${db:Status-Abbrev}\\t${Package}\\t${Version}\\n"
 _BROKEN = {"F": "half-configured", "H": "half-installed", "U": "unpacked"}
 _GET = ("apt-get", "--quiet")
-_PURGE = (*_GET, "--yes", "purge")
+_PURGE = ("--yes", "purge")
 _INSTALL = ("--no-install-recommends",)
 _CONFFILES = ("--option", "Dpkg::Options::=--force-confdef", "--option", "Dpkg::Options::=--force-confold")
 _UNREADABLE = re.compile(
     r"(?m)^[WE]: .*(Failed to fetch|GPG error|is not signed|no longer signed|does not have a Release file"
     r"|Some index files failed)"
 )
+_HELD = re.compile(rb"(?m)^Status: hold ")
+_REMOVED = re.compile(r"(?m)^(?:Purg|Remv) (\S+)")
 
 
-class Apt:
-    separator = "="
-    releases = True
-    checks_builds = False
-
-    def __init__(self, commands: Commands, role: str, check_mode: bool, repository: Repository) -> None:
-        self._commands = commands
-        self._role = role
-        self._check_mode = check_mode
-        self._repository = repository
-        self._pin: t.Optional[bytes] = None  # that is not written, for simulations; empty if it is not removed
-        self._former_pin: t.Optional[bytes] = None
+class Apt(Manager):
+    separator = "="  # between name and version
+    hold_words = ("holds", "apt-mark unhold")
 
     @property
     def pin_file(self) -> str:
@@ -68,15 +61,15 @@ class Apt:
         return output.stdout
 
     def wait(self) -> None:
-        output = self._commands.attempt([*_GET, "check"])
-        if causes.cause(output.stderr, self._role).kind == "lock":
-            raise CommandError(output.text)
+        self._unless_locked([*_GET, "check"])
 
-    def recover(self) -> str:
-        output = self._commands.attempt(["dpkg", "--configure", "--pending", "--force-confold"])
-        if causes.cause(output.stderr, self._role).kind == "lock":
+    def recover(self) -> None:
+        self._unless_locked(["dpkg", "--configure", "--pending", "--force-confold"])
+
+    def _unless_locked(self, argv: t.Sequence[str]) -> None:
+        output = self._commands.attempt(argv)
+        if output.locked:
             raise CommandError(output.text)
-        return output.text if output.status else ""
 
     def conflicting_sources(self) -> t.List[str]:
         """apt rejects all sources if two of them have different keys for one repository."""
@@ -86,6 +79,7 @@ class Apt:
         return [path for path, text in texts.items() if has_other_key(text, own.url, own.key)]
 
     def refresh(self) -> None:
+        """Read the package sources again. Only those of others may be unreadable."""
         for attempt in range(RETRIES + 1):
             output = self._commands.attempt([*_GET, "update"])
             readable = output.status == 0 and not _UNREADABLE.search(output.stderr)
@@ -98,11 +92,8 @@ class Apt:
         if not readable:
             self._commands.warn("Some package sources cannot be read: " + " ".join(causes.tail(output.stderr)))
 
-    def enable_stream(self, stream: str, optional: bool) -> bool:
-        """apt has no module streams: the pin selects the branch."""
-        return False
-
     def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
+        """Versions by name, best first. Of the ``own`` packages, those of the role's own repository, if it has any."""
         output = self._commands.attempt(["apt-cache", "madison", *names]).stdout
         rows = [[field.strip() for field in line.split("|")] for line in output.splitlines()]
         rows = [[*row[:2], row[2].partition(" ")[0].rstrip("/")] for row in rows if len(row) == 3]
@@ -115,107 +106,107 @@ class Apt:
                 versions.append(version)
         return found
 
-    def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
-        text = preference(self._role, patterns, version).encode() if version else None
-        before = files.read(self.pin_file)
-        self._pin = None
-        if preview or self._check_mode:
-            self._pin = (text or b"") if before != text else None
-        else:
-            self._former_pin = before
-            self._write_pin(text)
-        return before != text
+    def preference(self, patterns: t.Sequence[str], version: str) -> bytes:
+        lines = ["# Written by gpufleet.node." + self._role, "Package: " + " ".join(patterns)]
+        return "\n".join([*lines, "Pin: version " + version, "Pin-Priority: 1001", ""]).encode()
 
-    def restore_pin(self) -> None:
-        self._write_pin(self._former_pin)
+    def pinned(self) -> t.Optional[bytes]:
+        return files.read(self.pin_file)
 
-    def _write_pin(self, text: t.Optional[bytes]) -> None:
-        if text is None:
+    def pin(self, preference: t.Optional[bytes]) -> None:
+        if preference is None:
             files.remove(self.pin_file)
-        elif text != files.read(self.pin_file):
-            files.write(self.pin_file, text, 0o644)
+        elif preference != self.pinned():
+            files.write(self.pin_file, preference, 0o644)
 
     def simulate(
-        self, specifications: t.Sequence[str], downgrade: bool = False, released: t.Sequence[str] = ()
+        self, specifications: t.Sequence[str], downgrade: bool = False, pin: t.Optional[bytes] = None
     ) -> Simulation:
-        with self._after(released) as options:
-            output = self._commands.attempt([*self._install(downgrade), "--simulate", *options, *specifications])
+        """What ``install`` would do with this pin, if nothing was held. Changes nothing."""
+        output = self._simulated([*self._install(downgrade), *specifications], pin)
         # Without the installed version in brackets, the package is new. Some are removed and installed again.
         rows = re.findall(r"(?m)^Inst (\S+) (\[\S+\] )?\(([^\s)]+)", output.stdout)
         changed = [(name, version) for name, _installed, version in rows]
         new = [name for name, installed, _version in rows if not installed]
-        gone = re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout)
-        removed = [name for name in gone if name not in dict(changed)]
+        removed = [name for name in _REMOVED.findall(output.stdout) if name not in dict(changed)]
         return Simulation(output.status == 0, new, removed, output.text, changed)
 
-    def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
-        self._commands.run([*self._install(downgrade), *specifications])
+    def install(self, specifications: t.Sequence[str], downgrade: bool, held: t.Sequence[str]) -> None:
+        """The role's holds do not block it, and those of packages that stay are set again."""
+        try:
+            self.hold([], held)
+            self._commands.run([*_GET, *self._install(downgrade), *specifications])
+        finally:
+            there = {each.name for each in self.packages()} if held else ()
+            self.hold([name for name in held if name in there], [])
 
     def _install(self, downgrade: bool) -> t.List[str]:
         allowed = ["--allow-downgrades"] if downgrade else []
-        return [*_GET, "--yes", *allowed, *_INSTALL, *_CONFFILES, "install"]
+        return ["--yes", *allowed, *_INSTALL, *_CONFFILES, "install"]
 
-    @contextlib.contextmanager
-    def _after(self, released: t.Sequence[str]) -> t.Iterator[t.List[str]]:
-        """Options with which apt computes what it will do after the pin is written and these holds are released."""
+    def _simulated(self, argv: t.Sequence[str], pin: t.Optional[bytes]) -> Output:
+        """What apt would do after the pin is written and all holds are released.
+
+        The option --ignore-hold is not enough: the solver of apt 3.1 does not know it.
+        """
         options: t.List[str] = []
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
-            if self._pin is not None:
+            if pin != self.pinned():
                 parts = os.path.join(folder, "preferences.d")
                 if os.path.isdir(PREFERENCES):
                     shutil.copytree(PREFERENCES, parts)
-                files.write(os.path.join(parts, os.path.basename(self.pin_file)), self._pin, 0o644)
+                files.write(os.path.join(parts, os.path.basename(self.pin_file)), pin or b"", 0o644)
                 options += ["--option", "Dir::Etc::PreferencesParts=" + parts]
-            if released:
-                database = os.path.join(folder, "dpkg")
-                _copy_database(database)
-                self._select(["%s install\n" % name for name in released], database)
-                options += ["--option", "Dir::State::status=" + os.path.join(database, "status")]
+            if self.holds():
+                status = os.path.join(folder, "status")
+                files.write(status, _HELD.sub(b"Status: install ", files.read(STATUS) or b""), 0o644)
+                options += ["--option", "Dir::State::status=" + status]
                 options += ["--option", "Dir::Cache::pkgcache="]  # apt's cache on disk is that of the real database
-            yield options
+            return self._commands.attempt([*_GET, "--simulate", *options, *argv])
 
-    def removable(
-        self, names: t.Sequence[str], dependencies: t.Collection[str], released: t.Sequence[str] = ()
-    ) -> t.List[str]:
-        allowed = {*names, *dependencies}
-        with self._after(released) as options:
-            if self._removes_only([*names], allowed, options):
-                return list(names)
-            return [name for name in names if self._removes_only([name], allowed, options)]
-
-    def _removes_only(self, names: t.Sequence[str], allowed: t.Collection[str], options: t.Sequence[str]) -> bool:
-        output = self._commands.attempt([*_PURGE, "--simulate", *options, *names])
-        return output.status == 0 and set(re.findall(r"(?m)^(?:Purg|Remv) (\S+)", output.stdout)) <= set(allowed)
+    def removed_with(self, names: t.Sequence[str]) -> t.Optional[t.Set[str]]:
+        output = self._simulated([*_PURGE, *names], self.pinned())
+        return None if output.status else set(_REMOVED.findall(output.stdout))
 
     def remove(self, names: t.Sequence[str]) -> None:
-        self._commands.run([*_PURGE, *names])
+        self._commands.run([*_GET, *_PURGE, *names])
 
     def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]:
         return sorted({each.name for each in packages})
 
     def holds(self) -> t.List[str]:
+        """All holds, the role's and others."""
         return [line.split("\t")[1] for line in self._listed().splitlines() if line.startswith("h")]
 
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
-        self._select(["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)])
-
-    def _select(self, lines: t.Sequence[str], database: str = "") -> None:
+        lines = ["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)]
         if lines:
             # dpkg exits without reading its input if another process has the lock, and Ansible would only report a
             # broken pipe.
-            feed = 'lines=$(cat); printf "%s\\n" "$lines" | dpkg "$@" --set-selections'
-            options = ["--admindir=" + database] if database else []
-            self._commands.run(["sh", "-c", feed, "dpkg", *options], data="".join(lines))
+            feed = 'lines=$(cat); printf "%s\\n" "$lines" | dpkg --set-selections'
+            self._commands.run(["sh", "-c", feed], data="".join(lines))
+
+    def excluding(
+        self, held: t.Sequence[str], packages: t.Sequence[Package], names: t.Set[str], target: Target, desired: Desired
+    ) -> Blocking:
+        """The holds that no version of the target fits. ``names`` are the packages that must have its version."""
+        there = {each.name: each.version for each in packages}
+        fitting = {name for name in names if name in there and target.fits(desired.label(there[name]))}
+        missing = set(desired.packages).difference(there)  # apt holds packages that are not installed, too
+        return _described((names - fitting | missing).intersection(held), there)
+
+    def broken(self, held: t.Sequence[str], simulation: Simulation) -> Blocking:
+        """The holds that the simulated installation would break."""
+        touched = {name.split(":")[0] for name in [*dict(simulation.changed), *simulation.removed]}
+        return _described(touched.intersection(held), {each.name: each.version for each in self.packages()})
 
 
-def _copy_database(folder: str) -> None:
-    """dpkg's list of packages, without their files: what dpkg needs to change selections."""
-    os.makedirs(os.path.join(folder, "info"))
-    shutil.copytree(os.path.join(DATABASE, "updates"), os.path.join(folder, "updates"))
-    for name in ("status", "available", "arch"):
-        if os.path.exists(os.path.join(DATABASE, name)):
-            shutil.copy(os.path.join(DATABASE, name), folder)
+def _described(held: t.Collection[str], there: t.Mapping[str, str]) -> Blocking:
+    return {
+        "%s %s" % (name, there[name]) if name in there else name + ", which is not installed": name
+        for name in sorted(held)
+    }
 
 
 def parse(text: str) -> t.List[Package]:
@@ -226,14 +217,6 @@ def parse(text: str) -> t.List[Package]:
             broken = _BROKEN.get(state[1]) or ("reinstallation required" if state[2:3] == "R" else "")
             found.append(Package(name, version, held=state[0] == "h", broken=broken))
     return found
-
-
-def preference(role: str, patterns: t.Sequence[str], version: str) -> str:
-    return "# Written by gpufleet.node.%s\nPackage: %s\nPin: version %s\nPin-Priority: 1001\n" % (
-        role,
-        " ".join(patterns),
-        version,
-    )
 
 
 def has_other_key(text: str, url: str, key: str) -> bool:

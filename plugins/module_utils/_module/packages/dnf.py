@@ -13,9 +13,10 @@ import re
 import stat
 import typing as t
 
-from ..files import write
-from .choice import Package
-from .manager import CommandError, Commands, Repository, Simulation
+from .. import files
+from .choice import Desired, Package
+from .holds import Blocking, Target, excludes, violates
+from .manager import Manager, Output, Simulation
 
 MODULES = "/etc/dnf/modules.d"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
@@ -26,30 +27,16 @@ _FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
 _DNF = ("dnf", "--assumeyes", "--disableplugin=versionlock", "--setopt=exit_on_lock=True")
 _INSTALL = ("--setopt=install_weak_deps=False", "install")
 _REMOVE = ("remove", "--noautoremove")
+_ACTIONS = ("Installing", "Upgrading", "Downgrading", "Removing")
 
 
-class Dnf:
+class Dnf(Manager):
     separator = "-"
-    releases = False
     checks_builds = True
-
-    def __init__(self, commands: Commands, check_mode: bool, repository: Repository) -> None:
-        self._commands = commands
-        self._check_mode = check_mode
-        self._repository = repository
+    hold_words = ("locks", "dnf versionlock delete")
 
     def packages(self) -> t.List[Package]:
         return parse(self._commands.run(["rpm", "--query", "--all", "--queryformat", _FORMAT]).stdout)
-
-    def wait(self) -> None:
-        """rpm has no half-installed packages."""
-
-    def recover(self) -> str:
-        return ""
-
-    def conflicting_sources(self) -> t.List[str]:
-        """dnf has separate keys for each repository."""
-        return []
 
     def refresh(self) -> None:
         self._commands.run([*_DNF, "--quiet", "--refresh", "makecache"])
@@ -86,21 +73,20 @@ class Dnf:
                         found[each].append(version)
         return found
 
-    def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
-        """dnf has no pins: the module stream and exact versions select the packages."""
-        return False
-
-    def restore_pin(self) -> None:
-        """dnf has no pins."""
-
     def simulate(
-        self, specifications: t.Sequence[str], downgrade: bool = False, released: t.Sequence[str] = ()
+        self, specifications: t.Sequence[str], downgrade: bool = False, pin: t.Optional[bytes] = None
     ) -> Simulation:
         output = self._commands.attempt([*_DNF, "--assumeno", *self._install, *specifications])
-        possible = output.status == 0 or "Operation aborted" in output.text
-        return transaction(output.stdout)._replace(possible=possible, output=output.text)
+        rows = transaction(output.stdout)
+        return Simulation(
+            _possible(output),
+            new=[name for action, name, _version in rows if action == "Installing"],
+            removed=[name for action, name, _version in rows if action == "Removing"],
+            output=output.text,
+            changed=[(name, version) for action, name, version in rows if action != "Removing"],
+        )
 
-    def install(self, specifications: t.Sequence[str], downgrade: bool) -> None:
+    def install(self, specifications: t.Sequence[str], downgrade: bool, held: t.Sequence[str]) -> None:
         """dnf downgrades to an older version if it is named exactly."""
         self._commands.run([*_DNF, *self._install, *specifications])
 
@@ -109,24 +95,10 @@ class Dnf:
         """Where others offer the same packages, also as dependencies, the role's own repository is preferred."""
         return [*("--setopt=%s.priority=1" % each for each in self._repository.sections()), *_INSTALL]
 
-    def removable(
-        self, names: t.Sequence[str], dependencies: t.Collection[str], released: t.Sequence[str] = ()
-    ) -> t.List[str]:
-        left = list(names)
-        while left:
-            output = self._commands.attempt(["rpm", "--erase", "--test", *left])
-            found = re.findall(r"(?m)^\s*(.+?) is needed by \(installed\) (\S+)", output.text)
-            needed = [what for what, package in found if package.rsplit("-", 2)[0] not in dependencies]
-            if not needed:
-                break
-            providers = self._commands.attempt(
-                ["rpm", "--query", "--whatprovides", "--queryformat", _FORMAT, *(each.split()[0] for each in needed)]
-            )
-            names_needed = {name for each in parse(providers.stdout) for name in (each.name, each.full_name)}
-            if not names_needed & set(left):
-                raise CommandError(output.text)
-            left = [name for name in left if name not in names_needed]
-        return left
+    def removed_with(self, names: t.Sequence[str]) -> t.Optional[t.Set[str]]:
+        output = self._commands.attempt([*_DNF, "--assumeno", *_REMOVE, *names])
+        rows = [(name, "%s-%s" % (name, version)) for _action, name, version in transaction(output.stdout)]
+        return {full if full in names else name for name, full in rows} if _possible(output) else None
 
     def remove(self, names: t.Sequence[str]) -> None:
         self._commands.run([*_DNF, *_REMOVE, *names])
@@ -135,63 +107,65 @@ class Dnf:
         return sorted("%s-%s.*" % (each.name, each.version) for each in packages)
 
     def holds(self) -> t.List[str]:
-        return [line.strip() for line in _lines() if line.strip() and not line.startswith("#")]
+        return [line.strip() for line in _text(LOCKS).splitlines() if line.strip() and not line.startswith("#")]
 
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
         if add and not os.path.exists(PLUGIN[0]):
             self._commands.run([*_DNF, *_INSTALL, PLUGIN[1]])
-        lines = [line for line in _lines() if line.strip() not in remove]
-        wanted = lines + [line for line in sorted(add) if line not in lines]
-        if wanted != _lines():
+        before = _text(LOCKS).splitlines()
+        kept = [line for line in before if line.strip() not in remove]
+        wanted = kept + [line for line in sorted(add) if line not in kept]
+        if wanted != before:
             path = os.path.realpath(LOCKS)
             mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644
-            write(path, "".join(line + "\n" for line in wanted).encode(errors="surrogateescape"), mode)
+            files.write(path, "".join(line + "\n" for line in wanted).encode(errors="surrogateescape"), mode)
+
+    def excluding(
+        self, held: t.Sequence[str], packages: t.Sequence[Package], names: t.Set[str], target: Target, desired: Desired
+    ) -> Blocking:
+        return {lock: name for lock in held for name in sorted(names) if excludes(lock, name, target)}
+
+    def broken(self, held: t.Sequence[str], simulation: Simulation) -> Blocking:
+        return {lock: name for lock in held for name, full in simulation.changed if violates(lock, name, full)}
+
+
+def _possible(output: Output) -> bool:
+    return output.status == 0 or "Operation aborted" in output.text
 
 
 def _enabled_stream(module: str) -> str:
-    try:
-        with open(os.path.join(MODULES, module + ".module"), encoding="utf-8") as handle:
-            found = re.search(r"(?m)^stream *= *(\S*)", handle.read())
-    except FileNotFoundError:
-        found = None
+    found = re.search(r"(?m)^stream *= *(\S*)", _text(os.path.join(MODULES, module + ".module")))
     return found.group(1) if found else ""
 
 
-def _lines() -> t.List[str]:
-    try:
-        with open(LOCKS, encoding="utf-8", errors="surrogateescape") as handle:
-            return handle.read().splitlines()
-    except FileNotFoundError:
-        return []
+def _text(path: str) -> str:
+    return (files.read(path) or b"").decode(errors="surrogateescape")
 
 
 def parse(text: str) -> t.List[Package]:
     found = []
     for line in text.splitlines():
-        fields = line.split("\t")
-        if len(fields) == 3:  # rpm --whatprovides also prints names that nothing provides
-            name, version, architecture = fields
-            full_name = "%s-%s.%s" % (name, version.split(":")[-1], architecture)
-            found.append(Package(name, version, full_name=full_name))
+        name, version, architecture = line.split("\t")
+        full_name = "%s-%s.%s" % (name, version.split(":")[-1], architecture)
+        found.append(Package(name, version, full_name=full_name))
     return found
 
 
-def transaction(text: str) -> Simulation:
-    """The table that dnf prints. A long name, architecture or version is followed by a new line."""
+def transaction(text: str) -> t.List[t.Tuple[str, str, str]]:
+    """Rows of the table that dnf prints: action, name, and VERSION-RELEASE.ARCHITECTURE.
+
+    A long name, architecture or version is followed by a new line.
+    """
     rows: t.List[t.List[str]] = []
-    removed = []
     action = ""
     for line in text.splitlines():
         words = line.split()
         if not line.startswith(" "):
             action = line.split(" ")[0].rstrip(":")
-        elif words[:1] == ["replacing"]:  # the package above obsoletes it
-            removed.append(words[1].rpartition(".")[0])
+        elif words[:1] == ["replacing"]:  # the package above obsoletes NAME.ARCHITECTURE
+            rows.append(["Removing", *words[1].rsplit(".", 1), words[2]])
         elif line.startswith("  ") and rows:
             rows[-1] += words
         else:
             rows.append([action, *words])
-    rows = [row for row in rows if row[0] in ("Installing", "Upgrading", "Downgrading", "Removing")]
-    removed += [row[1] for row in rows if row[0] == "Removing"]
-    changed = [(row[1], "%s.%s" % (row[3].split(":")[-1], row[2])) for row in rows if row[0] != "Removing"]
-    return Simulation(True, [row[1] for row in rows if row[0] == "Installing"], removed, text, changed)
+    return [(row[0], row[1], "%s.%s" % (row[3].split(":")[-1], row[2])) for row in rows if row[0] in _ACTIONS]

@@ -14,6 +14,8 @@ import typing as t
 
 from .choice import Desired, Package, Refusal, Status, title
 
+Blocking = t.Dict[str, str]  # foreign holds as the user sees them, and the package that each of them blocks
+
 
 class Target(t.NamedTuple):
     """What is to be installed: a version, or, if that is not known yet, any of a branch. Without both, anything."""
@@ -30,36 +32,28 @@ class Target(t.NamedTuple):
         return self.version or ("of branch " + self.branch if self.branch else "")
 
 
-def refuse_held(
-    packages: t.Sequence[Package],
-    held: t.Collection[str],
-    now: Status,
-    target: Target,
-    own: t.Collection[str],
-    desired: Desired,
-) -> None:
-    """Fail if apt's foreign holds keep packages that have to change. ``held`` has the names of all holds."""
-    there = {each.name for each in packages}
-    foreign = [
-        "%s %s" % (each.name, each.version)
-        for each in packages
-        if each.held and each.name not in own and desired.shares_version(each.name)
-        if not target.fits(desired.label(each.version))
-        if each.name in desired.packages or desired.label(each.version) == now.version
-    ]
-    # apt holds packages that are not installed, too.
-    foreign += [
-        "%s, which is not installed" % name
-        for name in desired.packages
-        if name in held and name not in own and name not in there
-    ]
-    refuse(foreign, target, desired)
+def moving(packages: t.Sequence[Package], now: Status, desired: Desired) -> t.Set[str]:
+    """Names of the packages that must have the version of the target."""
+    names = [*desired.packages, *(each.name for each in packages if desired.label(each.version) == now.version)]
+    return set(filter(desired.shares_version, names))
 
 
-def refuse(foreign: t.Sequence[str], target: Target, desired: Desired) -> None:
-    """Packages that somebody else holds with apt."""
-    if foreign:
-        raise _refusal("holds", foreign, target, "apt-mark unhold", desired, [each.split()[0] for each in foreign])
+def refuse(words: t.Tuple[str, str], blocking: Blocking, target: Target, desired: Desired) -> None:
+    """Fail if there are blocking holds. ``words`` are the package manager's for a hold and its release."""
+    if not blocking:
+        return
+    raise Refusal(
+        "somebody else %s %s, which blocks %s. Release them (%s)%s"
+        % (
+            words[0],
+            ", ".join(blocking),
+            " ".join(filter(None, (title(desired.role), str(target)))),
+            words[1],
+            ", or set %s_version to that version" % desired.role
+            if any(map(desired.shares_version, blocking.values()))
+            else "",
+        )
+    )
 
 
 def refuse_to_remove(foreign: t.Sequence[str], desired: Desired) -> None:
@@ -71,50 +65,6 @@ def refuse_to_remove(foreign: t.Sequence[str], desired: Desired) -> None:
         )
 
 
-def refuse_locks(
-    locks: t.Sequence[str], changed: t.Sequence[t.Tuple[str, str]], version: t.Optional[str], desired: Desired
-) -> None:
-    """Foreign locks of dnf's plugin versionlock that packages in a transaction would not keep."""
-    broken = {lock: name for lock in locks for name, full in changed if _breaks(lock, name, full)}
-    if broken:
-        raise _refusal("locks", broken, Target(version), "dnf versionlock delete", desired, broken.values())
-
-
-def refuse_known_locks(
-    locks: t.Sequence[str], packages: t.Sequence[Package], now: Status, target: Target, desired: Desired
-) -> None:
-    """Foreign locks that no version of the target fits. The packages' releases are not known yet."""
-    names = {name for name in desired.packages if desired.shares_version(name)}
-    names |= {
-        each.name
-        for each in packages
-        if desired.shares_version(each.name) and desired.label(each.version) == now.version
-    }
-    broken = {lock: name for lock in locks for name in sorted(names) if _excludes(lock, name, target)}
-    if broken:
-        raise _refusal("locks", broken, target, "dnf versionlock delete", desired, broken.values())
-
-
-def _refusal(
-    verb: str,
-    what: t.Iterable[str],
-    target: Target,
-    remedy: str,
-    desired: Desired,
-    names: t.Iterable[str],
-) -> Refusal:
-    return Refusal(
-        "somebody else %s %s, which blocks %s. Release them (%s)%s"
-        % (
-            verb,
-            ", ".join(what),
-            " ".join(filter(None, (title(desired.role), str(target)))),
-            remedy,
-            ", or set %s_version to that version" % desired.role if any(map(desired.shares_version, names)) else "",
-        )
-    )
-
-
 def _locked_version(lock: str, name: str) -> t.Optional[str]:
     """VERSION[-RELEASE[.ARCHITECTURE]] of the lock NAME-[EPOCH:]VERSION..., or None if it locks another package.
 
@@ -124,8 +74,8 @@ def _locked_version(lock: str, name: str) -> t.Optional[str]:
     return rest.group(1) if rest else None
 
 
-def _breaks(lock: str, name: str, full: str) -> bool:
-    """Whether a package of the version VERSION-RELEASE.ARCHITECTURE breaks the lock."""
+def violates(lock: str, name: str, full: str) -> bool:
+    """Whether a package of the version VERSION-RELEASE.ARCHITECTURE violates the lock of dnf's plugin versionlock."""
     pattern = _locked_version(lock, name)
     if pattern is None:
         return False
@@ -133,7 +83,8 @@ def _breaks(lock: str, name: str, full: str) -> bool:
     return lock.startswith("!") == any(fnmatch.fnmatchcase(form, pattern) for form in forms)
 
 
-def _excludes(lock: str, name: str, target: Target) -> bool:
+def excludes(lock: str, name: str, target: Target) -> bool:
+    """Whether no version of the target fits the lock. The packages' releases are not known yet."""
     pattern = _locked_version(lock, name)
     if pattern is None:
         return False

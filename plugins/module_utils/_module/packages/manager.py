@@ -12,7 +12,7 @@ import re
 import time
 import typing as t
 
-from .choice import Package
+from .. import files
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -44,6 +44,11 @@ class Output(t.NamedTuple):
     def text(self) -> str:
         return self.stdout + "\n" + self.stderr
 
+    @property
+    def locked(self) -> bool:
+        """Whether the command failed because another package manager has the lock."""
+        return self.status != 0 and bool(_LOCKED.search(self.text))
+
 
 class Commands:
     """Runs commands on the node, and retries them while another package manager has the lock."""
@@ -58,7 +63,7 @@ class Commands:
         while True:
             output = self._run(argv, data)
             left = deadline - time.monotonic()
-            if output.status == 0 or left <= 0 or not _LOCKED.search(output.text):
+            if left <= 0 or not output.locked:
                 return output
             time.sleep(min(PAUSE, left))
 
@@ -95,11 +100,7 @@ class Repository(t.NamedTuple):
 
     def sections(self) -> t.List[str]:
         """What dnf calls the repositories of the file."""
-        try:
-            with open(self.file, encoding="utf-8", errors="replace") as handle:
-                return re.findall(r"(?m)^\[(.+)\]", handle.read())
-        except FileNotFoundError:
-            return []
+        return re.findall(r"(?m)^\[(.+)\]", (files.read(self.file) or b"").decode(errors="replace"))
 
 
 class Simulation(t.NamedTuple):
@@ -110,60 +111,52 @@ class Simulation(t.NamedTuple):
     changed: t.Sequence[t.Tuple[str, str]] = ()  # names and versions, of dnf VERSION-RELEASE.ARCHITECTURE, installed
 
 
-class Manager(t.Protocol):
-    separator: str  # between name and version
-    releases: bool  # whether held packages must be released before they can be changed
-    checks_builds: bool  # whether an installation succeeds although a DKMS build failed
+class Manager:
+    """What apt and dnf have in common, and the operations that do nothing with one of them."""
 
-    def packages(self) -> t.List[Package]: ...
+    checks_builds = False  # whether an installation succeeds although a DKMS build failed
+
+    def __init__(self, commands: Commands, role: str, check_mode: bool, repository: Repository) -> None:
+        self._commands = commands
+        self._role = role
+        self._check_mode = check_mode
+        self._repository = repository
 
     def wait(self) -> None:
         """Wait until no other package manager is running."""
 
-    def recover(self) -> str:
-        """Complete an interrupted installation. Returns the output if that fails."""
+    def recover(self) -> None:
+        """Complete an interrupted installation, as far as possible."""
 
     def conflicting_sources(self) -> t.List[str]:
         """Files with package sources that the package manager would refuse together with the role's own."""
-
-    def refresh(self) -> None:
-        """Refresh the package lists."""
+        return []
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
         """Enable a module stream, unless in check mode. Returns whether that is a change."""
+        return False
 
-    def offers(self, names: t.Sequence[str], own: t.Container[str] = ()) -> t.Dict[str, t.List[str]]:
-        """Versions by name, best first. Of the ``own`` packages, those of the role's own repository, if it has any."""
+    def preference(self, patterns: t.Sequence[str], version: str) -> t.Optional[bytes]:
+        """The pin that prefers a version of these packages."""
+        return None
 
-    def pin(self, patterns: t.Sequence[str], version: str, preview: bool = False) -> bool:
-        """Prefer a version, or none if it is empty. Returns whether that is a change.
+    def pinned(self) -> t.Optional[bytes]:
+        """The role's present pin."""
+        return None
 
-        With ``preview``, and in check mode, it only affects later simulations.
-        """
+    def pin(self, preference: t.Optional[bytes]) -> None:
+        """Replace or remove the role's pin."""
 
-    def restore_pin(self) -> None:
-        """Undo the last change of the pin."""
+    def removable(self, names: t.Sequence[str], dependencies: t.Collection[str]) -> t.List[str]:
+        """The packages whose removal removes no others, except for their own dependencies."""
+        allowed = {*names, *dependencies}
 
-    def simulate(
-        self, specifications: t.Sequence[str], downgrade: bool = False, released: t.Sequence[str] = ()
-    ) -> Simulation:
-        """What ``install`` would do after the holds in ``released`` are released. Changes nothing."""
+        def removes_only(some: t.Sequence[str]) -> bool:
+            removed = self.removed_with(some)
+            return removed is not None and removed <= allowed
 
-    def install(self, specifications: t.Sequence[str], downgrade: bool) -> None: ...
+        return list(names) if removes_only(names) else [name for name in names if removes_only([name])]
 
-    def removable(
-        self, names: t.Sequence[str], dependencies: t.Collection[str], released: t.Sequence[str] = ()
-    ) -> t.List[str]:
-        """The packages whose removal removes no others, except for their own dependencies.
-
-        Computed as if the holds in ``released`` were released.
-        """
-
-    def remove(self, names: t.Sequence[str]) -> None: ...
-
-    def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]: ...
-
-    def holds(self) -> t.List[str]:
-        """All holds, the role's and others."""
-
-    def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None: ...
+    def removed_with(self, names: t.Sequence[str]) -> t.Optional[t.Set[str]]:
+        """These packages and all that need them, as if nothing was held. None if they cannot be removed."""
+        raise NotImplementedError

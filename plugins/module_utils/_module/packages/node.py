@@ -17,7 +17,7 @@ from . import causes, choice, dkms
 from .apt import Apt
 from .choice import Desired, Package, Status
 from .dnf import Dnf
-from .manager import CommandError, Commands, Manager, Repository
+from .manager import CommandError, Commands, Repository
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -43,11 +43,8 @@ class Node:
         name = given["manager"]
         if name == "auto":
             name = "apt" if os.path.exists("/usr/bin/apt-get") else "dnf"
-        self.manager: Manager = (
-            Apt(self.commands, given["role"], self.check, self.repository)
-            if name == "apt"
-            else Dnf(self.commands, self.check, self.repository)
-        )
+        manager = Apt if name == "apt" else Dnf
+        self.manager: t.Union[Apt, Dnf] = manager(self.commands, given["role"], self.check, self.repository)
         self.host: str = given["host"] or os.uname().nodename
         self.desired = Desired(**{name: given[name] for name in Desired._fields})
         self.record: t.Dict[str, t.Any] = {}
@@ -61,9 +58,12 @@ class Node:
     def own_holds(self) -> t.List[str]:
         return list(self.record.get("held", []))
 
-    def releasable_holds(self) -> t.List[str]:
-        """The role's holds that have to be released before the packages can change."""
-        return sorted(set(self.own_holds) & set(self.manager.holds())) if self.manager.releases else []
+    def set_holds(self) -> t.List[str]:
+        """The role's holds that are set."""
+        return sorted(set(self.own_holds).intersection(self.manager.holds()))
+
+    def foreign_holds(self) -> t.List[str]:
+        return [each for each in self.manager.holds() if each not in self.own_holds]
 
     def status(self, packages: t.Sequence[Package]) -> Status:
         return choice.status(packages, self.desired)
@@ -71,9 +71,14 @@ class Node:
     def desired_holds(self, now: Status) -> t.List[str]:
         return self.manager.spell_holds(now.to_hold) if self.given["hold"] and self.desired.versioned else []
 
+    def hold_changes(self, now: Status) -> t.Tuple[t.List[str], t.List[str]]:
+        """The holds to set, and those to release."""
+        wanted, held = self.desired_holds(now), self.manager.holds()
+        loose = [each for each in wanted if each not in held]
+        return loose, [each for each in self.set_holds() if each not in wanted and self.desired.versioned]
+
     def problems(self, now: Status) -> t.List[str]:
-        loose = sorted(set(self.desired_holds(now)) - set(self.manager.holds()))
-        return choice.problems(now, self.desired, loose)
+        return choice.problems(now, self.desired, loose=self.hold_changes(now)[0])
 
     def fail(self, text: str, output: str) -> Failure:
         """A failure whose message has the cause, the state of the node, and the ends of the logs."""

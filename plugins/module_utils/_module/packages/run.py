@@ -4,7 +4,12 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module node_packages: installs packages, holds them at their version, and records them."""
+"""The module node_packages: installs packages, holds them at their version, and records them.
+
+Not tasks with apt, dnf and dpkg_selections, for two reasons. In check mode, these modules know neither the pin nor that the
+holds will be released, so they fail or show another installation. And pin, record, release, installation and holds are
+one step: under one lock, and completed or undone after an error.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +127,7 @@ def _hold_problems(node: Node) -> t.List[str]:
     version = choice.kept_version(now, node.desired)
     try:
         node.record = record.read(node.desired.role)
-        if version is None and node.desired.branch and set(node.manager.holds()) - set(node.own_holds):
+        if version is None and node.desired.branch and node.foreign_holds():
             version = _known_newest(node, now)
         transaction.refuse_foreign_holds(node, packages, now, holds.Target(version, node.desired.branch))
     except (Refusal, record.RecordError) as error:
@@ -138,12 +143,8 @@ def _known_newest(node: Node, now: Status) -> t.Optional[str]:
 
 
 def verified(node: Node) -> Data:
-    packages = node.manager.packages()
+    packages = _settled(node)
     now = node.status(packages)
-    if now.broken:  # or being installed at this moment
-        node.manager.wait()
-        packages = node.manager.packages()
-        now = node.status(packages)
     problems = node.problems(now)
     try:
         node.record = record.read(node.desired.role)
@@ -156,32 +157,32 @@ def absent(node: Node) -> Data:
     before = node.manager.packages()
     if node.recorded and not before:
         raise CommandError("The package manager lists no package at all: its database may be damaged.")
-    there = {name for each in before for name in (each.name, each.full_name)}
+    there = _names(before)
     recorded = [name for name in node.record.get("installed", []) if name in there]
-    all_held = set(node.manager.holds())
-    held = sorted(all_held & set(node.own_holds))
-    if node.manager.releases:
-        holds.refuse_to_remove(sorted(all_held.intersection(recorded).difference(held)), node.desired)
-    names = node.manager.removable(recorded, node.record.get("dependencies", []), held) if recorded else []
-    if not node.check:
-        node.manager.hold([], held)
+    holds.refuse_to_remove(sorted(set(recorded).intersection(node.foreign_holds())), node.desired)
+    held = node.set_holds()
+    names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
     kept = sorted(set(recorded) - set(names))
     if kept:
         node.warn("Not removed, because packages that the role did not install need them: " + ", ".join(kept))
-    pinned = node.manager.pin([], "")
+    changed = bool(node.manager.pinned() or held or names)
     if node.check:
         after = [each for each in before if not {each.name, each.full_name} & set(names)]
-        return _result(node, before, after, bool(pinned or held or names), kept=kept)
+        return _result(node, before, after, changed, kept=kept)
+    node.manager.hold([], held)
+    node.manager.pin(None)
     if names:
         node.manager.remove(names)
     if node.record:
         node.update_record({"installed": [], "held": [], "dependencies": []}, {})
-    return _result(node, before, node.manager.packages(), bool(pinned or held or names), kept=kept)
+    return _result(node, before, node.manager.packages(), changed, kept=kept)
 
 
 def present(node: Node) -> Data:
-    before = node.manager.packages()
-    packages = _finished(node, before)
+    before = packages = _settled(node)
+    if node.status(packages).broken and not node.check:
+        node.manager.recover()  # what cannot be configured may differ from the packages of the requested version
+        packages = node.manager.packages()
     now = node.status(packages)
     offers = _offers(node, now)
     if offers is None:
@@ -191,18 +192,19 @@ def present(node: Node) -> Data:
     if chosen.install:
         transaction.refuse_foreign_holds(node, packages, now, holds.Target(chosen.version))
         chosen, simulation = transaction.simulated(node, chosen)
-    pinned = transaction.pin(node, chosen.version)
+    former, pin = node.manager.pinned(), transaction.pin(node, chosen.version)
     if node.check:
-        return _preview(node, before, now, chosen, pinned, simulation)
+        return _preview(node, before, now, chosen, former != pin, simulation)
+    node.manager.pin(pin)
     if simulation:
-        _install(node, packages, chosen, simulation)
+        _install(node, packages, chosen, simulation, former)
     packages = node.manager.packages()
     now = node.status(packages)
     _require_whole(node, now, chosen)
     held, locked = _hold(node, now)
     _record(node, packages, before, now, held)
     built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
-    return _result(node, before, node.manager.packages(), pinned or locked or built, version=now.version)
+    return _result(node, before, node.manager.packages(), former != pin or locked or built, version=now.version)
 
 
 STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
@@ -215,16 +217,12 @@ STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
 # --- Steps ------------------------------------------------------------------------------------------------------------
 
 
-def _finished(node: Node, packages: t.List[Package]) -> t.List[Package]:
-    """Configure half-installed packages, unless another package manager is installing them."""
+def _settled(node: Node) -> t.List[Package]:
+    """The packages, after another package manager that is installing some of them has finished."""
+    packages = node.manager.packages()
     if not node.status(packages).broken:
         return packages
     node.manager.wait()
-    packages = node.manager.packages()
-    if node.check or not node.status(packages).broken:
-        return packages
-    # Continue in any case: the packages that cannot be configured may differ from those of the requested version.
-    node.manager.recover()
     return node.manager.packages()
 
 
@@ -234,8 +232,12 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
     if not (needed or node.repository.added):
         return {}
     if not node.check:
-        _refresh(node)
-    node.enables_stream = _enable_stream(node)
+        try:
+            node.manager.refresh()
+        except CommandError as error:
+            raise _withdrawn(node, str(error)) from error
+    stream = node.given["stream"]  # determines which packages of a repository dnf offers
+    node.enables_stream = bool(stream) and node.manager.enable_stream(stream, node.given["stream_optional"])
     if node.check and (node.repository.added or node.enables_stream):
         return None if needed else {}
     offers = _listed(node)
@@ -248,65 +250,46 @@ def _listed(node: Node) -> choice.Offers:
     return node.manager.offers(names, set(filter(node.desired.shares_version, names)))
 
 
-def _enable_stream(node: Node) -> bool:
-    """The stream determines which packages of a repository dnf offers."""
-    stream = node.given["stream"]
-    return bool(stream) and node.manager.enable_stream(stream, node.given["stream_optional"])
-
-
-def _refresh(node: Node) -> None:
-    try:
-        node.manager.refresh()
-    except CommandError as error:
-        raise _withdrawn(node, str(error)) from error
-
-
 def _withdrawn(node: Node, output: str) -> Failure:
     """Remove a source that cannot be used, because every later use of the package manager would fail."""
     repository = node.repository
     # Also if an interrupted run added the source and installed nothing from it.
     fresh = repository.added or not (node.record.get("version") or node.record.get("installed"))
-    if not (fresh and os.path.isfile(repository.file) and _names(output, repository)):
+    if not (fresh and os.path.isfile(repository.file) and _is_about(output, repository)):
         url = " (the role's is %s)" % repository.url if repository.url else ""
         return node.fail("The package sources cannot be used%s." % url, output)
     os.remove(repository.file)
     return node.fail("The repository %s cannot be used, and was removed again." % repository.url, output)
 
 
-def _names(output: str, repository: Repository) -> bool:
+def _is_about(output: str, repository: Repository) -> bool:
     """Whether the output names the role's own source. For a bad signature, dnf names only the section of the file."""
     names = [repository.url.rstrip("/"), repository.file, *("'%s'" % each for each in repository.sections())]
     return any(name in output for name in names if name)
 
 
-def _install(node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation) -> None:
+def _install(
+    node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation, former_pin: t.Optional[bytes]
+) -> None:
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
     came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
     node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
-    own = node.releasable_holds()
     try:
-        node.manager.hold([], own)
-        node.manager.install(chosen.install, chosen.downgrade)
+        node.manager.install(chosen.install, chosen.downgrade, node.set_holds())
     except CommandError:
         there = node.manager.packages()
-        _record_remains(node, there)
+        node.update_record({"installed": sorted(_names(there).intersection(node.record["installed"]))}, {})
         if _versions(there) == _versions(packages):
-            node.manager.restore_pin()
+            node.manager.pin(former_pin)
         raise
-    finally:
-        names = {each.name for each in node.manager.packages()} if own else set()
-        node.manager.hold([name for name in own if name in names], [])
 
 
 def _versions(packages: t.Sequence[Package]) -> t.Set[Package]:
     return {each._replace(held=False) for each in packages}
 
 
-def _record_remains(node: Node, packages: t.Sequence[Package]) -> None:
-    """Record the packages that remain after a failed installation."""
-    there = {name for each in packages for name in (each.name, each.full_name)}
-    installed = [name for name in node.record.get("installed", []) if name in there]
-    node.update_record({"installed": installed}, {})
+def _names(packages: t.Sequence[Package]) -> t.Set[str]:
+    return {name for each in packages for name in (each.name, each.full_name)}
 
 
 def _build(node: Node, chosen: Choice) -> bool:
@@ -337,16 +320,10 @@ def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
 
     Returns the role's holds, and whether any was set or released.
     """
-    own = node.own_holds
-    if not node.desired.versioned:
-        return own, False
-    wanted = node.desired_holds(now)
-    held = node.manager.holds()
-    mine = sorted(each for each in wanted if each in own or each not in held)
-    if not set(mine) <= set(own):  # recorded first: after an interruption, the holds must not count as foreign
+    add, remove = node.hold_changes(now)
+    mine = sorted({*add, *set(node.own_holds).intersection(node.desired_holds(now))})
+    if add:  # recorded first: after an interruption, the holds must not count as foreign
         node.update_record({}, {"held": mine})
-    add = [each for each in wanted if each not in held]
-    remove = [each for each in own if each in held and each not in wanted]
     node.manager.hold(add, remove)
     return mine, bool(add or remove)
 
@@ -354,10 +331,8 @@ def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
 def _record(
     node: Node, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, held: t.List[str]
 ) -> None:
-    there = {name for each in packages for name in (each.name, each.full_name)}
-    installed = set(node.record.get("installed", []))
-    installed |= set(now.scope) - set(node.status(before).scope)
-    entry: Data = {"installed": sorted(installed & there)}
+    installed = {*node.record.get("installed", []), *set(now.scope).difference(node.status(before).scope)}
+    entry: Data = {"installed": sorted(installed & _names(packages))}
     if node.desired.versioned:
         entry.update(held=held, version=now.version)
     if entry != {key: node.record.get(key) for key in entry}:
@@ -390,18 +365,14 @@ def _preview(
     simulation: t.Optional[Simulation],
 ) -> Data:
     if simulation is None:
-        wanted = set(node.desired_holds(now))
-        held = set(node.manager.holds())
-        loose = bool(wanted - held or (set(node.own_holds) & held) - wanted) and node.desired.versioned
         half = any(each.broken for each in before if node.desired.in_scope(each.name))
-        return _result(node, before, before, pinned or loose or half or _build(node, chosen), version=now.version)
-    also = [name for name in simulation.new if not any(spec.startswith(name) for spec in chosen.install)]
-    text = "Would install %s" % ", ".join([*chosen.install, *also])
+        changed = pinned or half or any(node.hold_changes(now)) or _build(node, chosen)
+        return _result(node, before, before, changed, version=now.version)
+    install = [name + node.manager.separator + version for name, version in simulation.changed] or chosen.install
+    text = "Would install " + ", ".join(install)
     if simulation.removed:
         text += ", and remove " + ", ".join(simulation.removed)
-    return _result(
-        node, before, before, True, version=chosen.version, pending=True, msg=text + ".", install=chosen.install
-    )
+    return _result(node, before, before, True, version=chosen.version, pending=True, msg=text + ".", install=install)
 
 
 def _result(

@@ -17,15 +17,16 @@ from .manager import CommandError, Simulation
 from .node import Node
 
 
-def pin(node: Node, version: t.Optional[str], preview: bool = False) -> bool:
-    """Pin the exact version if it is to be held, else the branch."""
+def pin(node: Node, version: t.Optional[str]) -> t.Optional[bytes]:
+    """The exact version is pinned if it is to be held, else the branch."""
     desired = node.desired
     if not desired.versioned:
-        return False
+        return node.manager.pinned()
     exact = "" if not version else version if "-" in version else version + "-*"
     branch = desired.branch + ".*" if desired.branch else ""
     patterns = [each for each in desired.family or desired.packages if not each.startswith("!")]
-    return node.manager.pin(patterns, exact if node.given["hold"] else branch, preview)
+    pinned = exact if node.given["hold"] else branch
+    return node.manager.preference(patterns, pinned) if pinned else None
 
 
 def simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
@@ -33,47 +34,34 @@ def simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
 
     The installation and its preview both start here, so that they refuse the same.
     """
-    pin(node, chosen.version, preview=True)
-    released = node.releasable_holds()
     if chosen.optional:
         more = chosen._replace(install=[*chosen.install, *chosen.optional], optional=[])
         with contextlib.suppress(Refusal, CommandError):
-            return more, _checked(node, more, released)
-    return chosen, _checked(node, chosen, released)
+            return more, _checked(node, more)
+    return chosen, _checked(node, chosen)
 
 
-def _checked(node: Node, chosen: Choice, released: t.Sequence[str]) -> Simulation:
-    simulation = node.manager.simulate(chosen.install, chosen.downgrade, released)
+def _checked(node: Node, chosen: Choice) -> Simulation:
+    simulation = node.manager.simulate(chosen.install, chosen.downgrade, pin(node, chosen.version))
     if not simulation.possible:
-        _refuse_blocking_holds(node, chosen)
         raise CommandError(simulation.output)
     _refuse_foreign_changes(node, chosen, simulation)
+    _refuse_holds(node, node.manager.broken(node.foreign_holds(), simulation), holds.Target(chosen.version))
     return simulation
 
 
 def refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status, target: holds.Target) -> None:
-    held = node.manager.holds()
-    if node.manager.releases:
-        holds.refuse_held(packages, held, now, target, node.own_holds, node.desired)
-    else:
-        locks = [line for line in held if line not in node.own_holds]
-        holds.refuse_known_locks(locks, packages, now, target, node.desired)
+    """Fail if foreign holds exclude the target, as far as that is known without a simulation."""
+    moving = holds.moving(packages, now, node.desired)
+    _refuse_holds(node, node.manager.excluding(node.foreign_holds(), packages, moving, target, node.desired), target)
 
 
-def _refuse_blocking_holds(node: Node, chosen: Choice) -> None:
-    """Name the foreign holds without which the installation would be possible; apt does not."""
-    foreign = [each for each in node.manager.packages() if each.held and each.name not in node.own_holds]
-    if not (foreign and node.manager.releases):
-        return
-    simulation = node.manager.simulate(chosen.install, chosen.downgrade, node.manager.holds())
-    if simulation.possible:
-        changed = {*dict(simulation.changed), *simulation.removed}
-        blocking = ["%s %s" % (each.name, each.version) for each in foreign if each.name in changed]
-        holds.refuse(blocking, holds.Target(chosen.version), node.desired)
+def _refuse_holds(node: Node, blocking: holds.Blocking, target: holds.Target) -> None:
+    holds.refuse(node.manager.hold_words, blocking, target, node.desired)
 
 
 def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
-    """Fail if packages of others would be removed, their kernel modules would stay, or their locks of dnf block it."""
+    """Fail if packages of others would be removed, or their kernel modules would stay."""
     own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
     bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE
     foreign = sorted(name for name in bare if not (node.desired.in_scope(bare[name]) or {name, bare[name]} & own))
@@ -91,6 +79,3 @@ def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) 
                 "yourself, or set %s_source and %s_kernel_modules to its source and kind"
                 % (", ".join(left), choice.title(node.desired.role), chosen.version, *[node.desired.role] * 2)
             )
-    if not node.manager.releases:
-        locks = [line for line in node.manager.holds() if line not in node.own_holds]
-        holds.refuse_locks(locks, simulation.changed, chosen.version, node.desired)

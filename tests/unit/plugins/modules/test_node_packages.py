@@ -23,7 +23,7 @@ from .running import run
 OLD, NEW = "580.105.08-1", "580.126.20-1"
 CUDA, LIBRARY, TOOL = "nvidia-driver-cuda", "libcuda1", "nvidia-modprobe"
 URL, ARCHIVE = "http://mirror.example/cuda", "http://archive.example/ubuntu noble/restricted amd64"
-INSTALL = "--yes (?!.*--simulate)"  # the pattern of the command that changes packages
+INSTALL = "^(?!.*--simulate).*--yes "  # the pattern of the command that changes packages
 LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7"
 DRIVER = {
     "role": "nvidia_driver",
@@ -47,7 +47,6 @@ class Debian:
         self.conflicts = {}
         self.calls = []
         self.answers = []  # (pattern of the command, status, stderr); each once
-        self.released = ()  # in a copy of the database
 
     def install(self, name, version, status="ii "):
         self.state[name] = [status, version]
@@ -67,9 +66,6 @@ class Debian:
             rows = [(name, version, URL) for name in words[2:] for version in self.offers.get(name, ())]
             rows = [(*row, ARCHIVE) for row in self.archive if row[0] in words] + rows
             return 0, "".join(" %s | %s | %s  Packages\n" % row for row in rows), ""
-        if words[0] == "sh" and "--admindir" in line:
-            self.released = [selection.split()[0] for selection in data.splitlines()]
-            return 0, "", ""
         if words[0] == "sh" and data:
             for selection in data.splitlines():
                 name, wanted = selection.split()
@@ -83,15 +79,15 @@ class Debian:
             return 0, "", ""
         if words[1] == "purge":
             return self.purge(words[2:], "--simulate" in argv)
-        return self.get(words[2:], "--simulate" in argv, self.released if "Dir::State::status" in line else ())
+        return self.get(words[2:], "--simulate" in argv, "Dir::State::status" in line)
 
-    def get(self, specifications, simulate, released=()):
+    def get(self, specifications, simulate, released):
         coming = {}
         for specification in specifications:
             name, version = ([*specification.split("="), None])[:2]
             coming[name] = version or self.offers[name][0]
             coming.update(dict.fromkeys(self.needs.get(name, ()), coming[name]))
-        held = [name for name in coming if self.state.get(name, "i")[0][0] == "h" and name not in released]
+        held = [name for name in coming if self.state.get(name, "i")[0][0] == "h" and not released]
         if any(self.state[name][1] != coming[name] for name in held):
             return 100, "", "E: Unable to correct problems, you have held broken packages.\nunmet dependencies"
         printed = "".join("Inst %s (%s)\n" % row for row in coming.items() if row[0] not in self.state)
@@ -364,7 +360,7 @@ def test_the_old_branch_is_removed(node, driver):
     node.install("helper", "1")
     record.update("nvidia_driver", {}, {"dependencies": ["helper"]})
     node.conflicts = {LIBRARY: ["libnvidia-old:i386", "helper"]}
-    assert driver(check=True)["msg"].endswith("libcuda1, and remove libnvidia-old:i386, helper.")
+    assert driver(check=True)["msg"].endswith("libcuda1=%s, and remove libnvidia-old:i386, helper." % NEW)
     driver()
     assert list(node.state) == [CUDA, LIBRARY]
 
@@ -389,7 +385,7 @@ def test_the_simulation_ignores_an_old_pin(node, driver):
 def test_check_mode_with_known_package_sources(node, driver):
     result = driver(check=True)
     assert (result["changed"], result["version"], result["pending"]) == (True, "580.126.20", True)
-    assert result["msg"] == "Would install nvidia-driver-cuda=%s, libcuda1." % NEW
+    assert result["msg"] == "Would install nvidia-driver-cuda=%s, libcuda1=%s." % (NEW, NEW)
     assert "would install nvidia-driver-cuda=" + NEW in result["diff"]["after"]
     assert node.state == {}
     assert pinned(node) is None
@@ -557,7 +553,7 @@ def test_own_holds_are_kept_after_a_failed_upgrade(node, driver):
     assert node.state == {CUDA: ["hi ", OLD], LIBRARY: ["hi ", OLD]}
 
 
-@pytest.mark.parametrize("lost", [INSTALL, "^sh (?!.*admindir)"], ids=["install", "release"])
+@pytest.mark.parametrize("lost", [INSTALL, "^sh "], ids=["install", "release"])
 def test_an_upgrade_that_installs_nothing_restores_the_pin(node, driver, lost):
     driver(version="580.105.08")
     before = pinned(node)

@@ -94,7 +94,7 @@ def fixture_root(tmp_path, monkeypatch):
     monkeypatch.setattr(packages, "LOCK", str(tmp_path / "run" / "packages.lock"))
     monkeypatch.setattr(apt, "PREFERENCES", str(root.path / "etc/apt/preferences.d"))
     monkeypatch.setattr(apt, "SOURCES", str(root.path / "etc/apt/sources.list"))
-    monkeypatch.setattr(apt, "DATABASE", str(root.path / "var/lib/dpkg"))
+    monkeypatch.setattr(apt, "STATUS", str(root.path / "var/lib/dpkg/status"))
     monkeypatch.setattr(apt, "PAUSE", 0.0)
     return root
 
@@ -120,7 +120,8 @@ def test_another_version_of_a_held_driver_is_previewed_and_installed(root):
         preview = driver(check=True, version=after, branch=after[:3])
         assert root.state() == pair("hi", before)
         assert (preview["changed"], preview["version"]) == (True, after)
-        assert preview["msg"] == "Would install %s=%s-1." % (CUDA, after)
+        names = sorted(preview["msg"][len("Would install ") : -1].split(", "))
+        assert names == ["%s=%s-1" % (name, after) for name in sorted((CUDA, LIBRARY))]
         result = driver(version=after, branch=after[:3])
         assert (result["changed"], result["version"]) == (True, after)
     assert root.state() == pair("hi", old)
@@ -129,10 +130,14 @@ def test_another_version_of_a_held_driver_is_previewed_and_installed(root):
 def test_an_upgrade_of_a_held_driver_is_previewed_and_installed(root):
     for version in VERSIONS:
         root.offer_driver(version)
+    for version in ("1", "2"):
+        root.offer("game", version)
+    root.install("game=1")
+    root.run("apt-mark", "hold", "game")
     driver(version="580.126.09", branch="580")
     assert driver(check=True, branch="580", upgrade=True)["version"] == "580.126.20"
     assert driver(branch="580", upgrade=True)["version"] == "580.126.20"
-    assert root.state() == pair("hi", "580.126.20")
+    assert root.state() == sorted([*pair("hi", "580.126.20"), "hi game=1"])
 
 
 @pytest.mark.parametrize("check", [True, False])

@@ -11,39 +11,58 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import choice, holds
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.choice import Package, Refusal
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.holds import Target
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.apt import Apt
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.choice import Desired, Package, Refusal
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.dnf import Dnf
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.holds import Blocking, Target
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import Repository, Simulation
 
 from .test_packages_choice import OLD, desired, dpkg, installed
 
+NONE: t.Any = None
+APT, DNF = (kind(NONE, "nvidia_driver", False, Repository()) for kind in (Apt, Dnf))
+Manager = t.Union[Apt, Dnf]
+
+
+def excluding(
+    manager: Manager, held: t.List[str], packages: t.List[Package], target: Target, wanted: Desired
+) -> Blocking:
+    moving = holds.moving(packages, choice.status(packages, wanted), wanted)
+    return manager.excluding(held, packages, moving, target, wanted)
+
+
+def refusal(manager: Manager, blocking: Blocking, target: Target, wanted: Desired) -> str:
+    try:
+        holds.refuse(manager.hold_words, blocking, target, wanted)
+    except Refusal as error:
+        return str(error)
+    return ""
+
 
 @pytest.mark.parametrize(
-    "own, target, blocking",
+    "held, target, blocking",
     [
-        (["nvidia-smi"], Target("535.309.01", "535"), "libcuda1 %s, which blocks driver 535.309.01. Release" % OLD),
-        (["nvidia-smi"], Target(None, "580"), "libcuda1 %s, which blocks driver of branch 580. Release" % OLD),
-        (["libcuda1"], Target("535.309.01", "535"), ""),
-        ([], Target("535.261.03", "535"), ""),
-        ([], Target(None, "535"), ""),
-        ([], Target(None), ""),
+        (["libcuda1"], Target("535.309.01", "535"), "libcuda1 %s, which blocks driver 535.309.01. Release" % OLD),
+        (["libcuda1"], Target(None, "580"), "libcuda1 %s, which blocks driver of branch 580. Release" % OLD),
+        (["libcuda1", "glx-alternative-nvidia"], Target("535.309.01"), "libcuda1 %s, which blocks" % OLD),
+        (["glx-alternative-nvidia"], Target("535.309.01", "535"), ""),
+        ([], Target("535.309.01", "535"), ""),
+        (["libcuda1"], Target("535.261.03", "535"), ""),
+        (["libcuda1"], Target(None, "535"), ""),
+        (["libcuda1"], Target(None), ""),
     ],
 )
-def test_foreign_holds_block(own: t.List[str], target: Target, blocking: str) -> None:
+def test_foreign_holds_block(held: t.List[str], target: Target, blocking: str) -> None:
     packages = installed(OLD) + dpkg(("hi ", "libcuda1", OLD), ("hi ", "glx-alternative-nvidia", "1.2.2"))
-    now = choice.status(packages, desired())
-    try:
-        holds.refuse_held(packages, ["libcuda1"], now, target, own, desired())
-        message = ""
-    except Refusal as error:
-        message = str(error)
+    message = refusal(APT, excluding(APT, held, packages, target, desired()), target, desired())
     assert message.startswith("somebody else holds " + blocking) if blocking else message == ""
 
 
 def test_a_hold_on_a_package_that_is_not_installed_blocks() -> None:
-    now = choice.status([], desired())
-    with pytest.raises(Refusal, match="somebody else holds nvidia-smi, which is not installed, which blocks driver 1"):
-        holds.refuse_held([], ["nvidia-smi", "game"], now, Target("1"), [], desired())
-    holds.refuse_held([], ["nvidia-smi", "game"], now, Target("1"), ["nvidia-smi"], desired())
+    blocking = excluding(APT, ["nvidia-smi", "game"], [], Target("1"), desired())
+    assert blocking == {"nvidia-smi, which is not installed": "nvidia-smi"}
+    message = refusal(APT, blocking, Target("1"), desired())
+    assert message.startswith("somebody else holds nvidia-smi, which is not installed, which blocks driver 1")
 
 
 @pytest.mark.parametrize(
@@ -71,14 +90,12 @@ def test_foreign_locks_that_no_version_fits(lock: str, target: Target, blocking:
         Package("libnvidia-ml", "3:580.105.08-1.el9"),
         Package("libnvidia-fbc", "3:535.309.01-1.el9"),
     ]
-    now = choice.status(packages, wanted)
-    if not blocking:
-        holds.refuse_known_locks([lock], packages, now, target, wanted)
-        return
-    with pytest.raises(Refusal) as caught:
-        holds.refuse_known_locks([lock], packages, now, target, wanted)
-    assert str(caught.value).startswith("somebody else locks %s, which blocks driver " % lock)
-    assert str(caught.value).endswith("(dnf versionlock delete), or set nvidia_driver_version to that version")
+    message = refusal(DNF, excluding(DNF, [lock], packages, target, wanted), target, wanted)
+    words = "somebody else locks %s, which blocks driver %s. Release them (dnf versionlock delete), or set " % (
+        lock,
+        target,
+    )
+    assert message == (words + "nvidia_driver_version to that version" if blocking else "")
 
 
 @pytest.mark.parametrize(
@@ -101,23 +118,19 @@ def test_foreign_locks_that_no_version_fits(lock: str, target: Target, blocking:
 )
 def test_foreign_locks_block(locks: t.List[str], blocking: bool) -> None:
     wanted = desired("nvidia-driver-cuda", branch="580")
-    changed = [("nvidia-driver-cuda", "580.126.20-1.el9.x86_64")]
-    if not blocking:
-        holds.refuse_locks(locks, changed, "580.126.20", wanted)
-        return
-    with pytest.raises(Refusal) as caught:
-        holds.refuse_locks(locks, changed, "580.126.20", wanted)
-    assert "somebody else locks " + locks[-1] in str(caught.value)
-    assert "blocks driver 580.126.20" in str(caught.value)
-    assert "(dnf versionlock delete), or set nvidia_driver_version" in str(caught.value)
+    broken = DNF.broken(locks, changing(("nvidia-driver-cuda", "580.126.20-1.el9.x86_64")))
+    message = refusal(DNF, broken, Target("580.126.20"), wanted)
+    assert ("somebody else locks " + locks[-1] in message) if blocking else message == ""
+
+
+def changing(*packages: t.Tuple[str, str]) -> Simulation:
+    return Simulation(True, [], [], "", packages)
 
 
 def test_foreign_locks_of_dependencies_block() -> None:
-    wanted = desired("nvidia-driver-cuda", branch="580")
-    changed = [("nvidia-driver-cuda", "580.126.20-1.el9.x86_64"), ("kernel-devel", "5.14.0-503.el9.x86_64")]
-    with pytest.raises(Refusal) as caught:
-        holds.refuse_locks(["kernel-devel-0:5.14.0-427.el9.*"], changed, "580.126.20", wanted)
-    assert str(caught.value) == (
+    packages = [("nvidia-driver-cuda", "580.126.20-1.el9.x86_64"), ("kernel-devel", "5.14.0-503.el9.x86_64")]
+    broken = DNF.broken(["kernel-devel-0:5.14.0-427.el9.*"], changing(*packages))
+    assert refusal(DNF, broken, Target("580.126.20"), desired("nvidia-driver-cuda", branch="580")) == (
         "somebody else locks kernel-devel-0:5.14.0-427.el9.*, which blocks driver 580.126.20. "
         "Release them (dnf versionlock delete)"
     )

@@ -42,7 +42,7 @@ class Commands:
 
 
 def with_dnf(commands: Commands, check: bool = False, file: str = "") -> dnf.Dnf:
-    return dnf.Dnf(commands, check, Repository(file=file))  # type: ignore[arg-type]
+    return dnf.Dnf(commands, "nvidia_driver", check, Repository(file=file))  # type: ignore[arg-type]
 
 
 def manager(**answers: t.Tuple[int, str]) -> dnf.Dnf:
@@ -155,7 +155,7 @@ def test_packages_come_from_the_role_s_repository_if_it_has_them(tmp_path: Path)
     commands = Commands(install=(0, ""))
     packages = with_dnf(commands, file=str(file))
     packages.simulate(["a-1"])
-    packages.install(["a-1"], downgrade=False)
+    packages.install(["a-1"], downgrade=False, held=[])
     assert all("--setopt=gpufleet.priority=1" in call for call in commands.calls)
     assert len(commands.calls) == 2
 
@@ -213,19 +213,25 @@ def test_check_mode_enables_no_stream(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_packages_that_others_need_are_not_removed() -> None:
-    class Rpm(Commands):
-        def attempt(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
-            if "--test" in argv and "libnvidia-ml" in argv:
-                return Output(
-                    1, "", "error: Failed dependencies:\n\tlibnvidia-ml >= 3 is needed by (installed) game-1-1.x86_64"
-                )
-            if "--whatprovides" in argv:
-                return Output(0, "libnvidia-ml\t3:580.126.20-1.el9\tx86_64\n", "")
-            return Output(0, "", "")
+    row = " %s x86_64 3:580.126.20-1.el9 @gpufleet 0\n"
 
-    rpm = with_dnf(Rpm())
-    assert rpm.removable(["libnvidia-ml", "nvidia-driver-cuda"], []) == ["nvidia-driver-cuda"]
-    assert rpm.removable(["libnvidia-ml"], ["game"]) == ["libnvidia-ml"]
+    class Needed(Commands):
+        def attempt(self, argv: t.Sequence[str], data: t.Optional[str] = None) -> Output:
+            names = list(argv)[argv.index("--noautoremove") + 1 :]
+            table = "Removing:\n" + "".join(row % name.split("-580")[0] for name in names)
+            if "libnvidia-ml" in names:
+                table += "Removing dependent packages:\n" + row % "game"
+            return Output(1, table + "\nTransaction Summary\n", "Operation aborted.")
+
+    packages = with_dnf(Needed())
+    assert packages.removable(["libnvidia-ml", "nvidia-driver-cuda"], []) == ["nvidia-driver-cuda"]
+    assert packages.removable(["libnvidia-ml"], ["game"]) == ["libnvidia-ml"]
+    full = "kmod-nvidia-580.126.20-1.el9.x86_64"  # recorded with its version
+    assert packages.removable(["libnvidia-ml", full], []) == [full]
+    assert (
+        manager(remove=(1, "Error: The operation would result in removing protected packages")).removable(["a"], [])
+        == []
+    )
 
 
 # --- DKMS -------------------------------------------------------------------------------------------------------------
