@@ -85,6 +85,11 @@ actions:
   type: list
   elements: str
   sample: [Write /etc/containerd/conf.d/99-nvidia.toml]
+stops_containers:
+  description:
+    - Whether a restart with these actions stops running containers, as docker does without its setting C(live-restore).
+  returned: O(state=present) or O(state=absent)
+  type: bool
 problems:
   description:
     - Why the service cannot start containers with GPUs, and whether its configuration differs from the options. One

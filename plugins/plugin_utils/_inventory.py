@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import os
 import re
 import typing as t
 from pathlib import Path
@@ -72,6 +73,7 @@ _LABLABS_RKE2 = {
     "rke2_snapshotter": "rke2_config with the key snapshotter",
 }
 _LAYOUT = "nvidia_mig_layout"
+_TASKS = ("gpu_node_drain_tasks", "gpu_node_return_tasks")
 # Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
 _CLASS = re.compile(r"<class '(\w+)'>")
@@ -116,7 +118,7 @@ def judge(
     misspelled, notices = _unknown(names)
     broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
     unchecked = {name: value for name, value in values.items() if name != _LAYOUT or "nvidia_mig" not in roles}
-    unfit = _problems.of_values(unchecked, _types())
+    unfit = [*_problems.of_values(unchecked, _types()), *_of_tasks(values)]
     layout: list[str] = []
     malformed: list[str] = []
     if len(unchecked) < len(values):
@@ -132,6 +134,15 @@ def judge(
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
     refused = [error for role in roles for error in errors[role]]
     return Findings([*refused, *broken, *misspelled, *unfit, *layout], notices, invalid, layout)
+
+
+def _of_tasks(values: Values) -> list[str]:
+    """Problems of the task files that drain and return a node. They are on the controller."""
+    given = {name: str(values[name]) for name in _TASKS if values.get(name)}
+    if len(given) == 1:
+        return ["%s is set without %s: give both" % (*given, *(name for name in _TASKS if name not in given))]
+    wrong = [name for name, path in given.items() if not (os.path.isabs(path) and os.path.isfile(path))]
+    return ["%s is %r: give the absolute path of a file on the controller" % (name, given[name]) for name in wrong]
 
 
 def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str]:

@@ -60,6 +60,7 @@ def run(module: AnsibleModule) -> None:
         actions = [file.describe() for file in change.files]
         if restart:
             actions.append("Restart %s, which was started before its configuration was written" % name)
+        stops = bool(actions) and _stops_containers(name, command)
         if actions and not module.check_mode:
             former = change.apply(memory)
             if given["state"] == "absent":
@@ -77,7 +78,15 @@ def run(module: AnsibleModule) -> None:
         )
     except OSError as error:
         module.fail_json(msg="The configuration of %s cannot be changed: %s" % (name, error))
-    _exit(module, bool(actions), actions)
+    _exit(module, bool(actions), actions, stops)
+
+
+def _stops_containers(name: str, command: runtime_service.Run) -> bool:
+    """Whether a restart stops containers: with docker, unless its setting live-restore is on."""
+    if name != "docker" or not runtime_service.service(name, command).active:
+        return False
+    _rc, out, _err = command(["docker", "info", "--format", "{{.LiveRestoreEnabled}}"])
+    return out.strip() != "true"
 
 
 def _restart(name: str, runtime: Runtime, state: str, command: runtime_service.Run) -> str:
@@ -129,9 +138,11 @@ def _differences(
     return [text % (name, files)] if files else []
 
 
-def _exit(module: AnsibleModule, changed: bool, actions: t.List[str]) -> t.NoReturn:
+def _exit(module: AnsibleModule, changed: bool, actions: t.List[str], stops: bool = False) -> t.NoReturn:
     prepared = "".join(action + "\n" for action in actions)
-    module.exit_json(changed=changed, actions=actions, diff={"prepared": prepared} if prepared else {})
+    module.exit_json(
+        changed=changed, actions=actions, stops_containers=stops, diff={"prepared": prepared} if prepared else {}
+    )
     raise AssertionError
 
 

@@ -50,7 +50,7 @@ _SPLIT = re.compile(r"^(?:MIG )?([0-9]+)c[.](?!\1g)")
 
 def run(module: AnsibleModule) -> None:
     params = module.params
-    systemctl = _systemctl(module)
+    systemctl = systemctl_of(module)
     if params["state"] == "checked":
         problems = owner_problems(systemctl) + group_problems(params["access_group"])
         if params["owner"] == "host":
@@ -66,7 +66,7 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=text % (params["record"], error))
 
 
-def _systemctl(module: AnsibleModule) -> Systemctl:
+def systemctl_of(module: AnsibleModule) -> Systemctl:
     program = module.get_bin_path("systemctl")
 
     def systemctl(*arguments: str) -> t.Tuple[int, str, str]:
@@ -142,7 +142,7 @@ def start(systemctl: Systemctl, units: t.Sequence[str], check_mode: bool = False
 def start_recorded(module: AnsibleModule, record: str) -> t.List[str]:
     """Start the units of a record after a signal, which ends the run that would start them; returns the problem."""
     try:
-        return start(_systemctl(module), sorted(read(record), reverse=True)).problems
+        return start(systemctl_of(module), sorted(read(record), reverse=True)).problems
     except (OSError, ValueError) as error:
         return ["The record of stopped units %s cannot be used: %s" % (record, error)]
 

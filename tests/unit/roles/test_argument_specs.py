@@ -73,12 +73,14 @@ def test_no_role_reads_private_variables_of_another(role):
 
 def test_the_role_and_the_module_have_the_same_defaults():
     """Inputs that are passed to the module unchanged."""
+    from ansible_collections.gpufleet.node.plugins.module_utils._module import idle
     from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS
 
     module = ARGUMENTS["argument_spec"]
     role = options(next(role for role in ROLES if role.name == "nvidia_mig"))
     for name in ("reset", "disturb", "lock_path", "lock_wait", "backend"):
         assert role["nvidia_mig_" + name]["default"] == module[name]["default"], name
+    assert role["nvidia_mig_clients"]["default"] == idle.ARGUMENTS["argument_spec"]["units"]["default"]
 
 
 def test_the_readme_of_the_driver_has_the_default_source_and_branch_of_every_system():

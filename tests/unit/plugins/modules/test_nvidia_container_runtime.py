@@ -107,7 +107,7 @@ state=ok
 echo "io.containerd.grpc.v1 cri - $state"
 """
 DOCKER = """#!/bin/sh
-echo '{"nvidia": {}}'
+case "$*" in *LiveRestore*) cat %(work)s/live-restore ;; *) echo '{"nvidia": {}}' ;; esac
 """
 
 
@@ -531,6 +531,18 @@ def test_docker_is_restarted_after_our_own_changes_only(node):
     os.utime(node.daemon, (hour, hour))
     assert node.run("docker")["actions"] == []
     assert node.daemon.read_text() == edited
+
+
+def test_a_restart_of_docker_stops_containers_unless_it_has_live_restore(node):
+    node.started(60)
+    for setting in ("true", "false"):
+        (node.work / "live-restore").write_text(setting + "\n")
+        assert node.run("docker", check=True)["stops_containers"] == (setting == "false")
+    assert not node.run("containerd", check=True)["stops_containers"]
+    node.run("docker")
+    assert not node.run("docker", check=True)["stops_containers"]  # nothing would change
+    node.started(None)
+    assert not node.run("docker", check=True, default_runtime=True)["stops_containers"]
 
 
 def test_undo_removes_the_runtime_from_docker_settings_that_were_edited_between_two_changes(node):

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -153,6 +154,18 @@ def test_variables_of_another_rke2_role_are_not_judged() -> None:
     assert found.notices == ["rke2_cni is not a variable of this collection, which has rke2_config with the key cni"]
     (problem,) = judge({"rke2_config": "templates/config.yaml.j2"}, "rke2").invalid
     assert problem == "rke2"
+
+
+def test_the_task_files_that_drain_and_return_a_node_exist_on_the_controller(tmp_path: Path) -> None:
+    drain, back = "gpu_node_drain_tasks", "gpu_node_return_tasks"
+    path = str(tmp_path / "tasks.yml")
+    assert judge({drain: path}).problems == ["%s is set without %s: give both" % (drain, back)]
+    assert judge({drain: path, back: path}).problems[1] == (
+        "%s is %r: give the absolute path of a file on the controller" % (back, path)
+    )
+    (tmp_path / "tasks.yml").touch()
+    assert judge({drain: path, back: path}) == judge({drain: "", back: ""}) == _inventory.NOTHING
+    assert len(judge({drain: path, back: "tasks.yml"}).problems) == 1
 
 
 def test_keywords_of_plays_in_the_inventory() -> None:

@@ -1,0 +1,93 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_idle
+short_description: Internal to the collection's roles, fails while processes use the GPUs of a node
+version_added: 0.1.0
+description:
+  - Internal to the collection's roles, which use it before a change that would interrupt processes. To wait for them, the
+    roles repeat it.
+  - Lists the processes of all GPUs and MIG devices through the driver. If that is not possible, for example because the
+    loaded kernel module has another version than the library, those that have C(/dev/nvidia-uvm) open, as every process
+    that uses CUDA.
+extends_documentation_fragment:
+  - gpufleet.node._attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Warns instead of failing, because check mode drains no node.
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+author:
+  - The gpufleet.node authors (@gpufleet)
+options:
+  host:
+    description:
+      - The node's name in the inventory, for messages.
+    type: str
+    required: true
+  reasons:
+    description:
+      - Why the role would interrupt processes, for messages.
+    type: list
+    elements: str
+    required: true
+  variables:
+    description:
+      - The role's variables that let the run wait, or continue nevertheless, for messages.
+    type: list
+    elements: str
+    required: true
+  units:
+    description:
+      - Names or patterns of systemd units whose processes do not count.
+    type: list
+    elements: str
+    default:
+      - nvsm*.service
+      - dcgm.service
+      - nvidia-dcgm.service
+      - dcgm-exporter.service
+      - nvidia-dcgm-exporter.service
+"""
+
+EXAMPLES = r"""
+- name: Wait ten minutes until no process uses the GPUs
+  gpufleet.node.node_idle:
+    host: "{{ inventory_hostname }}"
+    reasons: [The node must be rebooted]
+    variables: [nvidia_driver_busy_wait, nvidia_driver_interrupt]
+  register: idle
+  until: idle is success
+  retries: 60
+  delay: 10
+"""
+
+RETURN = r"""
+clients:
+  description: The processes that use the GPUs.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{pid: 4711, name: python3}]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module.idle import ARGUMENTS, run
+
+
+def main() -> None:
+    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+
+
+if __name__ == "__main__":
+    main()

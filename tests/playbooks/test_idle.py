@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Changes that would interrupt processes on GPUs. The roles' keys are missing, so that they never install packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, Fleet
+
+SITE = PLAYBOOKS / "site.yml"
+MODE = [{"devices": "all", "mig_enabled": True, "mig_devices": {}}]
+IDLE = """
+- hosts: gpu_nodes
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: gpufleet.node.nvidia_driver, tasks_from: idle}
+      vars: {__nvidia_driver_reasons: [a reboot]}
+"""
+# Ends a process when the trace shows that its GPU was read.
+ENDER = """
+import os, signal, sys, time
+while not os.path.exists(sys.argv[1]) or '"nvmlShutdown' not in open(sys.argv[1]).read():
+    time.sleep(0.1)
+os.kill(int(sys.argv[2]), signal.SIGKILL)
+"""
+
+
+def attach(fleet: Fleet, pid: int) -> None:
+    fleet.nvsim("attach", "busy", "--gpu", "0", "--pid", str(pid), "--name", "training")
+
+
+@pytest.mark.parametrize("role", ["nvidia_driver", "nvidia_container_toolkit"])
+def test_packages_are_not_changed_while_a_process_uses_a_gpu(fleet: Fleet, role: str) -> None:
+    key = {
+        "nvidia_driver_source": "cuda_repository",
+        "nvidia_driver_repository_url": "http://127.0.0.1:1",
+        role + "_repository_key": "/nosuch",
+    }
+    fleet.node("busy", "--board", "A100-80GB", gpu_node_roles=[role], **key)
+    attach(fleet, os.getpid())
+    refusal = "busy: processes use its GPUs: PID %d (training). The role does not continue" % os.getpid()
+    run = fleet.play(SITE, fails=True)
+    assert refusal in run.output and "set %s_busy_wait or %s_interrupt" % (role, role) in run.output
+    assert "/nosuch" not in run.output
+    run = fleet.play(SITE, "--check", fails=True)
+    assert "Would fail now: " + refusal in run.output and "Cannot read the key /nosuch" in run.output
+    run = fleet.play(SITE, fails=True, **{role + "_interrupt": True})
+    assert refusal not in run.output and "Cannot read the key /nosuch" in run.output
+
+
+def test_the_node_is_not_rebooted_while_a_process_uses_a_gpu(fleet: Fleet) -> None:
+    """Ansible itself refuses to reboot the local machine."""
+    fleet.node("busy", "--board", "A100-80GB", nvidia_mig_layout=MODE, nvidia_mig_reboot=True)
+    attach(fleet, os.getpid())
+    run = fleet.play(PLAYBOOKS / "mig.yml", fails=True)
+    assert "PID %d (training). The role does not continue" % os.getpid() in run.output
+    assert "(it needs a reboot to change its MIG mode)" in run.output
+
+
+def test_waits_until_the_gpus_are_idle(fleet: Fleet) -> None:
+    fleet.node("busy", "--board", "A100-80GB")
+    playbook = fleet.work / "idle.yml"
+    playbook.write_text(IDLE)
+    with subprocess.Popen(["sleep", "600"]) as brief:
+        attach(fleet, brief.pid)
+        fleet.nvsim("trace", "busy", "--on")
+        trace = fleet.work / "busy" / "state.trace"
+        with subprocess.Popen([sys.executable, "-c", ENDER, trace, str(brief.pid)]):
+            fleet.play(playbook, nvidia_driver_busy_wait=600)
