@@ -22,6 +22,12 @@ LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, 
 HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 # Or the client's library is missing, which is no requirement of these tests.
 UNREADABLE = "the (cluster cannot be read: .*Check gpu_cluster_host|controller's Python lacks)"
+GONE = {
+    "ansible_connection": "ssh",
+    "ansible_host": "127.0.0.1",
+    "ansible_port": 1,
+    "ansible_ssh_common_args": "-F none",
+}
 TOO_MUCH = [{"devices": "all", "mig_enabled": True, "mig_devices": {"4g.40gb": 1, "1g.10gb": 4}}]
 
 
@@ -48,9 +54,7 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
     fleet.host("misspelt", nvidia_mig_layuot=[], nvidia_mig_reset="perhaps")
     fleet.host("template", nvidia_mig_layout="{{ layouts.nightly }}")
-    fleet.host(
-        "gone", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1, ansible_ssh_common_args="-F none"
-    )
+    fleet.host("gone", **GONE)
     run = fleet.play(
         SITE,
         "--tags",
@@ -68,10 +72,30 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     )
     assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
-    assert "- gone: it cannot be reached: " in message and "To continue without it, add --limit '!gone'" in message
+    remedy = "To continue without it, set gpu_node_skip_unreachable, or add --limit '!gone'"
+    assert "- gone: it cannot be reached: " in message and remedy in message
     assert "- good: " not in message
+    # The hosts with problems fail, and no other.
+    assert [run.count(host, "failed") for host in ("good", "full", "misspelt", "template", "gone")] == [0, 1, 1, 1, 1]
     assert "Provision the nodes" not in run.output
     assert fleet.held("good") == [[]]
+
+
+@pytest.mark.parametrize("name", ["site", "mig"])
+def test_unreachable_nodes_can_be_skipped(fleet: Fleet, name: str) -> None:
+    fleet.host("gone", **GONE)  # it would be the canary
+    for host in ("canary", "good"):
+        fleet.node(host, "--board", "A100-80GB")
+    skip = {"nvidia_mig_layout": LAYOUT, "gpu_node_skip_unreachable": True}
+    run = fleet.play(PLAYBOOKS / (name + ".yml"), "--tags", "all,mig", fails=True, **skip)
+    assert run.status == 4
+    assert [run.count(host, "unreachable") for host in ("gone", "canary", "good")] == [1, 0, 0]
+    assert "gone cannot be reached and is left out" in run.output
+    assert "Done: canary. Failed: none. Now: good. Left: none" in run.output
+    assert [fleet.held("canary"), fleet.held("good")] == [[HELD], [HELD]]
+    fleet.hosts["good"]["nvidia_mig_layout"] = TOO_MUCH
+    run = fleet.play(PLAYBOOKS / (name + ".yml"), fails=True, **skip)
+    assert "No node was touched. Problems: 1" in run.output
 
 
 WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
