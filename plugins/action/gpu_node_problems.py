@@ -39,8 +39,6 @@ def _preflight(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     lost = set(every).difference(present)
     # With ignore_unreachable, a host remains in the play, and has the problem that it cannot be reached.
     unreachable = [host for host in every if host in lost and of[host].get(_GATHERED, {}).get("unreachable")]
-    problems = {
-        host: None if host in lost else of[host].get(_FACT) for host in every if host not in unreachable
-    }
+    problems = {host: None if host in lost else of[host].get(_FACT) for host in every if host not in unreachable}
     warnings = ["%s cannot be reached and is left out" % host for host in unreachable]
     return {"messages": _report.preflight(problems, present), "left_out": unreachable, "warnings": warnings}

@@ -155,14 +155,8 @@ def apply(files: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t
     has, wants = engine.read(target), engine.sources() if files else {}
     if has != wants or (not wants and os.path.lexists(target)):
         changes.append(package)
-        diff.append(
-            {
-                "before_header": package,
-                "after_header": package,
-                "before": engine.names(has, wants),
-                "after": engine.names(wants, has),
-            }
-        )
+        before, after = engine.diff(has, wants)
+        diff.append({"before_header": package, "after_header": package, "before": before, "after": after})
         if not check_mode:
             engine.replace(target, wants)
     directory = _below(root, os.path.dirname(settings.DEFAULT_PATH))

@@ -151,12 +151,4 @@ def run(module: AnsibleModule) -> None:
             after = {} if absent else changed(before, given["set"], given["add"])
     except RecordError as error:
         module.fail_json(msg=str(error), changed=False)
-    module.exit_json(changed=before != after, record=after, diff=_diff(before, after))
-
-
-def _diff(before: Entry, after: Entry) -> t.Dict[str, str]:
-    return {"before_header": PATH, "after_header": PATH, "before": _shown(before), "after": _shown(after)}
-
-
-def _shown(entry: Entry) -> str:
-    return json.dumps(entry, indent=2, sort_keys=True) + "\n" if entry else ""
+    module.exit_json(changed=before != after, record=after)
