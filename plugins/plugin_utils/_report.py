@@ -63,9 +63,9 @@ def verify(host: str, problems: t.Sequence[object]) -> str:
 
 
 def sentences(problems: t.Sequence[object], host: str) -> list[str]:
-    """The problems as text. A problem may be the result of a failed task."""
+    """The problems as text, without a full stop. A problem may be the result of a failed task."""
     texts = [text for each in problems for text in (_failure(each) if isinstance(each, dict) else [str(each)])]
-    return [text.strip().removeprefix("%s: " % host) for text in texts]
+    return [text.strip().removeprefix("%s: " % host).removesuffix(".") for text in texts]
 
 
 def _failure(result: t.Mapping[str, t.Any]) -> list[str]:
