@@ -37,7 +37,7 @@ def _preflight(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """The messages by host, and the unreachable hosts, which are skipped."""
     every, present, of = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"], variables["hostvars"]
     lost = set(every).difference(present)
-    # With ignore_unreachable, a host remains in the play, and has the problem that it cannot be reached.
+    # Without gpu_node_skip_unreachable, such a host remains in the play, and this is one of its problems.
     unreachable = [host for host in every if host in lost and of[host].get(_GATHERED, {}).get("unreachable")]
     problems = {host: None if host in lost else of[host].get(_FACT) for host in every if host not in unreachable}
     warnings = ["%s cannot be reached and is left out" % host for host in unreachable]

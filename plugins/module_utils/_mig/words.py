@@ -21,7 +21,7 @@ USUAL_HOLDERS = (
     "without being listed"
 )
 
-# The problem of a host, and the remedy for an error.
+# The roles use the same words, so that preflight lists this problem once.
 NOT_ROOT = "Ansible does not run as root. Run as root (become: true)"
 
 
