@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: fail if preflight or verify found problems, with one message for all of them."""
+"""Internal to the collection's roles: the messages about the problems that preflight or verify found."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _report
 
 _ARGUMENTS = {"check": {"type": "str", "required": True, "choices": ["preflight", "verify"]}}
 _FACT = "gpu_node_problems"
+_GATHERED = "__gpu_node_facts"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
@@ -23,12 +24,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
-        if arguments["check"] == "verify":
-            message = _report.verify(variables["inventory_hostname"], variables[_FACT])
-        else:
-            hosts = variables["ansible_play_hosts_all"]
-            message = _report.preflight({host: variables["hostvars"][host].get(_FACT) for host in hosts})
         result.update(changed=False)
+        if arguments["check"] == "preflight":
+            return {**result, **_preflight(variables)}
+        message = _report.verify(variables["inventory_hostname"], variables[_FACT])
         if message:
             result.update(failed=True, msg=message)
         return result
+
+
+def _preflight(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The messages by host, and the unreachable hosts, which are skipped."""
+    every, present, of = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"], variables["hostvars"]
+    lost = set(every).difference(present)
+    # Without gpu_node_skip_unreachable, such a host remains in the play, and this is one of its problems.
+    unreachable = [host for host in every if host in lost and of[host].get(_GATHERED, {}).get("unreachable")]
+    problems = {host: None if host in lost else of[host].get(_FACT) for host in every if host not in unreachable}
+    warnings = ["%s cannot be reached and is left out" % host for host in unreachable]
+    return {"messages": _report.preflight(problems, present), "left_out": unreachable, "warnings": warnings}

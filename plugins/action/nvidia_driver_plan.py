@@ -10,6 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_node, _inventory
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
@@ -44,10 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             )
         problems += _driver_node.installation_problems(facts["nvidia"])
         if int(facts.get("effective_user_id", 0)) != 0:
-            problems.append(
-                "Ansible runs as %s, but only root can install packages. Set become, or log in as root"
-                % facts.get("user_id")
-            )
+            problems.insert(0, words.NOT_ROOT)
         running = _driver_node.running_problems(facts["nvidia"], plan or None)
         result.update(changed=False, plan=plan, problems=problems, running_problems=running)
         if plan.get("notices"):

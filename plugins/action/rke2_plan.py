@@ -10,6 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory, _rke2_plan
 
 _ARGUMENTS = {"states": {"type": "list", "elements": "dict", "required": True}}
@@ -35,7 +36,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
-            problems.append("Ansible does not run as root, which RKE2 requires. Set become, or log in as root")
+            problems.insert(0, words.NOT_ROOT)
         result.update(changed=False, plan=plan, problems=problems)
         return result
 

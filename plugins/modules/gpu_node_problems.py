@@ -10,11 +10,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_node_problems
-short_description: Internal to the collection's roles, fails if a check found problems
+short_description: Internal to the collection's roles, the messages about the problems that a check found
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Runs on the controller, and does not connect to the host.
-  - Reads the fact C(gpu_node_problems) and fails with one message that lists all problems.
+  - Reads the fact C(gpu_node_problems).
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -23,18 +23,33 @@ author:
 options:
   check:
     description:
-      - With V(preflight), reports the problems of all hosts of the play. With V(verify), those of the host.
+      - With V(preflight), returns the messages about the problems of all hosts of the play.
+      - With V(verify), fails if the host has problems, with one message that lists them.
     type: str
     choices: [preflight, verify]
     required: true
 """
 
 EXAMPLES = r"""
-- name: Fail if any host has problems
+- name: Collect the problems of all hosts
   gpufleet.node.gpu_node_problems:
     check: preflight
+  register: found
   run_once: true
 """
 
 RETURN = r"""
+messages:
+  description:
+    - The message of each host that has problems. The first one lists those of all hosts, the others refer to it.
+    - If only hosts that have left the play have problems, another host has the message.
+  returned: with O(check=preflight)
+  type: dict
+  sample: {"gpu-1": "No node was touched. Problems: 1\n- gpu-1, gpu-2: ...", "gpu-2": "Its problems are in ..."}
+left_out:
+  description: The hosts that left the play because they cannot be reached.
+  returned: with O(check=preflight)
+  type: list
+  elements: str
+  sample: [gpu-3]
 """

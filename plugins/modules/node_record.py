@@ -17,7 +17,7 @@ description:
   - Without O(set) and O(add), only reads.
 extends_documentation_fragment:
   - gpufleet.node._attributes
-  - gpufleet.node._attributes.diff
+  - gpufleet.node._attributes.no_diff
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
@@ -63,10 +63,6 @@ record:
   returned: success
   type: dict
   sample: {held: [nvidia-driver-580-server]}
-diff:
-  description: The role's entry before and after.
-  returned: success
-  type: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule

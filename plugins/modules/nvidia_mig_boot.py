@@ -22,7 +22,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - For the engine, the diff lists the files that differ, not their content.
+      - For the engine, the diff has only the number of files.
   idempotent:
     support: full
 author:

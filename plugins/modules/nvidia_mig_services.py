@@ -31,7 +31,8 @@ options:
     required: true
   record:
     description:
-      - The file with the names of the stopped units. Required unless O(state=checked).
+      - The file with the names of the stopped units. Required unless O(state=checked), which reports missing root
+        privileges to write it.
     type: path
   disruption:
     description:

@@ -20,6 +20,7 @@ from . import (
     _cluster_nodes,
     _device_plugin_values,
     _drain,
+    _layout_problems,
     _mig_configs,
     _mig_owner,
     _operator_mig,
@@ -298,6 +299,11 @@ def _wanted(
     out: dict[str, Data] = {}
     warnings = []
     for host in hosts:
+        # The same text as that of the role nvidia_mig, so that preflight lists it once.
+        malformed = [] if host.layout is None else _layout_problems.of_variable(host.layout)
+        if malformed:
+            problems[host.name].extend(malformed)
+            continue
         try:
             resources = _cluster_nodes.expected(host, strategy)
             unused = _cluster_nodes.unused(host, strategy)

@@ -21,8 +21,20 @@ _UNCHECKED = "it could not be checked, see above"
 _SHOWN = 20  # hosts with the same problem that are named
 
 
-def preflight(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
-    """The message for the problems by host; empty if there are none. None: the host was not checked."""
+def preflight(problems: t.Mapping[str, t.Sequence[object] | None], present: t.Sequence[str]) -> dict[str, str]:
+    """The message of each host that has problems; empty if there are none. None: the host was not checked.
+
+    The first one lists the problems of all hosts. Hosts that are no longer ``present`` in the play cannot fail again; if
+    only these have problems, another host fails, because the run must stop.
+    """
+    message = _of_all(problems)
+    if not message:
+        return {}
+    first, *others = [host for host in present if problems[host]] or present[:1]
+    return {first: message, **dict.fromkeys(others, "Its problems are in the message of %s" % first)}
+
+
+def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
     hosts: dict[str, list[str]] = {}
     for host, found in problems.items():
         texts = [_UNCHECKED] if found is None else sentences(found, host)
@@ -51,9 +63,9 @@ def verify(host: str, problems: t.Sequence[object]) -> str:
 
 
 def sentences(problems: t.Sequence[object], host: str) -> list[str]:
-    """The problems as text. A problem may be the result of a failed task."""
+    """The problems as text, without a full stop. A problem may be the result of a failed task."""
     texts = [text for each in problems for text in (_failure(each) if isinstance(each, dict) else [str(each)])]
-    return [text.strip().removeprefix("%s: " % host) for text in texts]
+    return [text.strip().removeprefix("%s: " % host).removesuffix(".") for text in texts]
 
 
 def _failure(result: t.Mapping[str, t.Any]) -> list[str]:

@@ -17,6 +17,8 @@ import yaml
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, TOP, ansible_playbook
 
 TARGET = "{{ gpu_node_target | default('gpu_nodes') }}"
+REACHABLE = """{{ [gpu_node_target | default('gpu_nodes')]
+   + (['!gpu_node_unreachable'] if 'gpu_node_unreachable' in groups else []) }}"""
 PENDING = "{{ groups['gpu_cluster_pending'] | default('all:!all') }}"
 CONTROLLER = "localhost"
 MANAGED = {"{{ groups['managed_gpu_nodes'] | default('all:!all') }}"}
@@ -28,7 +30,7 @@ def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -
         assert play["hosts"] in {
             CONTROLLER,
             PENDING,
-            *(MANAGED if playbook.name == "managed_cluster.yml" else {TARGET}),
+            *(MANAGED if playbook.name == "managed_cluster.yml" else {TARGET, REACHABLE}),
         }
         assert play["environment"] == "{{ gpu_node_environment | default({}) }}"
         assert "gpu_node_batches" in play.get("serial", "gpu_node_batches")

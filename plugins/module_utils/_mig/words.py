@@ -21,6 +21,9 @@ USUAL_HOLDERS = (
     "without being listed"
 )
 
+# The roles use the same words, so that preflight lists this problem once.
+NOT_ROOT = "Ansible does not run as root. Run as root (become: true)"
+
 
 def profile_name(gpu: Gpu, profile_id: int) -> str:
     for profile in gpu.board.profiles:

@@ -18,6 +18,7 @@ from .._backend import lock, select
 from .._boot import settings
 from .._mig.errors import LayoutError
 from . import engine, files
+from .files import remedy
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -106,8 +107,8 @@ def run(module: AnsibleModule) -> None:
     try:
         changes, diff = apply(files, "/", module.check_mode)
     except OSError as error:
-        remedy = ". Run as root (become: true)" if isinstance(error, PermissionError) else ""
-        module.fail_json(msg="The files of the boot restore cannot be installed: %s%s" % (error, remedy), changed=False)
+        text = "The files of the boot restore cannot be installed: %s%s"
+        module.fail_json(msg=text % (error, remedy(error)), changed=False)
     module.exit_json(changed=bool(changes), files=changes, python=sys.executable, diff=diff)
 
 
@@ -155,14 +156,8 @@ def apply(files: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t
     has, wants = engine.read(target), engine.sources() if files else {}
     if has != wants or (not wants and os.path.lexists(target)):
         changes.append(package)
-        diff.append(
-            {
-                "before_header": package,
-                "after_header": package,
-                "before": engine.names(has, wants),
-                "after": engine.names(wants, has),
-            }
-        )
+        before, after = engine.diff(has, wants)
+        diff.append({"before_header": package, "after_header": package, "before": before, "after": after})
         if not check_mode:
             engine.replace(target, wants)
     directory = _below(root, os.path.dirname(settings.DEFAULT_PATH))

@@ -85,8 +85,10 @@ def _write(path: str, content: bytes) -> None:
         handle.write(content)
 
 
-def names(here: Files, there: Files) -> str:
-    """The files that differ, one per line."""
-    return "".join(
-        "%s (%d bytes)\n" % (name, len(content)) for name, content in sorted(here.items()) if there.get(name) != content
+def diff(before: Files, after: Files) -> t.Tuple[str, str]:
+    """One line for all files, which are an implementation detail of the boot restore."""
+    changed = sum(before.get(name) != after.get(name) for name in {*before, *after})
+    return (
+        "%d files\n" % len(before) if before else "",
+        "%d files, %d new, changed or removed\n" % (len(after), changed) if after else "",
     )

@@ -13,6 +13,11 @@ import tempfile
 import typing as t
 
 
+def remedy(error: BaseException) -> str:
+    """The end of a message about the error: how to get missing permissions, or nothing."""
+    return ". Run as root (become: true)" if isinstance(error, PermissionError) else ""
+
+
 def read(path: str) -> t.Optional[bytes]:
     """Return the content, or None if there is no such file."""
     try:

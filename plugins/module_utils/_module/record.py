@@ -18,7 +18,7 @@ import os
 import typing as t
 
 from . import exclusive
-from .files import write
+from .files import remedy, write
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -87,7 +87,7 @@ def _load() -> t.Dict[str, Entry]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise RecordError("%s cannot be read: %s" % (PATH, error.strerror)) from error
+        raise RecordError("%s cannot be read: %s%s" % (PATH, error.strerror, remedy(error))) from error
     except (ValueError, RecursionError) as error:
         raise _damaged(str(error)) from error
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
@@ -113,7 +113,7 @@ def _save(entries: t.Dict[str, Entry]) -> None:
             with contextlib.suppress(OSError):  # the directory has other facts
                 os.rmdir(os.path.dirname(PATH))
     except OSError as error:
-        raise RecordError("%s cannot be written: %s" % (PATH, error.strerror)) from error
+        raise RecordError("%s cannot be written: %s%s" % (PATH, error.strerror, remedy(error))) from error
 
 
 @contextlib.contextmanager
@@ -128,8 +128,7 @@ def _locked() -> t.Iterator[None]:
         ) from None
     except OSError as error:
         raise RecordError(
-            "%s cannot be written, because %s cannot be opened: %s. Run as root (become: true)"
-            % (PATH, LOCK, error.strerror)
+            "%s cannot be written, because %s cannot be opened: %s%s" % (PATH, LOCK, error.strerror, remedy(error))
         ) from error
     try:
         yield
@@ -151,12 +150,4 @@ def run(module: AnsibleModule) -> None:
             after = {} if absent else changed(before, given["set"], given["add"])
     except RecordError as error:
         module.fail_json(msg=str(error), changed=False)
-    module.exit_json(changed=before != after, record=after, diff=_diff(before, after))
-
-
-def _diff(before: Entry, after: Entry) -> t.Dict[str, str]:
-    return {"before_header": PATH, "after_header": PATH, "before": _shown(before), "after": _shown(after)}
-
-
-def _shown(entry: Entry) -> str:
-    return json.dumps(entry, indent=2, sort_keys=True) + "\n" if entry else ""
+    module.exit_json(changed=before != after, record=after)

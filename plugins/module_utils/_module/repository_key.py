@@ -22,7 +22,7 @@ import typing as t
 from ansible.module_utils import urls
 
 from . import openpgp
-from .files import write
+from .files import remedy, write
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -196,8 +196,7 @@ def run(module: AnsibleModule) -> None:
             changed=False,
         )
     except OSError as error:
-        remedy = ". Run as root (become: true)" if isinstance(error, PermissionError) else ""
-        module.fail_json(msg="Cannot install the key as %s: %s%s" % (dest, error, remedy), changed=False)
+        module.fail_json(msg="Cannot install the key as %s: %s%s" % (dest, error, remedy(error)), changed=False)
     _exit(module, before, before != after, after.fingerprints(), after.describe())
 
 

@@ -43,10 +43,11 @@ def run(module: AnsibleModule) -> None:
         return t.cast("t.Tuple[int, str, str]", module.run_command([program, *argv[1:]]))
 
     try:
-        recorded = record.read("rke2")
+        state = read(module.params["data_path"], record.read("rke2"), command)
     except record.RecordError as error:
         module.fail_json(msg=str(error))
-    state = read(module.params["data_path"], recorded, command)
+    except OSError as error:
+        module.fail_json(msg="The state of RKE2 cannot be read: %s%s" % (error, files.remedy(error)))
     for doubt in state["doubts"]:
         module.warn(doubt)
     module.exit_json(changed=False, state=state)

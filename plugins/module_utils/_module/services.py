@@ -16,6 +16,7 @@ import re
 import typing as t
 
 from .._backend import signals
+from .._mig import words
 from . import files, results
 
 if t.TYPE_CHECKING:
@@ -52,7 +53,8 @@ def run(module: AnsibleModule) -> None:
     params = module.params
     systemctl = systemctl_of(module)
     if params["state"] == "checked":
-        problems = owner_problems(systemctl) + group_problems(params["access_group"])
+        problems = root_problems(params["record"]) if params["record"] else []
+        problems += owner_problems(systemctl) + group_problems(params["access_group"])
         if params["owner"] == "host":
             problems += operator_problems()
         module.exit_json(changed=False, problems=problems)
@@ -61,8 +63,10 @@ def run(module: AnsibleModule) -> None:
             _stop(module, systemctl)
         else:
             _start(module, systemctl)
-    except (OSError, ValueError) as error:
-        text = "The record of stopped units %s cannot be used: %s. If it is damaged, delete it and run again"
+    except OSError as error:
+        module.fail_json(msg="The record of stopped units cannot be used: %s%s" % (error, files.remedy(error)))
+    except ValueError as error:
+        text = "The record of stopped units %s is damaged: %s. Delete it and run again"
         module.fail_json(msg=text % (params["record"], error))
 
 
@@ -174,6 +178,14 @@ def others(processes: t.Sequence[int], units: t.Sequence[str]) -> t.List[int]:
         if not set(groups).intersection(units):
             found.append(pid)
     return found
+
+
+def root_problems(record: str) -> t.List[str]:
+    """Whether another user than root runs the module, and cannot write the record."""
+    directory = os.path.dirname(os.path.abspath(record))
+    while not os.path.exists(directory):
+        directory = os.path.dirname(directory)
+    return [words.NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
 
 
 def owner_problems(systemctl: Systemctl) -> t.List[str]:

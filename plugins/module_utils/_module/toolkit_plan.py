@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import typing as t
 
+from .._mig import words
 from . import runtime_check
 from .container_runtimes import AUTO, KUBERNETES, RUNTIMES, Node, choose
 
@@ -61,11 +62,16 @@ def os_problems(os_family: str, distribution: str) -> t.List[str]:
     return ["%s is not supported. The role supports Debian, Ubuntu and Enterprise Linux." % distribution]
 
 
+def user_problems(user: int) -> t.List[str]:
+    return [words.NOT_ROOT + "."] if user else []
+
+
 def run(module: AnsibleModule) -> None:
     given = module.params
     node = _node(module)
     choice = choose(given["runtimes"], node)
     problems = [
+        *user_problems(os.geteuid()),
         *os_problems(node.os_family, node.distribution),
         *version_problems(given["version"]),
         *wheel_problems(given["pynvml_wheel"], given["pynvml_checksum"]),

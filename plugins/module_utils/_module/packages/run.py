@@ -17,7 +17,7 @@ import contextlib
 import os
 import typing as t
 
-from .. import exclusive, record
+from .. import exclusive, files, record
 from . import choice, dkms, holds, transaction
 from .choice import Choice, Package, Refusal, Status
 from .manager import CommandError, Repository, Simulation
@@ -96,9 +96,8 @@ def _locked(timeout: float, host: str) -> t.Iterator[None]:
             "(%s is locked)" % (host, LOCK)
         ) from None
     except OSError as error:
-        raise Failure(
-            "%s: %s cannot be written: %s. Run as root (become: true)" % (host, LOCK, error.strerror)
-        ) from error
+        text = "%s: %s cannot be written: %s%s"
+        raise Failure(text % (host, LOCK, error.strerror, files.remedy(error))) from error
     try:
         yield
     finally:

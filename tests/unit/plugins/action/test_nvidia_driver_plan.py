@@ -21,7 +21,6 @@ DEBIAN_12 = {
     "distribution_major_version": "12",
     "kernel": "6.1.0-56-amd64",
     "architecture": "x86_64",
-    "user_id": "root",
     "effective_user_id": 0,
 }
 ROCKY_9 = {
@@ -139,8 +138,8 @@ def test_an_unsupported_system_is_a_problem(name: str, version: str, message: st
 
 
 def test_missing_root_privileges_are_a_problem() -> None:
-    (problem,) = run({**DEBIAN_12, "user_id": "admin", "effective_user_id": 1000})["problems"]
-    assert problem == "Ansible runs as admin, but only root can install packages. Set become, or log in as root"
+    (problem,) = run({**DEBIAN_12, "effective_user_id": 1000})["problems"]
+    assert problem == "Ansible does not run as root. Run as root (become: true)"
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_a_node_that_cannot_be_reached() -> None:
 
 def test_without_root() -> None:
     (problem,) = run(facts={**FACTS, "effective_user_id": 1000})["problems"]
-    assert "Ansible does not run as root" in problem
+    assert problem == "Ansible does not run as root. Run as root (become: true)"
 
 
 def test_keys_of_a_newer_version_are_a_warning() -> None:

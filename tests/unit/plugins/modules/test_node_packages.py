@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import re
 import stat
 
@@ -655,8 +656,11 @@ def test_one_run_at_a_time(node, driver):
         assert driver(check=True)["changed"]
 
 
-def test_only_root_can_install(driver, monkeypatch, tmp_path):
-    monkeypatch.setattr(packages, "LOCK", str(tmp_path / "missing" / "run" / "lock"))
+def test_only_root_can_install(driver, monkeypatch):
+    def refuse(*_given):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
     assert "Run as root (become: true)" in driver()["msg"]
 
 

@@ -35,7 +35,7 @@ def do(check=False, role="nvidia_driver", **values):
 def cycle(**values):
     """Run in check mode, for real, and both again; return the change status of each and the final record."""
     results = [do(check=check, **values) for check in (True, False, True, False)]
-    assert results[0]["diff"] == results[1]["diff"]
+    assert not any("diff" in result for result in results)  # of no interest to a user
     assert {json.dumps(result["record"], sort_keys=True) for result in results} == {
         json.dumps(results[0]["record"], sort_keys=True)
     }

@@ -61,6 +61,10 @@ def _no_processes(tmp_path, monkeypatch):
     monkeypatch.setattr(services, "PROCESSES", str(tmp_path / "proc"))
 
 
+def deny(*_given, **_options):
+    raise PermissionError(13, "Permission denied")
+
+
 @pytest.fixture(name="node")
 def fixture_node(tmp_path, monkeypatch):
     class Node(Systemd):
@@ -149,11 +153,22 @@ def test_a_unit_that_is_no_longer_installed_does_not_prevent_anything(node):
     assert "nvidia-persistenced.service, which the role stopped, is no longer installed" in str(result["warnings"])
 
 
+def test_missing_root_privileges_are_not_damage(node, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert node().run("checked")["problems"] == []  # the record can be written
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    assert node().run("checked")["problems"] == ["Ansible does not run as root. Run as root (become: true)"]
+    monkeypatch.setattr(services, "read", deny)
+    for state in ("started", "stopped"):
+        result = node().run(state, disruption="mode")
+        assert result["failed"] and result["msg"].endswith("Permission denied. Run as root (become: true)")
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"stopped": 1}'])
 def test_a_damaged_record_is_named(node, text):
     systemd = node(DCGM)
     systemd.record.write_text(text)
-    assert str(systemd.record) in systemd.run("started")["msg"]
+    assert "The record of stopped units %s is damaged" % systemd.record in systemd.run("started")["msg"]
 
 
 def test_nothing_to_do_changes_nothing(node):

@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import record
+from ansible_collections.gpufleet.node.plugins.module_utils._module import files, record
 from ansible_collections.gpufleet.node.plugins.module_utils._module import rke2_service as service
 from ansible_collections.gpufleet.node.plugins.modules import (
     rke2_artifacts,
@@ -62,6 +62,16 @@ def test_the_state_of_a_node(tmp_path, monkeypatch):
     assert (state["recorded"], state["has_cluster"], state["active"]) == ({}, False, "")
     (tmp_path / "gpufleet.fact").write_text("{")
     assert "is damaged" in run(rke2_state.main, data_path=str(tmp_path))["msg"]
+
+
+def test_a_state_that_only_root_can_read(tmp_path, monkeypatch):
+    def refuse(_path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(record, "PATH", str(tmp_path / "gpufleet.fact"))
+    monkeypatch.setattr(files, "read", refuse)
+    found = run(rke2_state.main, data_path=str(tmp_path))
+    assert found["failed"] and found["msg"].endswith("Permission denied. Run as root (become: true)")
 
 
 @pytest.mark.parametrize("check", [True, False])

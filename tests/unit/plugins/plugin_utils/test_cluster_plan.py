@@ -13,7 +13,7 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _drain
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _drain, _layout_problems
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_plan import Cluster, Planned, Settings
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
@@ -134,6 +134,11 @@ def test_variables_that_are_refused(settings: Data, own: Data, host: str, words:
     assert found.plan == {}
     assert [words in problem for problem in found.problems[host]] == [True]
     assert sum(map(len, found.problems.values())) == 1
+
+
+def test_a_malformed_layout_is_reported_as_by_the_check_of_variables() -> None:
+    layout = "[{devices: all}]"
+    assert plan(A._replace(layout=layout)).problems["a"] == _layout_problems.of_variable(layout)
 
 
 def test_problems_of_the_layouts_are_found_without_a_cluster() -> None:

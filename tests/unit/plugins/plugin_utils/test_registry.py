@@ -33,31 +33,34 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
 
 
 @pytest.mark.parametrize(("scope", "file"), [("node", "main.yml"), ("cluster", "cluster.yml")])
-def test_gpu_node_imports_the_roles_of_the_registry_in_its_order(scope: str, file: str) -> None:
-    """Static imports: with dynamic ones, --start-at-task, --list-tasks and --list-tags would not see the roles."""
-    imports = list(imported(file, {}))
-    expected = [
-        (
-            {"name": "gpufleet.node." + row["role"], "rolespec_validate": False},
-            "'%s' in __gpu_node_enabled" % row["role"],
-            [row["tag"]],
-        )
-        for row in REGISTRY
-        if row["role"] != "gpu_node" and row["scope"] == scope
-    ]
-    assert [(task["ansible.builtin.import_role"], task["when"], task["tags"]) for task in imports] == expected
+def test_gpu_node_runs_the_roles_of_the_registry_in_its_order(scope: str, file: str) -> None:
+    """Static imports: with dynamic ones, --start-at-task, --list-tasks and --list-tags would not see the roles.
+
+    Dynamic ones for the roles of clusters, so that other nodes skip one task of each.
+    """
+    expected = []
+    for row in REGISTRY:
+        if row["role"] != "gpu_node" and row["scope"] == scope:
+            options = {"name": "gpufleet.node." + row["role"], "rolespec_validate": False}
+            if scope == "cluster" or row["role"] == "rke2":
+                options["apply"] = {"tags": [row["tag"]]}
+            expected.append((options, "'%s' in __gpu_node_enabled" % row["role"], [row["tag"]]))
+    assert [(options, task["when"], task["tags"]) for options, task in roles_in(file, {})] == expected
 
 
-def imported(file: str, inherited: t.Mapping[str, t.Any]) -> t.Iterator[t.Dict[str, t.Any]]:
-    """The tasks of a file that import roles, with the keywords that they inherit."""
+def roles_in(file: str, inherited: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[t.Any, t.Dict[str, t.Any]]]:
+    """The main entry points of roles that the tasks of a file run, with the keywords that they inherit."""
     tasks = [{**inherited, **task} for task in yaml.safe_load((ROLES / "gpu_node" / "tasks" / file).read_text())]
     for task in tasks:
         keywords = {key: task[key] for key in ("when", "tags") if key in task}
         tasks.extend({**keywords, **inner} for inner in task.get("block", ()))
+        included = task.get("ansible.builtin.include_role", {})
         if "ansible.builtin.import_role" in task:
-            yield task
+            yield task["ansible.builtin.import_role"], task
+        elif "apply" in included and "tasks_from" not in included:
+            yield included, task
         elif "ansible.builtin.import_tasks" in task:
-            yield from imported(task["ansible.builtin.import_tasks"], keywords)
+            yield from roles_in(task["ansible.builtin.import_tasks"], keywords)
 
 
 def test_rows_read_the_results_of_templates() -> None:

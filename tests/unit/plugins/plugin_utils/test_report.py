@@ -10,20 +10,27 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _report
 
 
 def test_there_is_no_message_without_problems() -> None:
-    assert _report.preflight({"a": [], "b": []}) == ""
+    assert _report.preflight({"a": [], "b": []}, ["a", "b"]) == {}
     assert _report.verify("a", []) == ""
 
 
-def test_preflight_lists_the_problems_of_all_hosts() -> None:
-    assert _report.preflight({"a": ["x", "y"], "b": [], "c": None}) == (
-        "No node was touched. Problems: 3\n- a: x\n- a: y\n- c: it could not be checked, see above"
-    )
+def test_one_message_lists_the_problems_of_all_hosts() -> None:
+    assert _report.preflight({"a": [], "b": ["x", "y"], "c": None, "d": ["z"]}, ["a", "b", "d"]) == {
+        "b": "No node was touched. Problems: 4\n- b: x\n- b: y\n- c: it could not be checked, see above\n- d: z",
+        "d": "Its problems are in the message of b",
+    }
+
+
+def test_another_host_fails_if_those_with_problems_have_left_the_play() -> None:
+    assert list(_report.preflight({"a": None, "b": [], "c": []}, ["b", "c"])) == ["b"]
 
 
 def test_a_problem_of_several_hosts_is_listed_once() -> None:
-    assert _report.preflight({"a": ["x"], "b": ["x", "y"]}) == "No node was touched. Problems: 2\n- a, b: x\n- b: y"
-    many = _report.preflight({"n%d" % number: ["x"] for number in range(100)})
-    assert many.endswith("n18, n19 and 80 more: x")
+    found = _report.preflight({"a": ["x"], "b": ["x", "y"]}, ["a", "b"])
+    assert found["a"] == "No node was touched. Problems: 2\n- a, b: x\n- b: y"
+    assert _report.preflight({"a": ["x.", "x"]}, ["a"])["a"] == "No node was touched. Problems: 1\n- a: x"
+    many = _report.preflight({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
+    assert many["n0"].endswith("n18, n19 and 80 more: x")
 
 
 def test_verify_lists_the_problems_of_one_host() -> None:

@@ -43,6 +43,8 @@ def test_create_change_and_remove(tmp_path: Path) -> None:
         assert {path: below(tmp_path, path).exists() for path in all_of} == before
         assert (checked, foretold) == boot.apply(files, str(tmp_path), check_mode=False)
         assert checked == changing and [one["after_header"] for one in foretold] == changing
+        of_engine = [one["before"] + one["after"] for one in foretold if one["after_header"] == PACKAGE]
+        assert [text.count("\n") for text in of_engine] == [1] * len(of_engine)
         for check_mode in (True, False):
             assert boot.apply(files, str(tmp_path), check_mode) == ([], [])
         for path, file in files.items():

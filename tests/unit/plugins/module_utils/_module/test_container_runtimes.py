@@ -101,6 +101,11 @@ def test_a_wheel_at_a_url_needs_a_checksum():
     assert "Set nvidia_container_toolkit_pynvml_checksum" in problem
 
 
+def test_only_root_can_install():
+    assert toolkit_plan.user_problems(0) == []
+    assert toolkit_plan.user_problems(1000) == ["Ansible does not run as root. Run as root (become: true)."]
+
+
 def test_supported_systems():
     assert toolkit_plan.os_problems("Debian", "Ubuntu 24.04") == []
     assert toolkit_plan.os_problems("RedHat", "Rocky 9") == []
