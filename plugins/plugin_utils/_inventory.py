@@ -33,6 +33,7 @@ _OF_PLAYBOOKS = (
     "nvidia_container_toolkit_disruption",
     "nvidia_driver_disruption",
     "nvidia_driver_reboot_required",
+    "nvidia_mig_pending",
     "nvidia_mig_plan",
     "rke2_disruption",
     "rke2_present",
@@ -72,6 +73,9 @@ _LABLABS_RKE2 = {
     "rke2_snapshotter": "rke2_config with the key snapshotter",
 }
 _LAYOUT = "nvidia_mig_layout"
+# With one of these, a node must advertise all resources of its layout.
+_OF_CLUSTER = ("gpu_cluster_drain", "gpu_operator_version", "device_plugin_version")
+_FALSE = ("false", "no", "off", "0")
 # Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
 _CLASS = re.compile(r"<class '(\w+)'>")
@@ -131,7 +135,17 @@ def judge(
     own = [*broken, *unfit, *(["%s is malformed" % _LAYOUT] if malformed else [])]
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
     refused = [error for role in roles for error in errors[role]]
-    return Findings([*refused, *broken, *misspelled, *unfit, *layout], notices, invalid, layout)
+    return Findings([*refused, *broken, *misspelled, *unfit, *layout, *_skipped_busy(values)], notices, invalid, layout)
+
+
+def _skipped_busy(values: Values) -> list[str]:
+    uses = [name for name in _OF_CLUSTER if str(values.get(name, "no")).lower() not in _FALSE]
+    if values.get("nvidia_mig_busy") != "skip" or not uses:
+        return []
+    text = (
+        "nvidia_mig_busy is skip, but with %s the node must advertise all resources of its layout: remove one of them"
+    )
+    return [text % uses[0]]
 
 
 def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str]:
