@@ -19,7 +19,7 @@ description:
   - A plan destroys the fewest GPU instances that any placement of the layout allows. Matching instances are kept,
     together with their MIG UUIDs and running workloads.
   - An instance with running processes is never destroyed. If the layout requires that, the module fails before it
-    writes anything, and lists the processes.
+    writes anything, and lists the processes. With O(busy=skip), it changes the other GPUs.
   - If a write fails, the module recreates the destroyed instances in their original placement. The error message states
     the cause, what was restored and how to proceed.
   - SIGHUP, SIGINT and SIGTERM (a lost connection, Ctrl-C, a cancelled job) end the module only before the first write,
@@ -132,6 +132,16 @@ options:
       - Instances that a process uses are never destroyed, regardless of this option.
     type: bool
     default: true
+  busy:
+    description:
+      - What to do if running processes are the only reason why a GPU cannot be changed.
+      - With V(fail), the module fails before it writes anything. If only a reset is blocked, it changes the other GPUs,
+        see O(reset). In check mode with C(--diff), the message contains the slice maps of all GPUs.
+      - With V(skip), the GPU is left unchanged, the others are changed, and RV(pending) and a warning name the GPU and
+        the processes. Run the module again when these have ended.
+    type: str
+    choices: [fail, skip]
+    default: fail
   lock_path:
     description:
       - The lock file that prevents concurrent runs on a node.
@@ -227,6 +237,11 @@ EXAMPLES = r"""
         mig_devices: {}
     reset: true
 
+- name: Change the GPUs that are not in use
+  gpufleet.node.nvidia_mig:
+    layout: "{{ nvidia_mig_layout }}"
+    busy: skip
+
 - name: Apply a configuration from an nvidia-mig-parted file on the node
   gpufleet.node.nvidia_mig:
     config_file: /etc/nvidia-mig-manager/config.yaml
@@ -249,9 +264,9 @@ gpus:
   description:
     - The GPUs that the layout selects, in order of index.
     - Instances have the same structure in RV(gpus[].kept), RV(gpus[].created) and RV(gpus[].destroyed).
-    - If RV(busy) is set, each entry contains only RV(gpus[].index), RV(gpus[].uuid), RV(gpus[].pci_bus_id),
-      RV(gpus[].name), and RV(gpus[].kept), the instances that the change would keep.
-  returned: on success, on failure after planning, and with RV(busy)
+    - In check mode, the instances of a GPU that O(busy=skip) leaves unchanged are those of the change without the
+      processes that block it.
+  returned: on success, and on failure after planning
   type: list
   elements: dict
   contains:
@@ -417,8 +432,8 @@ disruption:
   description:
     - The most disruptive step of the change, in check mode of the planned change. One of V(none), V(create) (only creates
       instances in free space), V(destroy) (destroys instances) and V(mode) (changes the MIG mode, or resets a GPU).
-    - V(mode) if a GPU must be reset, or if processes block the change, because the steps are then unknown.
-  returned: on success, on failure after planning, or if processes block the plan
+    - V(mode) if a GPU must be reset. Includes the steps that processes block.
+  returned: on success, on failure after planning, and with RV(busy)
   type: str
   sample: destroy
 unmatched:
@@ -429,7 +444,9 @@ unmatched:
   elements: str
   sample: []
 reset_required:
-  description: Whether a GPU must be reset to complete the layout. See RV(gpus[].reset_required) for each GPU.
+  description:
+    - Whether a GPU must be reset to complete the layout. See RV(gpus[].reset_required) for each GPU.
+    - With O(busy=skip), not for the GPUs in RV(pending).
   returned: on success, and on failure after planning
   type: bool
   sample: false
@@ -443,20 +460,44 @@ busy:
   returned: on failure for that reason
   type: bool
   sample: true
-clients:
-  description: These processes, with RV(gpus[].clients)'s keys.
-  returned: with RV(busy)
+pending:
+  description: The GPUs that do not match the layout because processes use them.
+  returned: on success, on failure after planning, and with RV(busy)
   type: list
   elements: dict
-  sample: [{pid: 4711, name: python}]
+  contains:
+    index:
+      description: Index of the GPU.
+      type: int
+    uuid:
+      description: UUID of the GPU.
+      type: str
+    reason:
+      description: What the processes block, and the remedy.
+      type: str
+    clients:
+      description: These processes, with RV(gpus[].clients)'s keys.
+      type: list
+      elements: dict
+  sample:
+    - index: 0
+      uuid: GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60
+      reason: >-
+        GPU 0 (GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60, 00000000:47:00.0, NVIDIA A100 80GB PCIe): the layout cannot be
+        reached without destroying GPU instance 0 (7g.80gb at 0:8), used by PID 4711 (python). Stop these processes, or
+        use a layout that keeps these instances at their placements
+      clients: [{pid: 4711, name: python}]
 backend:
   description: The interface that was used, V(nvml) or V(nvidia_smi).
   returned: on success, and on failure after planning
   type: str
   sample: nvml
 diff:
-  description: The slice maps of the GPUs before and after the run, one line for each GPU.
-  returned: on success, and on failure after planning
+  description:
+    - The slice maps of the GPUs before and after the run, one line for each GPU.
+    - The line of a GPU in RV(pending) ends with the processes that block it, and in check mode shows the change without
+      them.
+  returned: on success, on failure after planning, and, in check mode, with RV(busy)
   type: dict
   contains:
     before:

@@ -137,10 +137,7 @@ def devices_changed(planned: t.Iterable[Data], present: t.Iterable[Data]) -> set
         facts = known.get(gpu["uuid"])
         if facts is None or facts["mig"]["devices"] is None:
             return None
-        mode = gpu.get("mode")
-        # A plan that processes block has no mode. On a GPU without MIG devices, they block its change.
-        changes = mode["before"] != mode["wanted"] if mode else not facts["mig"]["devices"]
-        interrupted = gpu.get("reset_required") or changes
+        interrupted = gpu["reset_required"] or gpu["mode"]["before"] != gpu["mode"]["wanted"]
         kept = [] if interrupted else gpu["kept"]
         stay = {each["uuid"] for instance in kept for each in instance["compute_instances"]}
         gone = {device["uuid"] for device in facts["mig"]["devices"]} - stay

@@ -34,6 +34,7 @@ _OF_PLAYBOOKS = (
     "nvidia_container_toolkit_disruption",
     "nvidia_driver_disruption",
     "nvidia_driver_reboot_required",
+    "nvidia_mig_pending",
     "nvidia_mig_plan",
     "rke2_disruption",
     "rke2_present",
@@ -74,6 +75,9 @@ _LABLABS_RKE2 = {
 }
 _LAYOUT = "nvidia_mig_layout"
 _TASKS = ("gpu_node_drain_tasks", "gpu_node_return_tasks")
+# With one of these, a node must advertise all resources of its layout.
+_OF_CLUSTER = ("gpu_cluster_drain", "gpu_operator_version", "device_plugin_version")
+_FALSE = ("", "false", "no", "off", "0")
 # Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
 _CLASS = re.compile(r"<class '(\w+)'>")
@@ -133,7 +137,17 @@ def judge(
     own = [*broken, *unfit, *(["%s is malformed" % _LAYOUT] if malformed else [])]
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
     refused = [error for role in roles for error in errors[role]]
-    return Findings([*refused, *broken, *misspelled, *unfit, *layout], notices, invalid, layout)
+    return Findings([*refused, *broken, *misspelled, *unfit, *layout, *_skipped_busy(values)], notices, invalid, layout)
+
+
+def _skipped_busy(values: Values) -> list[str]:
+    uses = [name for name in _OF_CLUSTER if str(values.get(name, "no")).lower() not in _FALSE]
+    if values.get("nvidia_mig_busy") != "skip" or not uses:
+        return []
+    text = (
+        "nvidia_mig_busy is skip, but with %s the node must advertise all resources of its layout: remove one of them"
+    )
+    return [text % uses[0]]
 
 
 def _of_tasks(values: Values) -> list[str]:

@@ -107,6 +107,57 @@ def test_fails_on_a_busy_instance_without_stopping_clients(make_node, role, runn
     assert node.held() == [["7g.80gb at 0"]]
 
 
+def two_gpus(make_node, role, workload):
+    """A node with two GPUs, whose first is in use and cannot get the layout SMALL."""
+    node = make_node("--board", "A100-80GB:2")
+    role(node, [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
+    node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", str(workload), "--name", "training")
+    return node
+
+
+def test_a_preview_shows_all_gpus_although_one_is_in_use(make_node, role, workload):
+    node = two_gpus(make_node, role, workload)
+    _changed, output = role(node, SMALL, "--check", "--diff", fails=True)
+    small = r"\+GPU %%d [^|\n]*\|1g.10gb\|1g.10gb\|\.*\|3g.40gb +\|%s\n"
+    assert len(re.findall(small % "" % 1, output)) == 1
+    assert len(re.findall(small % (r"  blocked by PID %d \(training\)" % workload) % 0, output)) == 1
+    assert re.search(r"GPU instance 0 \(7g.80gb at 0:8\), used by PID %d \(training\). Stop these" % workload, output)
+
+
+def test_idle_gpus_change_and_busy_ones_are_reported(make_node, role, workload):
+    node = two_gpus(make_node, role, workload)
+    held = ["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]
+    for arguments, changed, after in (
+        (["--check"], 1, ["7g.80gb at 0"]),
+        ([], 1, held),
+        (["--check"], 0, held),
+        ([], 0, held),
+    ):
+        count, output = role(node, SMALL, *arguments, nvidia_mig_busy="skip")
+        assert count == changed
+        assert node.held() == [["7g.80gb at 0"], after]
+        assert re.search(r'"msg": "node: GPUs are pending, .* GPU 0 .*used by PID %d \(training\)' % workload, output)
+        assert ("Stop GPU clients" in output) == (changed and not arguments), "none is stopped in vain"
+    _changed, output = role(node, SMALL, "-v", part="verify")
+    assert r"blocked by PID %d (training)\n" % workload in output
+    assert r"\\n" not in output
+    node.nvsim("detach", "--pid", str(workload))
+    assert role(node, SMALL, nvidia_mig_busy="skip")[0] == 1
+    assert node.held() == [held, held]
+
+
+def test_a_wait_that_ends_in_vain_names_only_what_is_in_use(make_node, role, workload):
+    node = two_gpus(make_node, role, workload)
+    _changed, output = role(node, SMALL, fails=True, nvidia_mig_busy_wait=1)
+    message = output[output.index("FAILED - RETRYING") :]
+    assert re.search(r"GPU instance 0 \(7g.80gb at 0:8\), used by PID %d \(training\). Stop these" % workload, message)
+    assert "GPU 1" not in message and '"kept"' not in message and "FAILED!" in message
+    assert node.held() == [["7g.80gb at 0"]] * 2
+
+    assert role(node, SMALL, nvidia_mig_busy_wait=1, nvidia_mig_busy="skip")[0] == 1
+    assert node.held() == [["7g.80gb at 0"], ["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
+
+
 def test_fails_on_a_missing_group_before_any_change(make_node, role):
     node = make_node("--board", "A100-80GB")
     for arguments in ([], ["--check"]):

@@ -384,6 +384,18 @@ def test_stops_after_a_failed_canary(fleet: Fleet) -> None:
     assert fleet.held("other") == [[]]
 
 
+def test_a_pending_gpu_does_not_stop_later_batches(fleet: Fleet) -> None:
+    fleet.node("busy", "--board", "H100-80GB")
+    fleet.node("other", "--board", "H100-80GB")
+    fleet.nvsim("attach", "busy", "--gpu", "0", "--pid", str(os.getpid()), "--name", "training")
+    reason = "while PID %d (training) uses the GPU" % os.getpid()
+    for playbook, last in ((SITE, "Verify the cluster"), (PLAYBOOKS / "mig.yml", "Report pending GPUs")):
+        run = fleet.play(playbook, fails=True, nvidia_mig_layout=LAYOUT, nvidia_mig_busy="skip")
+        assert (fleet.held("busy"), fleet.held("other")) == ([[]], [HELD])
+        assert (run.count("busy", "failed"), run.count("other", "failed")) == (1, 0)
+        assert reason in run.output[run.output.rindex("PLAY [%s]" % last) :]
+
+
 def test_batches_can_be_set(fleet: Fleet) -> None:
     fleet.node("first", "--board", "A100-80GB")
     fleet.node("second", "--board", "A100-80GB")
@@ -476,8 +488,9 @@ def test_verify_names_the_process_that_blocks_the_change(fleet: Fleet) -> None:
     fleet.node("busy", "--board", "H100-80GB")
     fleet.nvsim("attach", "busy", "--gpu", "0", "--pid", str(os.getpid()), "--name", "training")
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT, gpu_node_roles=["nvidia_mig"])
-    assert "- GPUs do not match nvidia_mig_layout: GPU 0 (" in run.output
-    assert "while PID %d (training) uses the GPU" % os.getpid() in run.output
+    assert re.search(r"- GPUs do not match nvidia_mig_layout: GPU 0 GPU-\S+\n-GPU 0 .*MIG off\n\+GPU 0 ", run.output)
+    assert "|  blocked by PID %d (training)\n" % os.getpid() in run.output
+    assert "while PID %d (training) uses the GPU. Stop it and run again\n" % os.getpid() in run.output
 
 
 def test_verify_reports_problems_of_the_host_and_of_the_cluster_together(fleet: Fleet) -> None:

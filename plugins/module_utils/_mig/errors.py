@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 
 if t.TYPE_CHECKING:
-    from .model import Gpu, Process
-    from .operations import Kept
+    from .model import Process
+    from .operations import Plan
 
 
 class MigError(Exception):
@@ -28,22 +28,13 @@ class InfeasibleError(MigError):
 
 
 class BusyError(MigError):
-    """``processes`` prevent the change.
+    """``processes`` prevent the change of a GPU. ``plan`` is that change without them; the planner sets it."""
 
-    ``gpus`` are all GPUs of the layout, and ``kept``, by index, the instances that remain in the best layout.
-    """
+    plan: Plan
 
-    def __init__(
-        self,
-        text: str,
-        processes: t.Sequence[Process],
-        gpus: t.Sequence[Gpu] = (),
-        kept: t.Optional[t.Mapping[int, t.Tuple[Kept, ...]]] = None,
-    ) -> None:
+    def __init__(self, text: str, processes: t.Sequence[Process]) -> None:
         super().__init__(text)
         self.processes = tuple(processes)
-        self.gpus = tuple(gpus)
-        self.kept = kept or {}
 
 
 class DisturbError(MigError):

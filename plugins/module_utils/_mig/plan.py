@@ -49,13 +49,19 @@ def plan(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) ->
     kept, created = _place(gpu, target)
     stays = {item.instance.id for item in kept}
     destroyed = tuple(gi for gi in sorted(gpu.instances, key=lambda gi: gi.placement) if gi.id not in stays)
-    _refuse_busy(gpu, kept, destroyed)
-    if not disturb:
-        _refuse_idle(gpu, kept, destroyed)
-    change = mode.change(gpu, target.enabled, reset)
+    switch = None if bool(gpu.mode_current) == target.enabled else target.enabled
+    planned = Plan(gpu, target, switch, kept=kept, destroyed=destroyed, created=created)
+    try:
+        _refuse_busy(gpu, kept, destroyed)
+        if not disturb:
+            _refuse_idle(gpu, kept, destroyed)
+        change = mode.change(gpu, target.enabled, reset)
+    except BusyError as error:
+        error.plan = planned
+        raise
     if change.blocked is not None:
         return Plan(gpu, target, change.request, blocked=change.blocked)
-    return Plan(gpu, target, change.request, change.reset, kept, destroyed, created)
+    return planned._replace(set_mode=change.request, reset=change.reset)
 
 
 def deferred_plan(gpu: Gpu, reset: bool = False) -> Plan:
@@ -162,8 +168,6 @@ def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuIn
             "Stop these processes, or use a layout that keeps these instances at their placements"
             % (gpu.label, listed(blocked, "; and ", 8)),
             processes,
-            [gpu],
-            {gpu.index: kept},
         )
 
 

@@ -30,6 +30,7 @@ class NodePlan(t.NamedTuple):
     requests: t.Mapping[int, Request]
     disturb: bool
     reset: bool
+    busy: t.Tuple[BusyError, ...] = ()  # of the GPUs that cannot be planned only because processes use them
     lost: t.Tuple[LostGpu, ...] = ()  # cannot be read, but the layout does not cover them
     others: t.Tuple[Gpu, ...] = ()  # which the layout does not name
 
@@ -41,7 +42,7 @@ class NodePlan(t.NamedTuple):
 def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> NodePlan:
     """Reads all GPUs and plans those that the layout selects.
 
-    Raises MigError with the problems of all GPUs; BusyError if processes are the only problem.
+    Raises MigError with the problems of all GPUs, unless processes are the only problem.
     A GPU that cannot be read is an error only if the layout covers it, or may cover it.
     """
     backend.prefetch()
@@ -62,20 +63,18 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
                 plans.append(plan_gpu(gpu, requests[gpu.index], disturb, reset))
             except MigError as error:
                 refused.append((gpu, error))
-    if refused:
-        from .alike import together  # only needed for the error
-
-        text = listed(together((gpu, str(error)) for gpu, error in refused), "\n")
-        busy = [error for _gpu, error in refused if isinstance(error, BusyError)]
-        if len(busy) == len(refused):
-            processes = [process for error in busy for process in error.processes]
-            kept = {plan.gpu.index: plan.kept for plan in plans}
-            for each in busy:
-                kept.update(each.kept)
-            raise BusyError(text, processes, [gpu for gpu in gpus if gpu.index in requests], kept)
-        raise MigError(text)
+    busy = tuple(error for _gpu, error in refused if isinstance(error, BusyError))
+    if len(busy) < len(refused):
+        raise MigError(message(refused))
     others = tuple(gpu for gpu in gpus if gpu.index not in requests)
-    return NodePlan(tuple(plans), requests, disturb, reset, tuple(lost), others)
+    return NodePlan(tuple(plans), requests, disturb, reset, busy, tuple(lost), others)
+
+
+def message(refused: t.Iterable[t.Tuple[Gpu, MigError]]) -> str:
+    """The errors of GPUs, each once."""
+    from .alike import together  # only needed for errors
+
+    return listed(together((gpu, str(error)) for gpu, error in refused), "\n")
 
 
 def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:

@@ -39,12 +39,13 @@ class Cell(t.NamedTuple):
 
 
 class Row(t.NamedTuple):
-    """One line of the map. A ``note`` replaces the cells."""
+    """One line of the map. A ``note`` replaces the cells, a ``remark`` follows them."""
 
     label: t.Tuple[str, ...]  # most important part first; the last ones are dropped on a narrow terminal
     units: int = 0
     cells: t.Tuple[Cell, ...] = ()
     note: str = ""
+    remark: str = ""
 
 
 def label(index: int, uuid: str, name: str) -> t.Tuple[str, ...]:
@@ -159,8 +160,10 @@ class _Scale:
     def _line(self, row: Row) -> str:
         name = self._label(row).ljust(self._columns)
         if row.note:
-            return ("%s  %s" % (name, row.note)).strip()
-        return "%s  %s" % (name, _cells(row, self._unit[row.units]) if row.units else "no grid")
+            line = ("%s  %s" % (name, row.note)).strip()
+        else:
+            line = "%s  %s" % (name, _cells(row, self._unit[row.units]) if row.units else "no grid")
+        return "%s  %s" % (line, row.remark) if row.remark else line
 
     def _label(self, row: Row) -> str:
         return " ".join(row.label[: self._parts])

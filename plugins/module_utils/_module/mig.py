@@ -18,10 +18,10 @@ import typing as t
 from .._backend import lock, select, signals
 from .._mig import layout
 from .._mig.backend import BackendError
-from .._mig.errors import BusyError, MigError
+from .._mig.errors import MigError
 from .._mig.keys import listed
-from .._mig.planning import NodePlan, plan_node
-from . import describe, results
+from .._mig.planning import NodePlan, message, plan_node
+from . import results
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -37,6 +37,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "config_name": {"type": "str"},
         "reset": {"type": "bool", "default": False},
         "disturb": {"type": "bool", "default": True},
+        "busy": {"type": "str", "default": "fail", "choices": ["fail", "skip"]},
         "lock_path": {"type": "path", "default": lock.DEFAULT_PATH},
         "lock_wait": {"type": "int", "default": 120},
         "clients_record": {"type": "path"},
@@ -71,6 +72,7 @@ def run(module: AnsibleModule) -> None:
 
 def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     params = module.params
+    skip_busy = params["busy"] == "skip"
     try:
         wanted = _layout(params["layout"], params["config_file"], params["config_name"], module.warn)
         with lock.held(
@@ -86,29 +88,36 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
             for other in node.others if params["whole_node"] else ():
                 if other.instances:
                     module.warn(_LEFT % (other.label, len(other.instances), other.index))
-            found = _converge(backend, node, params["reset"], module.check_mode, ending)
+            refused = bool(node.busy) and not skip_busy
+            found = _converge(backend, node, params["reset"], module.check_mode or refused, ending)
     except lock.LockError as error:
         module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
-    except BusyError as error:
-        gpus = [
-            dict(describe.identity(gpu), kept=[results.kept(gpu, item) for item in error.kept.get(gpu.index, ())])
-            for gpu in error.gpus
-        ]
-        clients = describe.clients(error.processes)
-        module.fail_json(msg=str(error), changed=False, busy=True, clients=clients, disruption=results.MODE, gpus=gpus)
     except (MigError, BackendError) as error:
         module.fail_json(msg=str(error), changed=False)
     if ending.received:
         words = "Received %s during the change, which was not interrupted" % ", ".join(ending.received)
         module.warn(". ".join([words, *_start_clients(module)]))
+    returned = results.merged(found, backend.name, skip_busy)
+    if refused:
+        _fail_busy(module, node, returned)
     for result in found:
         if result.notice is not None:
             module.warn(result.notice)
-    returned = results.merged(found, backend.name)
     failures = [result.error for result in found if result.error is not None]
     if failures:
         module.fail_json(msg=listed(failures, "\n"), **returned)
     module.exit_json(**returned)
+
+
+def _fail_busy(module: AnsibleModule, node: NodePlan, planned: results.Data) -> None:
+    """Ansible shows the diff only of tasks that do not fail, so the message contains it."""
+    parts = [message((error.plan.gpu, error) for error in node.busy)]
+    shown = {key: planned[key] for key in ("pending", "disruption")}
+    if module.check_mode:
+        shown["diff"] = planned["diff"]
+        if module._diff:
+            parts.append(results.changed_lines(planned["diff"]))
+    module.fail_json(msg="\n".join(parts), changed=False, busy=True, **shown)
 
 
 def _layout(
@@ -134,13 +143,15 @@ def _layout(
 def _converge(
     backend: Backend, node: NodePlan, reset: bool, check_mode: bool, ending: signals.Ending
 ) -> t.List[Result]:
+    found = [results.of_busy(error, check_mode) for error in node.busy]
     if check_mode or not any(plan.changes or plan.blocked for plan in node.plans):
-        return [results.of_plan(plan) for plan in node.plans]
-    from .._mig.stages import converge_node  # large, and needed by few runs
+        found.extend(results.of_plan(plan) for plan in node.plans)
+    else:
+        from .._mig.stages import converge_node  # large, and needed by few runs
 
-    ending.defer()
-    outcomes = converge_node(backend, node.plans, node.replan, reset)
-    return [results.of_outcome(outcome) for outcome in outcomes]
+        ending.defer()
+        found.extend(map(results.of_outcome, converge_node(backend, node.plans, node.replan, reset)))
+    return sorted(found, key=lambda result: result.gpu["index"])
 
 
 def _start_clients(module: AnsibleModule) -> t.List[str]:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import typing as t
 
 from .._mig import render
+from .._mig.model import Process
 from .._mig.operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE
 from .._mig.profile import compute_name
 from . import describe
 
 if t.TYPE_CHECKING:
     from .._mig.converge import Outcome
-    from .._mig.model import Gpu, Process
+    from .._mig.errors import BusyError
+    from .._mig.model import Gpu
     from .._mig.operations import Blocked, Kept, Plan
     from .._mig.render import Row
 
@@ -42,6 +44,12 @@ class Result(t.NamedTuple):
     unmatched: bool  # whether the GPU differs from the layout: for a plan before the change, for an outcome after it
     notice: t.Optional[str] = None  # why the GPU does not match the layout, if that is not a failure
     error: t.Optional[str] = None
+    blocked: t.Sequence[Data] = ()  # the operations that processes block
+
+    @property
+    def pending(self) -> bool:
+        """Whether processes that the driver lists are the reason of the notice."""
+        return self.notice is not None and bool(self.gpu["clients"])
 
 
 def of_plan(plan: Plan) -> Result:
@@ -78,6 +86,27 @@ def of_plan(plan: Plan) -> Result:
         after=render.row_after(plan),
         unmatched=bool(operations) or blocked is not None,
         notice=None if blocked is None else _notice(gpu, blocked),
+    )
+
+
+def of_busy(error: BusyError, planned: bool) -> Result:
+    """The result for a GPU that is left unchanged because processes use it.
+
+    With ``planned`` it shows the change without these processes, else the actual state.
+    """
+    plan = error.plan
+    wanted = of_plan(plan)
+    shown = wanted
+    if not planned:
+        from .._mig.converge import Outcome  # large, and loaded only if GPUs are changed
+
+        shown = of_outcome(Outcome(plan.gpu, plan.gpu, plan))
+    return shown._replace(
+        gpu=dict(shown.gpu, changed=False, clients=describe.clients(error.processes)),
+        operations=[],
+        unmatched=True,
+        notice=str(error),
+        blocked=wanted.operations,
     )
 
 
@@ -119,22 +148,50 @@ def of_outcome(outcome: Outcome) -> Result:
     )
 
 
-def merged(results: t.Sequence[Result], backend: str) -> Data:
-    """The module's return values."""
+def merged(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -> Data:
+    """The module's return values. With ``skip_busy``, a reset is not required for GPUs that are pending."""
     gpus = [result.gpu for result in results]
+    pending = [result for result in results if result.pending]
     operations = [operation for result in results for operation in result.operations]
-    reset_required = any(gpu["reset_required"] for gpu in gpus)
+    blocked = [operation for result in results for operation in result.blocked]
+    resets = [result for result in results if result.gpu["reset_required"]]
     return {
         "changed": any(gpu["changed"] for gpu in gpus),
         "gpus": gpus,
         "operations": operations,
-        "disruption": MODE if reset_required else disruption(operations),
+        "pending": [
+            {
+                "index": result.gpu["index"],
+                "uuid": result.gpu["uuid"],
+                "reason": result.notice,
+                "clients": result.gpu["clients"],
+            }
+            for result in pending
+        ],
+        "disruption": MODE if resets else disruption(operations + blocked),
         "unmatched": [describe.name(result.gpu) for result in results if result.unmatched],
-        "reset_required": reset_required,
+        "reset_required": any(not (skip_busy and result.pending) for result in resets),
         "reboot_required": any(gpu["reboot_required"] for gpu in gpus),
         "backend": backend,
-        "diff": render.diff([result.before for result in results], [result.after for result in results]),
+        "diff": render.diff([result.before for result in results], [_after(result) for result in results]),
     }
+
+
+def changed_lines(diff: Data) -> str:
+    """The lines of the two maps that differ, as ``--diff`` shows them."""
+    before, after = diff["before"].splitlines(), diff["after"].splitlines()
+    return "\n".join(
+        ["-" + line for line in before if line not in after] + ["+" + line for line in after if line not in before]
+    )
+
+
+def _after(result: Result) -> Row:
+    if not result.pending:
+        return result.after
+    from .._mig import words  # only needed for processes
+
+    clients = words.processes(Process(**client) for client in result.gpu["clients"])
+    return result.after._replace(remark="blocked by %s" % clients)
 
 
 def disruption(operations: t.Iterable[Data]) -> str:

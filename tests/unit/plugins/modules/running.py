@@ -30,11 +30,12 @@ def arguments(values):
             yield
 
 
-def run(main, check=False, **values):
+def run(main, check=False, diff=False, **values):
     """The result of the module, even if it failed."""
     warnings._global_warnings.clear()  # a module's process has none from an earlier run
     printed = io.StringIO()
-    with arguments(dict(values, _ansible_check_mode=check)), contextlib.redirect_stdout(printed):
+    internal = {"_ansible_check_mode": check, "_ansible_diff": diff}
+    with arguments({**values, **internal}), contextlib.redirect_stdout(printed):
         with pytest.raises(SystemExit):
             main()
     return json.loads(printed.getvalue())

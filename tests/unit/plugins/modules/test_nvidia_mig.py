@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -42,12 +43,12 @@ def fixture_node(tmp_path, monkeypatch):
             self.open()
             return self
 
-        def run(self, *entries, check=False, **options):
+        def run(self, *entries, check=False, diff=False, **options):
             options.setdefault("lock_path", str(tmp_path / "lock"))
             if entries:
                 options["layout"] = list(entries)
             monkeypatch.setattr(select, "open_backend", lambda _choice: self.opened())
-            return running.run(nvidia_mig.main, check=check, **options)
+            return running.run(nvidia_mig.main, check=check, diff=diff, **options)
 
     return Node
 
@@ -284,7 +285,8 @@ def test_instances_are_not_destroyed_for_a_blocked_mode_change(node):
         assert result["operations"] == []
         assert result["reset_required"] is True
         assert places(result["gpus"][0]["kept"]) == ["1g.5gb at 0:1"]
-        assert result["diff"]["before"] == result["diff"]["after"]
+        blocked = "  blocked by PID 4711 (nvidia-persistenced)\n"
+        assert result["diff"]["after"] == result["diff"]["before"].replace("\n", blocked)
 
 
 @pytest.mark.parametrize(
@@ -671,24 +673,79 @@ def test_a_refusal_reports_whether_only_processes_block_it(node):
     gpu.use(0, 0, 4711, "python")
     result = node(gpu, FakeGpu(index=1), FakeGpu(index=2)).run(on(MIXED, devices=[0, 1]))
     assert result["busy"] is True
-    assert result["clients"] == [{"pid": 4711, "name": "python"}]
-    assert [(found["index"], found["uuid"]) for found in result["gpus"]] == [
-        (number, "GPU-00000000-0000-0000-0000-%012d" % number) for number in (0, 1)
-    ]
-    assert node(gpu).run(on(MIXED))["busy"] is True
+    (pending,) = result["pending"]
+    assert (pending["index"], pending["uuid"]) == (0, gpu.uuid)
+    assert pending["reason"] == result["msg"]
+    assert pending["clients"] == [{"pid": 4711, "name": "python"}]
+    assert not {"gpus", "diff"} & result.keys(), "a user who waits for the processes reads only what blocks"
     assert "busy" not in node(gpu, FakeGpu(index=1)).run(on(MIXED), on({"7g.40gb": 2}, devices=[1]))
     assert "busy" not in node(FakeGpu()).run(on({"7g.40gb": 2}))
 
 
-def test_a_refusal_reports_the_instances_that_would_be_kept(node):
-    gpu, other = FakeGpu(), FakeGpu(index=1)
-    gpu.add("4g.20gb", 0)
-    gpu.add("3g.20gb", 4)
+def test_in_check_mode_a_refusal_shows_the_maps_of_all_gpus(node):
+    gpu, idle = FakeGpu(), FakeGpu(index=1)
+    gpu.add("7g.40gb", 0)
     gpu.use(0, 0, 4711, "python")
-    other.add("1g.5gb", 0)
-    result = node(gpu, other).run(on(MIXED))
-    kept = [[(each["profile"], each["start"]) for each in found["kept"]] for found in result["gpus"]]
-    assert kept == [[("3g.20gb", 4)], [("1g.5gb", 0)]]
+    driver = node(gpu, idle)
+    result = driver.run(on(MIXED), check=True, diff=True)
+    assert result["failed"] and result["busy"]
+    lines = result["msg"].splitlines()
+    assert "PID 4711 (python). Stop these processes" in lines[0]
+    assert [line[: len("-GPU 0")] for line in lines[1:]] == ["-GPU 0", "-GPU 1", "+GPU 0", "+GPU 1"]
+    assert re.search(r"\|1g\.5gb +\|1g\.5gb +\|[.|]+\|3g\.20gb +\|  blocked by PID 4711 \(python\)$", lines[3])
+    assert lines[4].endswith("|") and "3g.20gb" in lines[4]
+    assert result["diff"]["after"].splitlines() == [line[1:] for line in lines[3:]]
+    without = driver.run(on(MIXED), check=True)
+    assert without["msg"] == lines[0] and without["diff"] == result["diff"]
+
+
+def test_idle_gpus_change_and_busy_ones_are_pending_if_requested(node):
+    gpu, idle = FakeGpu(), FakeGpu(index=1)
+    gpu.use(gpu.add("4g.20gb", 0), 0, 4711, "python")
+    gpu.add("3g.20gb", 4)
+    driver = node(gpu, idle)
+    checked, done = (driver.run(on(MIXED), check=check, busy="skip") for check in (True, False))
+    for result in (checked, done):
+        assert result["changed"] is True
+        assert [found["changed"] for found in result["gpus"]] == [False, True]
+        assert [(each["index"], each["uuid"]) for each in result["pending"]] == [(0, gpu.uuid)]
+        assert "used by PID 4711 (python). Stop these processes" in result["pending"][0]["reason"]
+        assert result["pending"][0]["clients"] == [{"pid": 4711, "name": "python"}]
+        assert result["pending"][0]["reason"] in json.dumps(result["warnings"])
+        assert result["disruption"] == "destroy", "clients that can be stopped may block the change"
+    assert checked["operations"] == done["operations"]
+    assert {each["gpu"] for each in done["operations"]} == {1}
+    assert len(checked["unmatched"]) == 2 and done["unmatched"] == ["GPU 0 %s" % gpu.uuid]
+    # Check mode shows the change without the process, for example to drain the node.
+    assert places(checked["gpus"][0]["kept"]) == ["3g.20gb at 4:4"]
+    assert places(checked["gpus"][0]["destroyed"]) == ["4g.20gb at 0:4"]
+    assert places(done["gpus"][0]["kept"]) == ["4g.20gb at 0:4", "3g.20gb at 4:4"]
+    assert done["gpus"][0]["created"] == done["gpus"][0]["destroyed"] == []
+    again = driver.run(on(MIXED), busy="skip")
+    assert (again["changed"], again["operations"], len(again["pending"])) == (False, [], 1)
+
+    gpu.processes.clear()
+    assert driver.run(on(MIXED), busy="skip")["pending"] == []
+    assert driver.run(on(MIXED))["changed"] is False
+
+
+def test_a_reset_that_a_process_blocks_is_pending(node):
+    gpu = FakeGpu(mode=False)
+    gpu.use(pid=4711, name="python")
+    for busy in ("skip", "fail"):
+        result = node(gpu).run(on(MIXED), reset=True, busy=busy)
+        assert result["gpus"][0]["reset_required"] is True
+        assert "PID 4711 (python) uses it" in result["pending"][0]["reason"]
+        assert result["reset_required"] is (busy == "fail")
+
+
+def test_other_problems_are_not_skipped(node):
+    gpu = FakeGpu()
+    gpu.add("7g.40gb", 0)
+    gpu.use(0, 0, 4711, "python")
+    driver = node(gpu, FakeGpu(index=1))
+    assert "GPU 1" in refused(driver, on(MIXED), on({"7g.40gb": 2}, devices=[1]), busy="skip")
+    assert driver.writes == []
 
 
 def test_a_mode_change_that_a_process_blocks_is_refused_in_check_mode_too(node):

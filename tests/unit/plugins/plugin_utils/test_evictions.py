@@ -108,13 +108,8 @@ def test_the_devices_that_a_plan_changes() -> None:
     off = {"before": True, "wanted": False}
     assert _evictions.devices_changed([planned(mode=off)], present) == everything
     assert _evictions.devices_changed([planned("MIG-1", "MIG-2", reset_required=True)], present) == everything
-    # Of a plan that processes block, only the kept instances are known.
-    assert _evictions.devices_changed([{"uuid": "GPU-1", "kept": planned("MIG-1")["kept"]}], present) == {
-        "GPU-1",
-        "MIG-2",
-    }
-    whole = [{"uuid": "GPU-1", "mig": {"devices": []}}]  # its processes block a change of the mode
-    assert _evictions.devices_changed([{"uuid": "GPU-1", "kept": []}], whole) == {"GPU-1"}
+    whole = [{"uuid": "GPU-1", "mig": {"devices": []}}]
+    assert _evictions.devices_changed([planned(mode=off)], whole) == {"GPU-1"}
 
 
 def test_devices_of_unknown_gpus() -> None:

@@ -168,6 +168,20 @@ def test_the_task_files_that_drain_and_return_a_node_exist_on_the_controller(tmp
     assert len(judge({drain: path, back: "tasks.yml"}).problems) == 1
 
 
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"gpu_cluster_drain": True}, "gpu_cluster_drain"),
+        ({"gpu_cluster_drain": "no", "gpu_operator_version": ""}, None),
+        ({"device_plugin_version": "0.20.0"}, "device_plugin_version"),
+        ({"gpu_operator_version": "26.3.1", "nvidia_mig_busy": "fail"}, None),
+    ],
+)
+def test_pending_gpus_are_refused_in_a_cluster(values: t.Dict[str, t.Any], named: t.Optional[str]) -> None:
+    problems = judge({"nvidia_mig_layout": LAYOUT, "nvidia_mig_busy": "skip", **values}, "nvidia_mig").problems
+    assert [problem.split()[5] for problem in problems] == ([named] if named else [])
+
+
 def test_keywords_of_plays_in_the_inventory() -> None:
     own = {"gpu_node_batches": 1, "gpu_node_roles": ["all"]}
     assert _inventory.without_effect(own, {"gpu_node_batches": 1}) == []
