@@ -322,6 +322,13 @@ def test_mig_and_verify_twice(fleet: Fleet) -> None:
     assert fleet.held("first") == [HELD, HELD]
 
 
+def test_check_mode_shows_the_layout_on_the_boards_of_a_node_without_a_driver(fleet: Fleet) -> None:
+    fleet.host("bare", gpu_node_boards=["A100-80GB"])
+    run = fleet.play(SITE, "--tags", "mig", "--check", "--diff", nvidia_mig_layout=LAYOUT)
+    assert "From gpu_node_boards, not read from the node:" in run.output
+    assert "GPU 0 A100-80GB  |1g.10gb|1g.10gb|1g.10gb|.......|3g.40gb " in run.output
+
+
 def test_names(fleet: Fleet) -> None:
     hosts = fleet.work / "hosts"
     hosts.write_text("127.0.0.1 localhost\n")
