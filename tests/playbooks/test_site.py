@@ -439,7 +439,8 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     # The map, as --diff shows it: the current and the desired instances of the GPU that differs.
     assert re.search(
         r"layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60\n-GPU 0 GPU-9f0c[^|\n]* \|\.+\|\n"
-        r"\+GPU 0 GPU-9f0c[^|\n]* \|1g\.10gb\|1g\.10gb\|1g\.10gb\|\.+\|3g\.40gb +\|\nApply the layout with mig\.yml",
+        r"\+GPU 0 GPU-9f0c[^|\n]* \|1g\.10gb\|1g\.10gb\|1g\.10gb\|\.+\|3g\.40gb +\|\n"
+        r"The role last changed the GPUs 20[0-9: -]+ UTC by \S*@\S+ \(it is now 20[0-9: -]+\)\. Apply the layout with mig",
         run.output,
     )
     assert "GPU 1" not in run.output
