@@ -56,6 +56,28 @@ def enabled(registry: t.Sequence[Row], wanted: object) -> list[str]:
     return [row.role for row in registry if row.role in names or (ALL in names and row.enabled)]
 
 
+def unrequested(
+    registry: t.Sequence[Row], wanted: object, tags: Tags, record: object, given: t.Container[str]
+) -> list[str]:
+    """The roles of the node that are enabled, but that nothing requests on a node where only nvidia_mig has run.
+
+    ``record`` is what the roles recorded on the node, by role. A role is requested by its name in gpu_node_roles, by its
+    tag, and by any of its variables; ``given`` are the roles of which the inventory sets variables.
+    """
+    if not isinstance(record, dict) or set(record) != {"nvidia_mig"}:
+        return []
+    return [
+        row.role
+        for row in registry
+        if row.scope == "node"
+        and row.enabled
+        and row.role not in ("gpu_node", "nvidia_mig")
+        and not (isinstance(wanted, (list, tuple)) and row.role in wanted)
+        and row.tag not in tags.run
+        and row.role not in given
+    ]
+
+
 def unknown(registry: t.Sequence[Row], wanted: object) -> list[str]:
     """A problem for each name in gpu_node_roles that is not a role."""
     known = [ALL, *(row.role for row in registry)]

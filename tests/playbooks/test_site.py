@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS
 SITE = PLAYBOOKS / "site.yml"
 VERIFY = PLAYBOOKS / "verify.yml"
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
+OFF = [{"devices": "all", "mig_enabled": False}]
 HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 # Or the client's library is missing, which is no requirement of these tests.
 UNREADABLE = "the (cluster cannot be read: .*Check gpu_cluster_host|controller's Python lacks)"
@@ -453,6 +454,36 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     assert run.count("whole", "failed") == 1
     assert "nvidia-mig-manager.service is enabled" in run.output
     assert "GPUs do not match nvidia_mig_layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60" in run.output
+
+
+# The record of the machine that runs the tests is not read.
+RECORDED = """
+- hosts: gpu_nodes
+  gather_facts: false
+  module_defaults:
+    ansible.builtin.setup: {fact_path: "%s"}
+  tasks:
+    - ansible.builtin.include_role: {name: gpufleet.node.gpu_node, tasks_from: verify}
+"""
+
+
+def test_verify_does_not_check_roles_that_nothing_requests(fleet: Fleet) -> None:
+    """On a node where only mig.yml has run, driver and container toolkit came from elsewhere."""
+    (fleet.work / "facts").mkdir()
+    (fleet.work / "facts" / "gpufleet.fact").write_text('{"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}')
+    playbook = fleet.work / "verify.yml"
+    playbook.write_text(RECORDED % (fleet.work / "facts"))
+    fleet.node("alone", "--board", "A100-80GB")
+    fleet.node("given", "--board", "A100-80GB", nvidia_container_toolkit_hold=False)
+    fleet.variables.pop("nvidia_container_toolkit_runtimes")
+    fleet.variables.pop("nvidia_container_toolkit_cdi")
+    run = fleet.play(playbook, fails=True, gpu_node_roles=["all"], nvidia_mig_layout=OFF)
+    assert (run.count("alone", "failed"), run.count("given", "failed")) == (0, 1)
+    output = " ".join(run.output.split())
+    assert "alone is not verified for nvidia_driver, nvidia_container_toolkit: only nvidia_mig has run on it" in output
+    assert "given is not verified for nvidia_driver: " in output
+    assert "no package of the container toolkit is installed" in output
+    assert "no package of the driver is installed" not in output
 
 
 def test_verify_names_the_process_that_blocks_the_change(fleet: Fleet) -> None:
