@@ -57,24 +57,22 @@ def enabled(registry: t.Sequence[Row], wanted: object) -> list[str]:
 
 
 def unrequested(
-    registry: t.Sequence[Row], wanted: object, tags: Tags, record: object, given: t.Container[str]
+    registry: t.Sequence[Row], wanted: object, tags: Tags, record: object, given: t.Iterable[str]
 ) -> list[str]:
-    """The roles of the node that are enabled, but that nothing requests on a node where only nvidia_mig has run.
+    """The selected roles of a node that only "all" and no narrower setting requests, if only nvidia_mig has run there.
 
     ``record`` is what the roles recorded on the node, by role. A role is requested by its name in gpu_node_roles, by its
     tag, and by any of its variables; ``given`` are the roles of which the inventory sets variables.
     """
-    if not isinstance(record, dict) or set(record) != {"nvidia_mig"}:
+    if not isinstance(record, dict) or set(record) != {"nvidia_mig"} or not isinstance(wanted, (list, tuple)):
         return []
     return [
         row.role
         for row in registry
-        if row.scope == "node"
-        and row.enabled
-        and row.role not in ("gpu_node", "nvidia_mig")
-        and not (isinstance(wanted, (list, tuple)) and row.role in wanted)
+        if row.role in selected(registry, enabled(registry, wanted), tags)
+        and row.scope == "node"
+        and row.role not in ("gpu_node", "nvidia_mig", *wanted, *given)
         and row.tag not in tags.run
-        and row.role not in given
     ]
 
 

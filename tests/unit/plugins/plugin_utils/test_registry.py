@@ -126,7 +126,9 @@ MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
     [
         (MIG_ONLY, ["all"], Tags(), ["nvidia_mig"], ["nvidia_driver"]),
         (MIG_ONLY, ["all", "nvidia_driver"], Tags(), [], []),
+        (MIG_ONLY, ["nvidia_mig"], Tags(), [], []),
         (MIG_ONLY, ["all"], Tags(["driver"]), [], []),
+        (MIG_ONLY, ["all"], Tags(["mig"]), [], []),
         (MIG_ONLY, ["all"], Tags(), ["nvidia_driver"], []),
         # site.yml has run, or nothing has.
         ({**MIG_ONLY, "nvidia_driver": {"installed": []}}, ["all"], Tags(), [], []),
