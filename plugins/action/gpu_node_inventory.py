@@ -20,6 +20,7 @@ _ARGUMENTS = {
     "all_roles": {"type": "bool", "default": False},
     "scope": {"type": "str", "choices": ["all", "node", "cluster"], "default": "all"},
     "check": {"type": "str", "choices": ["preflight", "verify"], "default": "preflight"},
+    "record": {"type": "raw"},
 }
 
 
@@ -32,12 +33,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         variables = task_vars or {}
         values, unreadable = self._read(variables)
         registry = _registry.rows(arguments["registry"])
-        enabled = _registry.enabled(registry, values.get("gpu_node_roles"))
-        if arguments["all_roles"]:
-            enabled = [row.role for row in registry]
+        own = variables.get("hostvars", {}).get(variables.get("inventory_hostname"), {})
+        wanted = values.get("gpu_node_roles")
         tags = _registry.Tags(
             variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
         )
+        given = [row.role for row in registry if not _inventory.variables_of(row.role).isdisjoint(own)]
+        unrequested = _registry.unrequested(registry, wanted, tags, arguments["record"], given)
+        enabled = [role for role in _registry.enabled(registry, wanted) if role not in unrequested]
+        if arguments["all_roles"]:
+            enabled = [row.role for row in registry]
         selected = _registry.selected(registry, enabled, tags)
         # The tag "always" validates the variables of all roles, without the roles' own checks.
         validated = enabled if "always" in tags.run else selected
@@ -51,7 +56,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             roles = [*dict.fromkeys(["gpu_node", *validated])]
             # The layout does not fit other boards either; the role compares it with the GPUs.
             found = _inventory.judge(variables, values, unreadable, roles, compares_layout=not differences)
-        problems = [*found.problems, *_registry.unknown(registry, values.get("gpu_node_roles"))]
+        problems = [*found.problems, *_registry.unknown(registry, wanted)]
         if "gpu_node" in found.invalid:
             differences = []  # of values that are invalid
         if why:
@@ -67,8 +72,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         if found.layout and arguments["check"] == "preflight":
             excluded.add("nvidia_mig")  # its own preflight would repeat them
         checked = [role for role in selected if role not in excluded]
-        result.update(changed=False, problems=problems, selected=selected, roles=[] if why else checked)
-        own = variables.get("hostvars", {}).get(variables.get("inventory_hostname"), {})
+        result.update(
+            changed=False, problems=problems, selected=selected, roles=[] if why else checked, unrequested=unrequested
+        )
         warnings = [*differences, *found.notices, *_inventory.without_effect(own, load_extra_vars(self._loader))]
         if warnings:
             result["warnings"] = warnings

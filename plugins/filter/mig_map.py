@@ -21,6 +21,7 @@ options:
       - The GPUs of the facts, or one of them.
       - Or the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU instances. The map
         shows the placements on an empty GPU. The filter fails if the instances do not fit.
+      - Or a whole layout, with O(gpus). See the option O(gpufleet.node.nvidia_mig#module:layout).
     type: raw
     required: true
   board:
@@ -30,6 +31,13 @@ options:
       - Required for a value of C(mig_devices). For GPUs of the facts, only needed if their PCI device id is not that of
         a known board.
     type: str
+  gpus:
+    description:
+      - The GPUs of the facts, or a list of boards in order of index, as P(gpufleet.node.mig_problems#filter) takes them.
+      - If set, the input is a layout, and the map shows these GPUs after it is applied to them while they are empty.
+        Does not need a GPU.
+    type: list
+    elements: raw
   width:
     description:
       - Width of the terminal in columns. Labels and names are shortened to fit.
@@ -50,6 +58,10 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ {'3g.40gb': 1, '2g.20gb': 1, '1g.10gb': 2} | gpufleet.node.mig_map('A100-80GB') }}"
     # -> A100-80GB  |2g.20gb        |1g.10gb|1g.10gb|3g.40gb                        |
+
+- name: Show a layout on the boards of a node that has no driver yet
+  ansible.builtin.debug:
+    msg: "{{ (nvidia_mig_layout | gpufleet.node.mig_map(gpus=['A100-80GB', 'A100-80GB'])).splitlines() }}"
 """
 
 RETURN = r"""
@@ -66,10 +78,10 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refus
 
 
 @refusing
-def mig_map(value: object, board: str | None = None, width: int | None = None) -> str:
+def mig_map(value: object, board: str | None = None, width: int | None = None, gpus: object = None) -> str:
     from ansible_collections.gpufleet.node.plugins.plugin_utils import _map  # see _errors
 
-    return _map.of(value, board, width)
+    return _map.of(value, board, width, gpus)
 
 
 class FilterModule:

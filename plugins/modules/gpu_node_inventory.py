@@ -55,6 +55,10 @@ options:
     type: str
     choices: [preflight, verify]
     default: preflight
+  record:
+    description:
+      - What the roles recorded on the node, by role (C(ansible_local.gpufleet)). Only for V(verify).
+    type: raw
 """
 
 EXAMPLES = r"""
@@ -86,4 +90,12 @@ roles:
   type: list
   elements: str
   sample: [nvidia_driver, nvidia_mig]
+unrequested:
+  description:
+    - Roles that V(all) in C(gpu_node_roles) includes, and that are not selected, because O(record) only lists
+      C(nvidia_mig), and neither C(gpu_node_roles), nor a tag, nor a variable requests them.
+  returned: always
+  type: list
+  elements: str
+  sample: [nvidia_driver, nvidia_container_toolkit]
 """

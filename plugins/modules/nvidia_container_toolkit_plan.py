@@ -50,16 +50,6 @@ options:
       - Whether RKE2 will be installed on the node, which brings a containerd of its own.
     type: bool
     default: false
-  pynvml_wheel:
-    description:
-      - URL or path of the wheel of C(nvidia-ml-py).
-    type: str
-    default: ""
-  pynvml_checksum:
-    description:
-      - Checksum of the wheel.
-    type: str
-    default: ""
   distribution:
     description:
       - Name and version of the distribution, for messages.
@@ -99,16 +89,6 @@ install_containerd:
   description: Whether to install containerd from the distribution first.
   returned: always
   type: bool
-python:
-  description: The Python that runs modules on the node.
-  returned: always
-  type: str
-  sample: /usr/bin/python3
-python_path:
-  description: The directory in which that Python finds installed modules.
-  returned: always
-  type: str
-  sample: /usr/local/lib/python3.11/dist-packages
 """
 
 from ansible.module_utils.basic import AnsibleModule

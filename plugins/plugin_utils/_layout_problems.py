@@ -47,7 +47,7 @@ def of_layout(layout: object, gpus: object = None, driver: object = None) -> lis
         return problems
     try:
         parsed = layouts.parse(layout)
-        return _of_node(parsed, _gpus_of(gpus, _is_of_one_node(parsed)), version)
+        return _of_node(parsed, gpus_of(gpus, _is_of_one_node(parsed)), version)
     except _boards.GeometryError:
         return []  # the module checks it with the placements of the GPU
     except (MigError, _boards.BoardError) as error:
@@ -74,7 +74,7 @@ def _is_of_one_node(layout: layouts.Layout) -> bool:
     return any(name.kind in (selector.UUID, selector.BUS_ID) for entry in layout.entries for name in entry.selectors)
 
 
-def _gpus_of(values: object, identified: bool) -> list[Gpu]:
+def gpus_of(values: object, identified: bool) -> list[Gpu]:
     """GPUs from facts or board names, without current instances, which do not affect the validation.
 
     Unless ``identified``, messages contain neither UUIDs nor bus ids, so that nodes with the same problem share one.

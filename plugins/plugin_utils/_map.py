@@ -8,17 +8,20 @@
 
 from __future__ import annotations
 
+from ..module_utils._mig import instances, layout
 from ..module_utils._mig.errors import LayoutError
 from ..module_utils._mig.keys import short
-from ..module_utils._mig.model import Board
+from ..module_utils._mig.model import Board, Gpu
 from ..module_utils._mig.plan import plan
-from ..module_utils._mig.render import Row, draw, label, row, row_after
-from . import _gpus
+from ..module_utils._mig.render import Row, draw, label, mode_note, row, row_after
+from . import _boards, _gpus, _layout_problems, _products
 
 
-def of(value: object, board: str | None = None, width: object = None) -> str:
+def of(value: object, board: str | None = None, width: object = None, gpus: object = None) -> str:
     if width is not None and (isinstance(width, bool) or not isinstance(width, int) or width < 1):
         raise LayoutError("width is %s: give a number of columns, without quotes" % short(width))
+    if gpus is not None:
+        return draw(_laid_out(layout.parse(value), gpus), width)
     if _gpus.is_fact(value):
         value = [value]
     if isinstance(value, (list, tuple)) and value and all(_gpus.is_fact(item) for item in value):
@@ -47,3 +50,29 @@ def _row(fact: _gpus.Fact, board: str | None) -> Row:
 def _planned(mig_devices: object, name: str) -> Row:
     gpu = _gpus.from_board(name)
     return row_after(plan(gpu, _gpus.target(mig_devices, gpu.board)))._replace(label=(gpu.board.model,))
+
+
+def _laid_out(wanted: layout.Layout, gpus: object) -> list[Row]:
+    """The rows of GPUs of the facts, or of boards, after the layout is applied to them while they are empty."""
+    if not isinstance(gpus, list) or not gpus:
+        raise LayoutError("gpus is %s: give ansible_facts.nvidia.gpus, or a list of board names" % short(gpus))
+    try:
+        found = _products.likeliest(wanted, _layout_problems.gpus_of(gpus, identified=True))
+    except _boards.GeometryError as error:
+        return [Row(("GPU ?",), note=str(error))]
+    unknown = _products.unknown_names(wanted, found)
+    return [_laid_out_gpu(_products.deciding(wanted, gpu), gpu, bool(unknown)) for gpu in found]
+
+
+def _laid_out_gpu(entry: layout.Entry | None, gpu: Gpu, named_by_id: bool) -> Row:
+    of_board = isinstance(gpu, _gpus.BoardGpu)
+    name = tuple(filter(None, label(gpu.index, gpu.uuid, gpu.board.model if of_board else gpu.name)))
+    if named_by_id and of_board:
+        return Row(name, note="unknown: the layout names GPUs by UUID or PCI bus id")
+    if entry is None:
+        return Row(name, note="not in the layout")
+    if not entry.enabled:
+        return Row(name, note=mode_note(gpu.mig_capable, False, False))
+    if gpu.mig_capable and not gpu.board.profiles:
+        return Row(name, note="MIG on, board not known")
+    return row_after(plan(gpu, instances.resolve(entry.items, gpu.board)))._replace(label=name)

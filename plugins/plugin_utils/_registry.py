@@ -56,6 +56,26 @@ def enabled(registry: t.Sequence[Row], wanted: object) -> list[str]:
     return [row.role for row in registry if row.role in names or (ALL in names and row.enabled)]
 
 
+def unrequested(
+    registry: t.Sequence[Row], wanted: object, tags: Tags, record: object, given: t.Iterable[str]
+) -> list[str]:
+    """The selected roles of a node that only "all" and no narrower setting requests, if only nvidia_mig has run there.
+
+    ``record`` is what the roles recorded on the node, by role. A role is requested by its name in gpu_node_roles, by its
+    tag, and by any of its variables; ``given`` are the roles of which the inventory sets variables.
+    """
+    if not isinstance(record, dict) or set(record) != {"nvidia_mig"} or not isinstance(wanted, (list, tuple)):
+        return []
+    return [
+        row.role
+        for row in registry
+        if row.role in selected(registry, enabled(registry, wanted), tags)
+        and row.scope == "node"
+        and row.role not in ("gpu_node", "nvidia_mig", *wanted, *given)
+        and row.tag not in tags.run
+    ]
+
+
 def unknown(registry: t.Sequence[Row], wanted: object) -> list[str]:
     """A problem for each name in gpu_node_roles that is not a role."""
     known = [ALL, *(row.role for row in registry)]

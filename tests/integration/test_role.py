@@ -10,6 +10,7 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
 
 import pytest
 import yaml
@@ -245,3 +246,69 @@ def test_warns_about_split_compute_instances_on_a_cluster_node(make_node, role, 
     text = re.sub(r"\s+", " ", output)  # before ansible-core 2.19, warnings are wrapped
     warned = re.search(r"([a-z0-9-]+).service is running, and the layout splits GPU instances into (.*?)\. With", text)
     assert (warned and warned.groups()) == (named and (unit, named))
+
+
+def test_installs_pynvml_where_it_is_missing(make_node, role, nvidia_smi, tmp_path, monkeypatch):
+    import pynvml
+
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    node = make_node("--board", "A100-80GB")
+    node.python = str(tmp_path / "venv" / "bin" / "python")
+    apt = tmp_path / "bin" / "apt-get"
+    apt.parent.mkdir()
+    apt.write_text("#!/bin/sh\necho 'Inst python3-pynvml (7.352.0-7 Ubuntu:22.04/jammy [amd64])'\n")
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", str(apt.parent), prepend=":")
+
+    _changed, output = role(node, SMALL, "--check", "--diff")
+    assert "Set nvidia_mig_pynvml_wheel to install it" in output
+    assert "MIG on, profiles not known yet" in output
+    assert "nvidia-smi lists the profiles of a GPU only while MIG mode is on" in output
+    assert re.search(r"GPU 0 GPU-.* \|1g.10gb\|1g.10gb\|\.+\|3g.40gb ", output)
+
+    _changed, output = role(node, SMALL, "--check", fails=True, nvidia_mig_pynvml_wheel="https://mirror.example/x.whl")
+    assert "nothing verifies what it returns: set nvidia_mig_pynvml_checksum" in output
+
+    wheel = tmp_path / "nvidia_ml_py-13.615.71-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(pynvml.__file__, "pynvml.py")
+        archive.writestr("nvidia_ml_py-13.615.71.dist-info/METADATA", "Name: nvidia-ml-py\n")
+    changed, output = role(node, SMALL, "--check", nvidia_mig_pynvml_wheel=str(wheel))
+    assert changed > 1 and "This run would install it" in output
+    _changed, output = role(node, SMALL, nvidia_mig_pynvml_wheel=str(wheel))
+    assert "has no usable pynvml" not in output
+    assert node.held() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
+    assert role(node, SMALL, "--diff", nvidia_mig_pynvml_wheel=str(wheel))[0] == 0
+
+
+CHANGED_BY_OTHERS = """
+- hosts: gpu_nodes
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: gpufleet.node.nvidia_mig}
+      vars: {nvidia_mig_layout: "{{ applied }}"}
+    - &verify
+      ansible.builtin.include_role: {name: gpufleet.node.nvidia_mig, tasks_from: verify}
+      vars: {nvidia_mig_layout: "{{ other }}"}
+    - &show
+      ansible.builtin.debug: {msg: "{{ nvidia_mig_problems[0] }}"}
+    - ansible.builtin.copy:
+        content: 2030-01-01 00:00:00 UTC by bob@elsewhere
+        dest: "{{ nvidia_mig_lock_path }}.changed"
+    - *verify
+    - *show
+    - ansible.builtin.file: {path: "{{ nvidia_mig_lock_path }}.changed", state: absent}
+    - *verify
+    - *show
+"""
+
+
+def test_verify_reports_whether_another_run_changed_the_gpus(make_node, tmp_path):
+    playbook = tmp_path / "changed.yml"
+    playbook.write_text(CHANGED_BY_OTHERS)
+    output = make_node("--board", "A100-80GB").play(
+        playbook, {"applied": SMALL, "other": LARGE, "nvidia_mig_lock_path": str(tmp_path / "lock")}
+    )
+    assert re.search(r"The role last changed the GPUs 20[0-9: -]+ UTC by \S*@\S+, in this run\. Apply", output)
+    assert "last changed the GPUs 2030-01-01 00:00:00 UTC by bob@elsewhere, after this run did. Apply" in output
+    assert "The role has not changed the GPUs since the node booted. Apply the layout with mig.yml" in output

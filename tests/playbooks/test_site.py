@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS
 SITE = PLAYBOOKS / "site.yml"
 VERIFY = PLAYBOOKS / "verify.yml"
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
+OFF = [{"devices": "all", "mig_enabled": False}]
 HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 NOT_ROOT = int(os.geteuid() != 0)  # one more problem of the container toolkit
 # Or the client's library is missing, which is no requirement of these tests.
@@ -347,6 +348,13 @@ def test_mig_and_verify_twice(fleet: Fleet) -> None:
     assert fleet.held("first") == [HELD, HELD]
 
 
+def test_check_mode_shows_the_layout_on_the_boards_of_a_node_without_a_driver(fleet: Fleet) -> None:
+    fleet.host("bare", gpu_node_boards=["A100-80GB"])
+    run = fleet.play(SITE, "--tags", "mig", "--check", "--diff", nvidia_mig_layout=LAYOUT)
+    assert "From gpu_node_boards, not read from the node:" in run.output
+    assert "GPU 0 A100-80GB  |1g.10gb|1g.10gb|1g.10gb|.......|3g.40gb " in run.output
+
+
 def test_names(fleet: Fleet) -> None:
     hosts = fleet.work / "hosts"
     hosts.write_text("127.0.0.1 localhost\n")
@@ -469,7 +477,8 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     # The map, as --diff shows it: the current and the desired instances of the GPU that differs.
     assert re.search(
         r"layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60\n-GPU 0 GPU-9f0c[^|\n]* \|\.+\|\n"
-        r"\+GPU 0 GPU-9f0c[^|\n]* \|1g\.10gb\|1g\.10gb\|1g\.10gb\|\.+\|3g\.40gb +\|\nApply the layout with mig\.yml",
+        r"\+GPU 0 GPU-9f0c[^|\n]* \|1g\.10gb\|1g\.10gb\|1g\.10gb\|\.+\|3g\.40gb +\|\n"
+        r"The role last changed the GPUs 20[0-9: -]+ UTC by \S*@\S+ \(it is now 20[0-9: -]+\)\. Apply the layout with mig",
         run.output,
     )
     assert "GPU 1" not in run.output
@@ -482,6 +491,36 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     assert run.count("whole", "failed") == 1
     assert "nvidia-mig-manager.service is enabled" in run.output
     assert "GPUs do not match nvidia_mig_layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60" in run.output
+
+
+# The record of the machine that runs the tests is not read.
+RECORDED = """
+- hosts: gpu_nodes
+  gather_facts: false
+  module_defaults:
+    ansible.builtin.setup: {fact_path: "%s"}
+  tasks:
+    - ansible.builtin.include_role: {name: gpufleet.node.gpu_node, tasks_from: verify}
+"""
+
+
+def test_verify_does_not_check_roles_that_nothing_requests(fleet: Fleet) -> None:
+    """On a node where only mig.yml has run, driver and container toolkit came from elsewhere."""
+    (fleet.work / "facts").mkdir()
+    (fleet.work / "facts" / "gpufleet.fact").write_text('{"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}')
+    playbook = fleet.work / "verify.yml"
+    playbook.write_text(RECORDED % (fleet.work / "facts"))
+    fleet.node("alone", "--board", "A100-80GB")
+    fleet.node("given", "--board", "A100-80GB", nvidia_container_toolkit_hold=False)
+    fleet.variables.pop("nvidia_container_toolkit_runtimes")
+    fleet.variables.pop("nvidia_container_toolkit_cdi")
+    run = fleet.play(playbook, fails=True, gpu_node_roles=["all"], nvidia_mig_layout=OFF)
+    assert (run.count("alone", "failed"), run.count("given", "failed")) == (0, 1)
+    output = " ".join(run.output.split())
+    assert "alone is not verified for nvidia_driver, nvidia_container_toolkit: only nvidia_mig has run on it" in output
+    assert "given is not verified for nvidia_driver: " in output
+    assert "no package of the container toolkit is installed" in output
+    assert "no package of the driver is installed" not in output
 
 
 def test_verify_names_the_process_that_blocks_the_change(fleet: Fleet) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import sysconfig
 import typing as t
 
 from .._mig import words
@@ -26,8 +24,6 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "runtimes": {"type": "list", "elements": "str", "required": True, "choices": [AUTO, *sorted(RUNTIMES)]},
         "version": {"type": "str", "required": True},
         "rke2": {"type": "bool", "default": False},
-        "pynvml_wheel": {"type": "str", "default": ""},
-        "pynvml_checksum": {"type": "str", "default": ""},
         "distribution": {"type": "str", "required": True},
         "os_family": {"type": "str", "required": True},
     }
@@ -43,16 +39,6 @@ def version_problems(version: str) -> t.List[str]:
     return [
         'nvidia_container_toolkit_version is "%s". Set an exact version such as 1.20.1, because four packages must have the '
         "same; 1.18.1 is the oldest that keeps the imports of a containerd configuration." % version
-    ]
-
-
-def wheel_problems(wheel: str, checksum: str) -> t.List[str]:
-    if checksum or not re.match(r"[a-z]+://", wheel):
-        return []
-    return [
-        "nvidia_container_toolkit_pynvml_wheel is the URL %s, and nothing verifies what it returns. Set "
-        'nvidia_container_toolkit_pynvml_checksum to "sha256:..." (sha256sum of the wheel), or set the wheel to a file on '
-        "the controller." % wheel
     ]
 
 
@@ -74,7 +60,6 @@ def run(module: AnsibleModule) -> None:
         *user_problems(os.geteuid()),
         *os_problems(node.os_family, node.distribution),
         *version_problems(given["version"]),
-        *wheel_problems(given["pynvml_wheel"], given["pynvml_checksum"]),
         *choice.problems,
     ]
     module.exit_json(
@@ -82,8 +67,6 @@ def run(module: AnsibleModule) -> None:
         problems=problems,
         runtimes=choice.runtimes,
         install_containerd=choice.install_containerd,
-        python=sys.executable,
-        python_path=sysconfig.get_path("purelib"),
     )
 
 

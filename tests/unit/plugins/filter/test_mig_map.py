@@ -102,3 +102,43 @@ def test_a_compute_instance_with_fewer_multiprocessors_is_shown() -> None:
     cells = "|...............|1g.20gb[1c]    |1g.20gb        |...............|"
     assert mig_map([h100]) == "GPU 0 GPU-0000... H100  %s\n" % cells
     assert "|1g.20gb[1c]" in mig_map({"1c.1g.20gb": 1}, "H100-80GB")
+
+
+LAYOUT = [
+    {"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 2}},
+    {"devices": [1], "mig_enabled": False},
+]
+
+
+def test_a_layout_on_boards() -> None:
+    """What a node gets that has no driver yet."""
+    assert mig_map(LAYOUT, gpus=["A100-80GB", "A100-80GB", "T4"]) == (
+        "GPU 0 A100-80GB  |1g.10gb|1g.10gb|...............|3g.40gb                        |\n"
+        "GPU 1 A100-80GB  MIG off\n"
+        "GPU 2 T4         not in the layout\n"
+    )
+
+
+def test_a_layout_on_gpus_of_the_facts() -> None:
+    odd = gpu(2, current=False, pci_device_id="0x12345678")
+    assert mig_map(LAYOUT, gpus=[gpu(0, held(2, "7g.80gb", 0, 8)), gpu(1), odd]) == (
+        "GPU 0 GPU-0000... A100 80GB PCIe  |1g.10gb|1g.10gb|...............|3g.40gb                        |\n"
+        "GPU 1 GPU-0001... A100 80GB PCIe  MIG off\n"
+        "GPU 2 GPU-0002... A100 80GB PCIe  MIG on, board not known\n"
+    )
+
+
+def test_a_layout_that_names_gpus_by_uuid_is_unknown_on_boards() -> None:
+    named = [dict(LAYOUT[0], devices=["GPU-00002222-3333-4444-5555-666666666666"])]
+    assert "unknown: the layout names GPUs by UUID" in mig_map(named, gpus=["A100-80GB"])
+    assert "|3g.40gb" in mig_map(named, gpus=[gpu(0)])
+
+
+def test_gpus_without_placements_or_of_another_type() -> None:
+    with pytest.raises(AnsibleFilterError, match='gpus is "A100-80GB": give ansible_facts.nvidia.gpus'):
+        mig_map(LAYOUT, gpus="A100-80GB")
+    assert "the placements of RTX-PRO-4500-Blackwell-32GB are unknown" in mig_map(
+        LAYOUT, gpus=["RTX-PRO-4500-Blackwell-32GB"]
+    )
+    with pytest.raises(AnsibleFilterError, match="8 compute slices are needed"):
+        mig_map([dict(LAYOUT[0], mig_devices={"4g.40gb": 2})], gpus=["A100-80GB"])

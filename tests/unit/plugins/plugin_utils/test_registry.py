@@ -119,3 +119,27 @@ def test_names_that_are_not_roles() -> None:
 )
 def test_tags_select_as_ansible_does(tags: Tags, roles: t.Sequence[str]) -> None:
     assert _registry.selected(ROWS, NAMES, tags) == roles
+
+
+MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted", "tags", "given", "expected"),
+    [
+        (MIG_ONLY, ["all"], Tags(), ["nvidia_mig"], ["nvidia_driver"]),
+        (MIG_ONLY, ["all", "nvidia_driver"], Tags(), [], []),
+        (MIG_ONLY, ["nvidia_mig"], Tags(), [], []),
+        (MIG_ONLY, ["all"], Tags(["driver"]), [], []),
+        (MIG_ONLY, ["all"], Tags(["mig"]), [], []),
+        (MIG_ONLY, ["all"], Tags(), ["nvidia_driver"], []),
+        # site.yml has run, or nothing has.
+        ({**MIG_ONLY, "nvidia_driver": {"installed": []}}, ["all"], Tags(), [], []),
+        ({}, ["all"], Tags(), [], []),
+        ("error loading fact", ["all"], Tags(), [], []),
+    ],
+)
+def test_verify_skips_roles_only_where_nothing_requests_them(
+    record: object, wanted: t.List[str], tags: Tags, given: t.List[str], expected: t.List[str]
+) -> None:
+    assert _registry.unrequested(ROWS, wanted, tags, record, given) == expected

@@ -37,7 +37,7 @@ def test_valid_values() -> None:
                 "gpu_node_batches": [1, "25%"],
                 "gpu_node_environment": [{"http_proxy": "x"}, {}],
                 "nvidia_driver_repository_key_checksum": "sha256:" + "aB" * 32,
-                "nvidia_container_toolkit_pynvml_checksum": "sha256:https://example.com/SHA256SUMS",
+                "nvidia_mig_pynvml_checksum": "sha256:https://example.com/SHA256SUMS",
                 "nvidia_driver_repository_key_fingerprint": "EB69 3B30 35CD 5710 E231  E123 A4B4 6996 3BF8 63CC",
                 "nvidia_container_toolkit_repository_key_fingerprint": "",
                 "nvidia_container_toolkit_runtimes": "auto",
