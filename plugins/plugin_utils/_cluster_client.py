@@ -18,6 +18,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -102,6 +103,7 @@ def _run(
     with open(os.devnull, "w", encoding="utf-8") as nothing, contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         sys.stdout = sys.stderr = nothing
         os.environ.update(environment)
+        tempfile.tempdir = None  # read TMPDIR again
         try:
             sender.send(_result(name, arguments, check_mode))
         finally:
