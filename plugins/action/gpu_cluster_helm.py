@@ -53,7 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 shown.show(title, "; ".join(waiting) or "no pod reports a problem")
             result.update(_cluster_client.result(receiver, _MODULE))
         if result.get("failed"):
-            result["msg"] = "; ".join([result["msg"], *(self._waiting(namespace) or waiting)])
+            result["msg"] = "; ".join([result["msg"].rstrip(), *(self._waiting(namespace) or waiting)])
         elif options.get("state") == "absent" and self._unfinished(options["name"], namespace):
             result.update(failed=True, msg=_UNFINISHED % (options["name"], namespace))
         return result

@@ -29,7 +29,8 @@ class Model(StandIn):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._started: t.Set[str] = set()  # pods
+        self._started: t.Dict[str, str] = {}  # the configuration with which each pod was started
+        self.replicas: t.Dict[str, int] = {}  # of each device, by configuration
         self.gpus.write_text(facts(SEVEN))
         self.strategy("single")
 
@@ -44,12 +45,20 @@ class Model(StandIn):
         return self._cluster.plane.kubectl("--namespace", self._cluster.name, *arguments)
 
     def step(self) -> None:
-        for pod in json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"]:
-            if pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in self._started:
-                self._started.add(pod["metadata"]["uid"])
-                self._start(pod)
+        self.plugins(json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"])
 
-    def _start(self, pod: Data) -> None:
+    def plugins(self, pods: t.Iterable[Data], config: str = "") -> None:
+        """Start the device plugins that are new, or have another configuration."""
+        for pod in pods:
+            if pod["spec"].get("nodeName") and self._started.get(pod["metadata"]["uid"]) != config:
+                self._started[pod["metadata"]["uid"]] = config
+                try:
+                    self._start(pod, self.replicas.get(config, 1))
+                except RuntimeError as error:
+                    if "NotFound" not in str(error):  # the pod was replaced in the meantime
+                        raise
+
+    def _start(self, pod: Data, replicas: int) -> None:
         node, strategy = pod["spec"]["nodeName"], pod["spec"]["containers"][0]["env"][0]["value"]
         devices = json.loads(self.gpus.read_text())[0]["mig"]["devices"]
         profiles = [each["profile"] for each in devices]
@@ -57,7 +66,7 @@ class Model(StandIn):
         works = not first or strategy == "mixed" or len(set(profiles)) == 1
         if first and works:
             names = ["mig-" + each if strategy == "mixed" else "gpu" for each in profiles]
-            offered: Data = {"nvidia.com/" + name: str(names.count(name)) for name in names}
+            offered: Data = {"nvidia.com/" + name: str(names.count(name) * replicas) for name in names}
             former = self._cluster.read()["status"]["allocatable"]
             gone = {name: None for name in former if name.startswith("nvidia.com/") and name not in offered}
             self._status("node", node, {"allocatable": {**gone, **offered}, "capacity": {**gone, **offered}})
@@ -74,11 +83,14 @@ class Model(StandIn):
 
     def offers(self, strategy: str) -> None:
         """Assert that the node advertises what its layout and this strategy mean."""
+        self.advertises(OFFERS[strategy])
+
+    def advertises(self, wanted: t.Mapping[str, str]) -> None:
         deadline = time.monotonic() + SETTLED
         while True:
             found = self._cluster.read()["status"]["allocatable"]
             offered = {name: count for name, count in found.items() if name.startswith("nvidia.com/")}
-            if offered == OFFERS[strategy]:
+            if offered == wanted:
                 return
             assert time.monotonic() < deadline, offered
             time.sleep(0.5)
