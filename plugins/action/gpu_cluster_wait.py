@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Final, Unreadable, pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Final, Reasons, Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
 
@@ -27,7 +27,6 @@ _ARGUMENTS = {
     "settle": {"type": "int", "default": 0},
 }
 _LINES = 15  # of a log
-_REPEATED = 60  # seconds after which unchanged progress is shown again
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -40,8 +39,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         wanted = {node: Wanted(**each) for node, each in arguments["wanted"].items()}
         api = Api(self, task_vars)
         end = time.monotonic() + arguments["timeout"]
-        shown, shown_at, ready_at = "", 0.0, 0.0
-        intervals = pauses()
+        reasons, ready_at, intervals = Reasons(Display().display), 0.0, pauses()
         while True:
             state = self._state(api, wanted, arguments)
             now = time.monotonic()
@@ -49,9 +47,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if state.failed or now >= end or (state.ready and now >= ready_at + arguments["settle"]):
                 break
             text = "; ".join(state.waiting) or "ready, must stay ready for %d s" % arguments["settle"]
-            if text != shown or now - shown_at > _REPEATED:
-                Display().display("waiting, %d s left: %s" % (end - now, text))
-                shown, shown_at = text, now
+            reasons.show("waiting, %d s left" % (end - now), text)
             time.sleep(next(intervals))
         result.update(changed=False, waiting=list(state.waiting), problems=list(state.failed))
         if not state.ready:

@@ -243,10 +243,23 @@ def pauses() -> t.Iterator[int]:
     return itertools.chain((1, 2, 4), itertools.repeat(5))
 
 
+class Reasons:
+    """Shows why something is not complete, again if it changes, and at least once a minute."""
+
+    _REPEATED = 60  # seconds
+
+    def __init__(self, show: t.Callable[[str], object]) -> None:
+        self._show, self._shown, self._at = show, "", 0.0
+
+    def show(self, title: str, reason: str) -> None:
+        now = time.monotonic()
+        if reason != self._shown or now - self._at > self._REPEATED:
+            self._show("%s: %s" % (title, reason))
+            self._shown, self._at = reason, now
+
+
 class Progress:
     """Repeats a step for a limited time, and shows why it is not complete."""
-
-    _REPEATED = 60  # seconds after which an unchanged reason is shown again
 
     def __init__(self, timeout: int, show: t.Callable[[str], object]) -> None:
         self._timeout, self._show = timeout, show
@@ -266,7 +279,7 @@ class Progress:
 
     def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
         """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
-        end, shown, shown_at = time.monotonic() + self._timeout, "", 0.0
+        end, reasons = time.monotonic() + self._timeout, Reasons(self._show)
         denied: float | None = None  # since when
         intervals = pauses()
         while True:
@@ -282,8 +295,5 @@ class Progress:
                 raise Final(_REMEDY % waiting[0])
             if not waiting or now >= end:
                 return waiting
-            text = "; ".join(waiting)
-            if text != shown or now - shown_at > self._REPEATED:
-                self._show("%s, %d s left: %s" % (title, end - now, text))
-                shown, shown_at = text, now
+            reasons.show("%s, %d s left" % (title, end - now), "; ".join(waiting))
             time.sleep(next(intervals))

@@ -18,6 +18,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import typing as t
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -67,21 +68,39 @@ def runs_here(action: t.Any, module: str, variables: t.Mapping[str, t.Any]) -> b
 
 def run(action: t.Any, module: str, arguments: Data) -> Data:
     """The result of the module, with the environment and in the check mode of the action's task."""
+    check_mode, environment = action._task.check_mode, _environment(action)
+
+    def work() -> Data:
+        os.environ.update(environment)
+        tempfile.tempdir = None  # read TMPDIR again
+        return _result(module, arguments, check_mode)
+
+    with beside(work) as receiver:
+        return result(receiver, module)
+
+
+@contextlib.contextmanager
+def beside(work: t.Callable[[], Data]) -> t.Iterator[t.Any]:
+    """Run ``work`` in a copy of this process. Yields the end of a pipe, from which ``result`` reads what it returns."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    wanted = (module, arguments, action._task.check_mode, _environment(action), receiver, sender)
-    process = context.Process(target=_run, args=wanted, daemon=True)
+    process = context.Process(target=_run, args=(work, receiver, sender), daemon=True)
     process.start()
     sender.close()
     try:
-        result = t.cast("Data", receiver.recv())
-    except (EOFError, OSError):
-        result = {"failed": True, "msg": "the process of %s has ended without a result" % module}
+        yield receiver
     except BaseException:  # such as the task's time limit
         process.terminate()
         raise
     process.join()
-    return result
+
+
+def result(receiver: t.Any, module: str) -> Data:
+    """Wait for the result of the module that the other process runs."""
+    try:
+        return t.cast("Data", receiver.recv())
+    except (EOFError, OSError):
+        return {"failed": True, "msg": "the process of %s has ended without a result" % module}
 
 
 def _environment(action: t.Any) -> dict[str, str]:
@@ -90,9 +109,7 @@ def _environment(action: t.Any) -> dict[str, str]:
     return {name: str(value) for name, value in out.items()}
 
 
-def _run(
-    name: str, arguments: Data, check_mode: bool, environment: t.Mapping[str, str], receiver: t.Any, sender: t.Any
-) -> None:
+def _run(work: t.Callable[[], Data], receiver: t.Any, sender: t.Any) -> None:
     """What a new process would do. The other end of the pipe is closed, so that this one ends with its parent."""
     receiver.close()
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -101,9 +118,8 @@ def _run(
     atexit._clear()
     with open(os.devnull, "w", encoding="utf-8") as nothing, contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         sys.stdout = sys.stderr = nothing
-        os.environ.update(environment)
         try:
-            sender.send(_result(name, arguments, check_mode))
+            sender.send(work())
         finally:
             atexit._run_exitfuncs()
 

@@ -4,17 +4,22 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The run of ansible-playbook that holds a node: whether it is this one, still runs, or has ended."""
+"""The run of ansible-playbook that holds a node or has files: whether it is this one, still runs, or has ended."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
 import os
+import shutil
 import socket
 import time
 import typing as t
 from pathlib import Path
+
+_FOLDER, _RECORD = "gpufleet", "run.json"
+_ABANDONED = 86400  # seconds after which files of a run on another controller, with the same home, are removed
 
 
 class Run(t.NamedTuple):
@@ -48,6 +53,29 @@ def has_ended(run: Run, seconds: int) -> bool:
         # The processes of other users may be hidden.
         return not _exists(run.pid) or _started(run.pid) not in ("", run.started)
     return time.time() - run.written >= seconds
+
+
+def folder(temporary: Path) -> Path:
+    """The folder of this run in its temporary directory, which Ansible removes when the run ends. For its user only.
+
+    Removes those of runs that were killed.
+    """
+    own = temporary / _FOLDER
+    own.mkdir(mode=0o700, exist_ok=True)
+    write(own / _RECORD, json.dumps(current()))
+    for record in own.parents[1].glob("*/%s/%s" % (_FOLDER, _RECORD)):
+        with contextlib.suppress(OSError, ValueError, TypeError):  # removed by another run, or not readable
+            if has_ended(Run(*json.loads(record.read_text(encoding="utf-8"))), _ABANDONED):
+                shutil.rmtree(record.parent)
+    return own
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file in the folder. Other processes of the run may be reading it."""
+    new = path.with_name("%s.%d" % (path.name, os.getpid()))
+    new.touch(mode=0o600)
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
 
 
 def _place() -> str:

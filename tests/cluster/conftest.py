@@ -47,6 +47,7 @@ class Cluster:
     def __init__(self, plane: control_plane.ControlPlane, proxy: Proxy, work: Path, name: str) -> None:
         self.plane, self.proxy, self.work, self.name = plane, proxy, work, name
         self.node = name + "-1"
+        self.playbook = PLAYBOOK
 
     def create(self, **pod: t.Any) -> None:
         for number in (1, 2):
@@ -62,7 +63,7 @@ class Cluster:
         self.plane.kubectl("uncordon", self.name + "-2")
 
     def start(self, *options: str, **variables: t.Any) -> subprocess.Popen[str]:
-        """A run that drains the node, executes the command ``change``, and returns the node."""
+        """A run that drains the node, executes the command ``change``, and returns the node, or of another playbook."""
         given = {"seconds": 60, "cluster_node": self.node, "change": "true", **variables}
         environment = {
             **self.plane.environment("run"),
@@ -73,7 +74,13 @@ class Cluster:
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_PIPELINING": "1",
         }
-        command = [str(ANSIBLE), "--inventory=localhost,", "--extra-vars=" + json.dumps(given), *options, str(PLAYBOOK)]
+        command = [
+            str(ANSIBLE),
+            "--inventory=localhost,",
+            "--extra-vars=" + json.dumps(given),
+            *options,
+            str(self.playbook),
+        ]
         return subprocess.Popen(
             command,
             env=environment,

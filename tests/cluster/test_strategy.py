@@ -30,8 +30,8 @@ class Model(StandIn):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._started: t.Set[str] = set()  # pods
-        self._replicas = 1
+        self._started: t.Dict[str, str] = {}  # the configuration with which each pod was started
+        self.replicas: t.Dict[str, int] = {}  # of each device, by configuration
         self.gpus.write_text(facts(SEVEN))
         self.strategy("single")
 
@@ -45,7 +45,7 @@ class Model(StandIn):
         variables = [{"name": "NODE_LABEL", "value": "nvidia.com/device-plugin.config"}]
         selector = {"name": "config-manager-init", "image": "x", "env": variables}
         volume = {"name": "available-configs", "configMap": {"name": "someone-else"}}
-        self._replicas = 4
+        self.replicas = {"": 4}
         self._change({"spec": {"initContainers": [selector], "volumes": [volume]}})
 
     def _change(self, template: Data) -> None:
@@ -56,16 +56,20 @@ class Model(StandIn):
         return self._cluster.plane.kubectl("--namespace", self._cluster.name, *arguments)
 
     def step(self) -> None:
-        for pod in json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"]:
-            if pod["spec"].get("nodeName") and pod["metadata"]["uid"] not in self._started:
-                self._started.add(pod["metadata"]["uid"])
+        self.plugins(json.loads(self._kubectl("get", "pods", "-l", UNSIMULATED, "--output=json"))["items"])
+
+    def plugins(self, pods: t.Iterable[Data], config: str = "") -> None:
+        """Start the device plugins that are new, or have another configuration."""
+        for pod in pods:
+            if pod["spec"].get("nodeName") and self._started.get(pod["metadata"]["uid"]) != config:
+                self._started[pod["metadata"]["uid"]] = config
                 try:
-                    self._start(pod)
+                    self._start(pod, self.replicas.get(config, 1))
                 except RuntimeError as error:
-                    if "NotFound" not in str(error):  # the pod was deleted in the meantime
+                    if "NotFound" not in str(error):  # the pod was replaced in the meantime
                         raise
 
-    def _start(self, pod: Data) -> None:
+    def _start(self, pod: Data, replicas: int) -> None:
         node, strategy = pod["spec"]["nodeName"], pod["spec"]["containers"][0]["env"][0]["value"]
         devices = json.loads(self.gpus.read_text())[0]["mig"]["devices"]
         profiles = [each["profile"] for each in devices]
@@ -73,7 +77,7 @@ class Model(StandIn):
         works = not first or strategy == "mixed" or len(set(profiles)) == 1
         if first and works:
             names = ["mig-" + each if strategy == "mixed" else "gpu" for each in profiles]
-            offered: Data = {"nvidia.com/" + name: str(names.count(name) * self._replicas) for name in names}
+            offered: Data = {"nvidia.com/" + name: str(names.count(name) * replicas) for name in names}
             former = self._cluster.read()["status"]["allocatable"]
             gone = {name: None for name in former if name.startswith("nvidia.com/") and name not in offered}
             self._status("node", node, {"allocatable": {**gone, **offered}, "capacity": {**gone, **offered}})
@@ -90,11 +94,14 @@ class Model(StandIn):
 
     def offers(self, strategy: str) -> None:
         """Assert that the node advertises what its layout and this strategy mean."""
+        self.advertises(OFFERS[strategy])
+
+    def advertises(self, wanted: t.Mapping[str, str]) -> None:
         deadline = time.monotonic() + SETTLED
         while True:
             found = self._cluster.read()["status"]["allocatable"]
             offered = {name: count for name, count in found.items() if name.startswith("nvidia.com/")}
-            if offered == OFFERS[strategy]:
+            if offered == wanted:
                 return
             assert time.monotonic() < deadline, offered
             time.sleep(0.5)

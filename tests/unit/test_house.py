@@ -85,7 +85,11 @@ LAYERS = (
         ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "yaml"],
     ),
     Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
-    Layer("action", ["plugin_utils", MIG], ["ansible.errors", "ansible.plugins.action", "ansible.utils"]),
+    Layer(
+        "action",
+        ["plugin_utils", MIG],
+        ["ansible.constants", "ansible.errors", "ansible.plugins.action", "ansible.utils"],
+    ),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer(

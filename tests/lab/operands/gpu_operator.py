@@ -64,7 +64,7 @@ def node_labels(labels: t.Mapping[str, str], spec: Object, version: str) -> Chan
     """The changes to a node's labels. Values set by others are kept."""
     ours = [name for name in labels if name.startswith(DEPLOY) and name != OFF]
     if not detected(labels):
-        return {name: None for name in [*ours, PRESENT] if PRESENT in labels and name in labels}
+        return {**dict.fromkeys(ours), PRESENT: "false"} if labels.get(PRESENT) == "true" else {}
     changes: Changes = {}
     if labels.get(PRESENT) != "true":
         changes[PRESENT] = "true"

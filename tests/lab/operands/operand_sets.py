@@ -159,7 +159,7 @@ def daemon_set(operand: Operand, spec: Object, namespace: str, version: str, run
         }
 
     if operand.section == "validator":
-        extra = {"RUNTIME_CLASS": runtime_class}
+        extra = {"RUNTIME_CLASS": runtime_class, "MIG_STRATEGY": spec["mig"]["strategy"]}  # restarts it, too
         components = ("driver", "toolkit", "plugin")
         before = [
             container(name + "-validation", [operand.command], {**extra, "COMPONENT": name}) for name in components

@@ -95,7 +95,11 @@ def test_operands_can_be_switched_off_on_a_node() -> None:
 def test_a_node_without_gpus_gets_no_labels() -> None:
     assert gpu_operator.node_labels({"kubernetes.io/os": "linux"}, policy(), "v26.7.0") == {}
     former = {"nvidia.com/gpu.present": "true", DEPLOY + "driver": "true"}
-    assert gpu_operator.node_labels(former, policy(), "v26.7.0") == dict.fromkeys(former)
+    assert gpu_operator.node_labels(former, policy(), "v26.7.0") == {
+        "nvidia.com/gpu.present": "false",
+        DEPLOY + "driver": None,
+    }
+    assert gpu_operator.node_labels({"nvidia.com/gpu.present": "false"}, policy(), "v26.7.0") == {}
 
 
 GPU_NODE = {PCI: "true", "nvidia.com/gpu.present": "true"}

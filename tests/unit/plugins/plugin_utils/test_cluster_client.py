@@ -9,7 +9,6 @@ import json
 import multiprocessing.connection
 import os
 import sys
-import tempfile
 import time
 import typing as t
 from pathlib import Path
@@ -121,11 +120,18 @@ def test_files_of_the_client_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_pa
     }
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    action_ = action()
-    action_._compute_environment_string = lambda out: out.update(K8S_AUTH_KUBECONFIG=str(tmp_path / "kubeconfig"))
-    result = _cluster_client.run(action_, OBJECTS, {"objects": [{"kind": "Node"}]})
-    assert "Connection refused" in result["msg"]
+    run = _cluster_client._MODULES[OBJECTS].run
+
+    def listing(module: t.Any) -> None:
+        try:
+            run(module)
+        finally:
+            module.result["written"] = os.listdir(tmp_path / "temporary")
+
+    monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", listing)
+    given = {"K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig"), "TMPDIR": str(tmp_path / "temporary")}
+    result = _cluster_client.run(action(environment=given), OBJECTS, {"objects": [{"kind": "Node"}]})
+    assert "Connection refused" in result["msg"] and result["written"]
     assert list((tmp_path / "temporary").iterdir()) == []
 
 

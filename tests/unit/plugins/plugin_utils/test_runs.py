@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import subprocess
 import sys
 import time
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +61,25 @@ def test_the_controller_is_known_after_its_end() -> None:
     process.start()
     assert receiver.poll(30) and receiver.recv() == process.pid
     process.join()
+
+
+def test_the_folder_of_a_run_that_was_killed_is_removed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        for name in ("own", "active", "killed", "elsewhere", "unreadable"):
+            (tmp_path / name).mkdir()
+            _runs.folder(tmp_path / name)
+        ended, other = run_of(process.pid), run_of(os.getpid())._replace(place="other", written=0)
+        process.kill()
+    (tmp_path / "killed/gpufleet/run.json").write_text(json.dumps(ended))
+    (tmp_path / "elsewhere/gpufleet/run.json").write_text(json.dumps(other))
+    (tmp_path / "unreadable/gpufleet/run.json").write_text("")
+    folder = _runs.folder(tmp_path / "own")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert sorted(each.parent.name for each in tmp_path.glob("*/gpufleet")) == ["active", "own", "unreadable"]
+
+
+def test_a_file_in_the_folder(tmp_path: Path) -> None:
+    for text in ("one", "two"):
+        _runs.write(tmp_path / "file", text)
+        assert (tmp_path / "file").read_text() == text
+    assert [each.stat().st_mode & 0o777 for each in tmp_path.iterdir()] == [0o600]

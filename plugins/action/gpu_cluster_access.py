@@ -1,0 +1,41 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: keep credentials of a cluster on the controller until the run ends."""
+
+from __future__ import annotations
+
+import base64
+import re
+import typing as t
+from pathlib import Path
+
+from ansible import constants
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _runs
+
+_ARGUMENTS = {
+    "kubeconfig": {"type": "str", "no_log": True},
+    "server": {"type": "str", "default": ""},
+}
+_LOOPBACK = re.compile(r"https://(?:127[.]0[.]0[.]1|localhost|\[::1\]):")
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    _VALID_ARGS = frozenset(_ARGUMENTS)
+    _requires_connection = False
+
+    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+        folder = _runs.folder(Path(constants.DEFAULT_LOCAL_TMP))
+        result.update(changed=False, folder=str(folder))
+        if arguments["kubeconfig"] is not None:
+            server = arguments["server"]
+            address = "https://%s:" % ("[%s]" % server if ":" in server else server)
+            text = base64.b64decode(arguments["kubeconfig"]).decode()
+            _runs.write(folder / "kubeconfig", _LOOPBACK.sub(lambda _match: address, text))
+            result["kubeconfig"] = str(folder / "kubeconfig")
+        return result

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: run helm, and show why pods do not start while it waits for hooks of the chart."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_client, _drain, _readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Reasons, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
+
+_ARGUMENTS = {
+    "options": {"type": "dict", "required": True},
+}
+_MODULE = "kubernetes.core.helm"
+_PAUSE = 5  # seconds between checks
+_UNFINISHED = (
+    "an earlier removal of the chart was interrupted or failed. Complete it with: helm uninstall %s --namespace %s"
+)
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    _VALID_ARGS = frozenset(_ARGUMENTS)
+    _requires_connection = True
+
+    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+        self._api, options = Api(self, task_vars), arguments["options"]
+        namespace = options["release_namespace"]
+
+        def helm() -> Data:
+            try:
+                found: Data = self._execute_module(module_name=_MODULE, module_args=options, task_vars=task_vars)
+            except AnsibleError as error:
+                return {"failed": True, "msg": str(error)}
+            return found
+
+        started, shown = time.monotonic(), Reasons(Display().display)
+        waiting: list[str] = []
+        with _cluster_client.beside(helm) as receiver:
+            while not receiver.poll(_PAUSE):
+                waiting = self._waiting(namespace)
+                title = "waiting for helm, %d s" % (time.monotonic() - started)
+                shown.show(title, "; ".join(waiting) or "no pod reports a problem")
+            result.update(_cluster_client.result(receiver, _MODULE))
+        if result.get("failed"):
+            result["msg"] = "; ".join([result["msg"].rstrip(), *(self._waiting(namespace) or waiting)])
+        elif options.get("state") == "absent" and self._unfinished(options["name"], namespace):
+            result.update(failed=True, msg=_UNFINISHED % (options["name"], namespace))
+        return result
+
+    def _waiting(self, namespace: str) -> list[str]:
+        """Why pods do not start. helm waits for the jobs of the chart's hooks, and says nothing about them."""
+        try:
+            nodes, pods = self._api.read({"kind": "Node"}, {"kind": "Pod", "namespace": namespace})
+        except Unreadable as error:
+            return ["the cluster cannot be read: %s" % error]
+        held = [text for text in map(_drain.by_hand, nodes) if text]
+        return list(_readiness.state({}, nodes, pods, held).waiting)
+
+    def _unfinished(self, name: str, namespace: str) -> bool:
+        """Whether the release is left in a state that kubernetes.core.helm does not remove."""
+        labels = ["owner=helm", "name=" + name, "status=uninstalling"]
+        try:
+            return bool(self._api.read({"kind": "Secret", "namespace": namespace, "label_selectors": labels})[0])
+        except Unreadable:  # as the next task will report
+            return False
