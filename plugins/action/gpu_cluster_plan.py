@@ -13,7 +13,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory, _permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of, is_true
 
@@ -21,6 +21,7 @@ _ARGUMENTS = {
     "role": {"type": "str", "required": True, "choices": ["gpu_operator", "device_plugin"]},
     "may_be_missing": {"type": "bool", "default": False},
     "on_controller": {"type": "bool", "default": True},
+    "check_pods": {"type": "bool", "default": True},
 }
 _NO_HELM = (
     "the controller lacks the command helm, which installs charts in a cluster without helm-controller: install it, or set "
@@ -61,6 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             owner=others["nvidia_mig_owner"],
             reboot=others["nvidia_mig_reboot"],
             drain=others["gpu_cluster_drain"],
+            check_pods=arguments["check_pods"],
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
@@ -97,11 +99,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             found = api.call("gpufleet.node.gpu_cluster_objects", objects=list(objects.values()))["results"]
         except Unreadable as error:
             return _cluster_plan.Cluster(nodes={"msg": str(error)})
-        reviews: list[dict[str, t.Any]] = []
+        cluster = _cluster_plan.Cluster(**dict(zip(objects, found, strict=True)))
+        reviews = _permissions.reviews(_cluster_plan.permissions(settings, cluster))
         with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
-            answer = api.call("kubernetes.core.k8s", resource_definition=_cluster_plan.reviews())
-            reviews = answer["result"]["results"]
-        return _cluster_plan.Cluster(**dict(zip(objects, found, strict=True)), reviews=reviews)
+            answer = api.call("kubernetes.core.k8s", resource_definition=reviews)
+            return cluster._replace(reviews=answer["result"]["results"])
+        return cluster
 
     def _helm_chart(self, own: t.Mapping[str, t.Any], values: str) -> dict[str, t.Any]:
         """The HelmChart specification for RKE2 and k3s. It embeds a chart that is a file on the controller."""

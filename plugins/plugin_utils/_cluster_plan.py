@@ -25,6 +25,7 @@ from . import (
     _mig_owner,
     _operator_mig,
     _operator_values,
+    _permissions,
     _plugin_configs,
     _readiness,
     _sharing,
@@ -46,15 +47,6 @@ _PLUGIN = {
 _PLUGIN_CONFIG = {"gpu_operator": "devicePlugin.config", "device_plugin": "config"}
 _TOLERATIONS = {"gpu_operator": "daemonsets.tolerations", "device_plugin": "nfd.worker.tolerations"}
 _TOLERATED: tuple[Data, ...] = ({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},)  # by default
-# Permissions that the charts need. helm uses this user's permissions, RKE2's helm-controller its own.
-_PERMISSIONS: tuple[Data, ...] = (
-    {"verb": "create", "group": "", "resource": "namespaces"},
-    {"verb": "patch", "group": "", "resource": "nodes"},
-    {"verb": "delete", "group": "", "resource": "pods"},
-    {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"},
-    {"verb": "create", "group": "apps", "resource": "daemonsets"},
-    {"verb": "create", "group": "rbac.authorization.k8s.io", "resource": "clusterroles"},
-)
 
 
 class Cluster(t.NamedTuple):
@@ -79,6 +71,7 @@ class Settings(t.NamedTuple):
     owner: str = "host"
     reboot: bool = False
     drain: bool = False
+    check_pods: bool = True
     may_be_missing: bool = False
     on_controller: bool = True
     selected: t.Collection[str] = ()  # the cluster roles whose version variable is set
@@ -110,10 +103,11 @@ def objects(settings: Settings) -> dict[str, Data]:
     }
 
 
-def reviews() -> list[Data]:
-    """Objects whose status, when they are created, says whether the user has the permissions."""
-    kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {}}
-    return [{**kind, "spec": {"resourceAttributes": each}} for each in _PERMISSIONS]
+def permissions(settings: Settings, cluster: Cluster) -> list[Data]:
+    """What the user must be allowed to do."""
+    method = _method(settings, cluster)
+    own, check = settings.own, settings.check_pods
+    return _permissions.of_chart(own["namespace"], method, drain=settings.drain, check_pods=check)
 
 
 def own_labels(nodes: t.Iterable[Data]) -> dict[str, dict[str, str | None]]:
@@ -264,31 +258,20 @@ def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
         cluster.daemonsets["resources"],
         cluster.policies["resources"],
     )
-    denied = [
-        "%s %s" % (asked["verb"], "/".join(filter(None, [asked["resource"], asked.get("subresource")])))
-        for review in cluster.reviews
-        for asked in [_asked(review)]
-        if asked and not review["result"]["status"].get("allowed")
-    ]
+    denied = _permissions.denied(cluster.reviews)
     if denied:
-        out.append(
-            "the user of the kubeconfig is not allowed to %s: use one with the ClusterRole cluster-admin"
-            % ", ".join(denied)
+        remedy = (
+            "use one with the ClusterRole cluster-admin, because helm needs the permissions for all objects of the chart"
+            if _method(settings, cluster) == "helm"
+            else "bind the ClusterRoles of the collection, which docs/security.md describes"
         )
+        out.append("the user of the kubeconfig is not allowed to %s: %s" % (", ".join(denied), remedy))
     if settings.own["method"] == "helm_chart" and not cluster.helm_charts.get("api_found"):
         out.append(
             "%s_method is helm_chart, but the cluster has no helm-controller, which is part of RKE2 and k3s: set it to helm"
             % settings.role
         )
     return out
-
-
-def _asked(review: Data) -> Data:
-    """The permission in a SelfSubjectAccessReview; empty if the API did not evaluate it."""
-    result = review.get("result") or {}
-    if "allowed" not in (result.get("status") or {}):
-        return {}
-    return t.cast("Data", result["spec"]["resourceAttributes"])
 
 
 def _wanted(

@@ -23,8 +23,8 @@ _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
 PRODUCT = "nvidia.com/gpu.product"
 _HELD = 3600  # seconds; longer than any check
 _NOBODY = 65534  # an image may run as root by default
-# nvidia-smi needs about 40 MiB.
-_REQUESTS, _LIMITS = {"cpu": "10m", "memory": "64Mi"}, {"cpu": "1", "memory": "256Mi"}
+_LIMITS = {"cpu": "1", "memory": "256Mi"}
+_REQUESTS = dict.fromkeys(_LIMITS, "0")  # without these, a pod requests its limits, which a busy node does not have
 _KEPT = 60  # seconds after which the cluster removes a finished job that this check left
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _drain, _layout_problems
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _drain, _layout_problems, _permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_plan import Cluster, Planned, Settings
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
@@ -251,6 +251,20 @@ def test_missing_permissions() -> None:
     ]
     (problem,) = problems(plan(cluster={"reviews": reviews}))
     assert problem.startswith("the user of the kubeconfig is not allowed to create namespaces: use one with")
+    (problem,) = problems(plan(cluster={"reviews": reviews, "helm_charts": {"resources": [], "api_found": True}}))
+    assert problem.endswith("bind the ClusterRoles of the collection, which docs/security.md describes")
+
+
+def test_the_permissions_of_both_methods() -> None:
+    found = _permissions.of_chart("gpus", "helm_chart", drain=False, check_pods=False)
+    assert {"namespace": "kube-system", "verb": "create", "group": "helm.cattle.io", "resource": "helmcharts"} in found
+    name = {"namespace": "gpus", "name": "gpufleet-mig-configs"}
+    assert {**name, "verb": "patch", "group": "", "resource": "configmaps"} in found
+    assert not {"jobs", "clusterroles", "replicasets"}.intersection(each["resource"] for each in found)
+    more = _permissions.of_chart("gpus", "helm", drain=True, check_pods=True)
+    assert {each["resource"] for each in more} >= {"jobs", "clusterroles", "replicasets"}
+    assert {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"} in more
+    assert len(_permissions.reviews(more)) == len(more)
 
 
 def test_other_owners_are_found() -> None:

@@ -46,7 +46,10 @@ def test_a_job_for_each_resource_of_each_node() -> None:
     assert placed == [("a", 1), ("a", 3), ("b", 2)]
     assert len({job["metadata"]["name"] for job in made}) == 3
     spec = made[1]["spec"]["template"]["spec"]
-    assert spec["containers"][0]["resources"]["limits"] == {"cpu": "1", "memory": "256Mi", MIG: 1}
+    assert spec["containers"][0]["resources"] == {
+        "requests": {"cpu": "0", "memory": "0"},
+        "limits": {"cpu": "1", "memory": "256Mi", MIG: 1},
+    }
     assert (spec["runtimeClassName"], spec["containers"][0]["image"]) == ("nvidia", "image")
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term["matchFields"][0]["values"] == ["a"]
