@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import shutil
 import typing as t
 
@@ -71,6 +72,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         planned = _cluster_plan.plan(settings, hosts, self._cluster(settings, variables), failed)
         if planned.plan:
             planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
+        planned.problems[hosts[0].name].extend(self._wrong_chart(role, settings.own))
         for host in hosts[1:]:
             other = hostvars[host.name]
             given = {name: other[name] for name in own if name in other}
@@ -110,10 +112,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         """The HelmChart specification for RKE2 and k3s. It embeds a chart that is a file on the controller."""
         target = {"targetNamespace": own["namespace"], "valuesContent": values}
         if own["chart_file"]:
-            with open(self._find_needle("files", own["chart_file"]), "rb") as file:
-                return {"chartContent": base64.b64encode(file.read()).decode(), **target}
+            return {"chartContent": base64.b64encode(self._chart_file(own)).decode(), **target}
         repository = {"repo": own["repository"]} if own["repository"] else {}  # helm-controller removes empty keys
         return {"chart": own["chart"], "version": own["version"], **repository, **target}
+
+    def _chart_file(self, own: t.Mapping[str, t.Any]) -> bytes:
+        with open(self._find_needle("files", own["chart_file"]), "rb") as file:
+            return file.read()
+
+    def _wrong_chart(self, role: str, own: t.Mapping[str, t.Any]) -> list[str]:
+        """A problem if the chart does not have the checksum that the variables require."""
+        wanted = own["chart_checksum"].lower()
+        if not wanted:
+            return []
+        if not own["chart_file"]:
+            return ["%s_chart_checksum needs %s_chart_file: download the chart with helm pull" % (role, role)]
+        algorithm = wanted[:6] if wanted.startswith(("sha384:", "sha512:")) else "sha256"
+        found = "%s:%s" % (algorithm, hashlib.new(algorithm, self._chart_file(own)).hexdigest())
+        text = "%s_chart_file has the checksum %s, and %s_chart_checksum is %s"
+        return [text % (role, found, role, wanted)] if found != wanted else []
 
 
 def _others(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
