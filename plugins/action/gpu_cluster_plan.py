@@ -22,6 +22,7 @@ _ARGUMENTS = {
     "role": {"type": "str", "required": True, "choices": ["gpu_operator", "device_plugin"]},
     "may_be_missing": {"type": "bool", "default": False},
     "on_controller": {"type": "bool", "default": True},
+    "changes": {"type": "bool", "default": True},
     "check_pods": {"type": "bool", "default": True},
 }
 _NO_HELM = (
@@ -63,15 +64,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             owner=others["nvidia_mig_owner"],
             reboot=others["nvidia_mig_reboot"],
             drain=others["gpu_cluster_drain"],
+            changes=arguments["changes"],
             check_pods=arguments["check_pods"],
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
         )
         failed = [host_of(name, hostvars[name]) for name in sorted(gone)]
-        planned = _cluster_plan.plan(settings, hosts, self._cluster(settings, variables), failed)
+        cluster = self._cluster(settings, variables)
+        planned = _cluster_plan.plan(settings, hosts, cluster, failed)
         if planned.plan:
-            planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
+            chart = planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
+            if planned.plan["method"] == "helm_chart" and not _cluster_plan.chart_is_current(
+                chart, cluster.helm_charts
+            ):
+                planned.plan["outdated"].append("HelmChart")
         planned.problems[hosts[0].name].extend(self._wrong_chart(role, settings.own))
         for host in hosts[1:]:
             other = hostvars[host.name]

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
@@ -37,6 +38,7 @@ from ._refusal import Refusal
 CHARTS = {"gpu_operator": _operator_values.CHART, "device_plugin": _device_plugin_values.CHART}
 _CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
 _PRESENT = "nvidia.com/gpu.present"
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # annotation that kubernetes.core.k8s writes too
 _NOTHING: Data = {"resources": []}
 # The labels of the device plugin's pods.
 _PLUGIN = {
@@ -60,6 +62,7 @@ class Cluster(t.NamedTuple):
     plugin_config_map: Data = _NOTHING  # of the device plugin
     plugins: Data = _NOTHING  # the pods of the device plugin
     runtime_class: Data = _NOTHING
+    namespace: Data = _NOTHING
     reviews: t.Sequence[Data] = ()
 
 
@@ -71,6 +74,7 @@ class Settings(t.NamedTuple):
     owner: str = "host"
     reboot: bool = False
     drain: bool = False
+    changes: bool = True  # false: verify only compares the cluster with the variables
     check_pods: bool = True
     may_be_missing: bool = False
     on_controller: bool = True
@@ -100,14 +104,17 @@ def objects(settings: Settings) -> dict[str, Data]:
         "plugin_config_map": {"kind": "ConfigMap", "name": _plugin_configs.CONFIG_MAP, "namespace": namespace},
         "plugins": {"kind": "Pod", "label_selectors": [_PLUGIN[settings.role]]},
         "runtime_class": {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1", "name": runtime_class},
+        "namespace": {"kind": "Namespace", "name": namespace},
     }
 
 
 def permissions(settings: Settings, cluster: Cluster) -> list[Data]:
     """What the user must be allowed to do."""
     method = _method(settings, cluster)
-    own, check = settings.own, settings.check_pods
-    return _permissions.of_chart(own["namespace"], method, drain=settings.drain, check_pods=check)
+    drain = settings.drain and settings.changes
+    return _permissions.of_chart(
+        settings.own["namespace"], method, changes=settings.changes, drain=drain, check_pods=settings.check_pods
+    )
 
 
 def own_labels(nodes: t.Iterable[Data]) -> dict[str, dict[str, str | None]]:
@@ -197,6 +204,7 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: 
         out["runtime_class"] = _runtime_class(settings, cluster)
         out["method"] = _method(settings, cluster)
         out["pods_runtime_class"] = _pods_runtime_class(settings, chart["values"])
+        out["outdated"] = _outdated(settings, cluster, out)
         out["has_gfd"] = _charts.value(chart["values"], "gfd.enabled") is not False
         warnings.extend(filter(None, (_cluster_nodes.unshared(host, settings.own["mig_strategy"]) for host in hosts)))
         warnings.extend(_of_version(settings, nodes))
@@ -413,6 +421,46 @@ def _runtime_class(settings: Settings, cluster: Cluster) -> str:
     existing = cluster.runtime_class["resources"]
     ours = all(labels_of(item).get("app.kubernetes.io/managed-by") == "gpufleet.node" for item in existing)
     return wanted if ours else ""
+
+
+def _outdated(settings: Settings, cluster: Cluster, planned: Data) -> list[str]:
+    """What a change would create or write, except the chart. Unlike requests with dryRun, this needs no permissions."""
+    privileged = {"pod-security.kubernetes.io/enforce": "privileged"} if settings.own["namespace_privileged"] else {}
+    name = planned["runtime_class"]
+    maps = {_operator_values.CONFIG_MAP: cluster.config_map, _plugin_configs.CONFIG_MAP: cluster.plugin_config_map}
+    differs = {
+        "namespace": not is_current({"metadata": {"labels": privileged}}, cluster.namespace),
+        "RuntimeClass": bool(name) and not is_current({"handler": name}, cluster.runtime_class),
+        "configurations": not all(
+            is_current({"data": each["data"]}, maps[each["name"]]) for each in planned["config_maps"]
+        ),
+        "node labels": bool(planned["labels"] or planned["retry"]),
+        "node labels of the device plugin": bool(planned["plugin_labels"]),
+        "device plugins older than the MIG instances": bool(planned["stale"]),
+    }
+    return [what for what, differ in differs.items() if differ]
+
+
+def is_current(wanted: Data, existing: Data) -> bool:
+    """Whether an object exists and has all the wanted values. Keys that the API or someone else has added are ignored."""
+    return any(_includes(item, wanted) for item in existing["resources"])
+
+
+def _includes(item: t.Any, wanted: object) -> bool:
+    if isinstance(wanted, dict) and isinstance(item or {}, dict):
+        return all(_includes((item or {}).get(key), value) for key, value in wanted.items())
+    return bool(item == wanted)
+
+
+def chart_is_current(spec: Data, existing: Data) -> bool:
+    """Whether the HelmChart has this specification, and none of the keys of a former one."""
+    if not is_current({"spec": spec}, existing):
+        return False
+    annotations = existing["resources"][0]["metadata"].get("annotations") or {}
+    try:
+        return bool(json.loads(annotations[_APPLIED])["spec"] == spec)
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _pods_runtime_class(settings: Settings, values: Data) -> str:

@@ -17,7 +17,7 @@ import yaml
 from ._cluster_nodes import Data
 
 _FILE = Path(__file__).with_name("cluster_roles.yml")
-_CHARTS = ("gpufleet-verify", "gpufleet-charts")
+_VERIFY, _CHARTS = "gpufleet-verify", "gpufleet-charts"
 _IN_KUBE_SYSTEM, _IN_NAMESPACE = "-kube-system", "-chart-namespace"
 _CHECK, _DRAIN = "gpufleet-check-chart-namespace", "gpufleet-drain"
 # helm installs with the permissions of this user, who needs all that the chart contains: for example, these.
@@ -27,14 +27,15 @@ _OF_CHARTS: tuple[Data, ...] = (
 )
 
 
-def of_chart(namespace: str, method: str, *, drain: bool, check_pods: bool) -> list[Data]:
-    """The permissions to install a chart and to verify it, as attributes of SelfSubjectAccessReviews.
+def of_chart(namespace: str, method: str, *, changes: bool, drain: bool, check_pods: bool) -> list[Data]:
+    """The permissions to verify a chart, and if it ``changes`` to install it, as attributes of SelfSubjectAccessReviews.
 
     ``method`` is helm_chart if the cluster's helm-controller installs it.
     """
-    roles = [*_CHARTS, *(each + _IN_NAMESPACE for each in _CHARTS)]
+    purposes = [_VERIFY, *([_CHARTS] * changes)]
+    roles = [*purposes, *(each + _IN_NAMESPACE for each in purposes)]
     if method == "helm_chart":
-        roles += [each + _IN_KUBE_SYSTEM for each in _CHARTS]
+        roles += [each + _IN_KUBE_SYSTEM for each in purposes]
     roles += [_CHECK] * check_pods + [_DRAIN] * drain
     out = [each for role in roles for each in _attributes(role, namespace)]
     out += [] if method == "helm_chart" else _OF_CHARTS

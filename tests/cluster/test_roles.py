@@ -11,24 +11,15 @@ import typing as t
 from pathlib import Path
 
 import pytest
-from conftest import TOP, Cluster
+from conftest import Cluster, allow
 from gpulab import control_plane
 from proxy import Proxy
 
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, Fleet
 
-ROLES = TOP / "plugins" / "plugin_utils" / "cluster_roles.yml"
-
-
-def allow(plane: control_plane.ControlPlane, user: str, *roles: str, namespace: str = "") -> None:
-    where = ["rolebinding", "--namespace=" + namespace] if namespace else ["clusterrolebinding"]
-    for role in roles:
-        plane.kubectl("create", *where, "%s-%s" % (user, role), "--clusterrole=" + role, "--user=" + user)
-
 
 @pytest.fixture(name="user")
-def fixture_user(plane: control_plane.ControlPlane, cluster: Cluster) -> str:
-    plane.kubectl("apply", "--filename=%s" % ROLES)
+def fixture_user(cluster: Cluster) -> str:
     return "user-" + cluster.name
 
 
@@ -47,23 +38,23 @@ def test_a_chart(plane: control_plane.ControlPlane, cluster: Cluster, user: str,
     plane.kubectl("apply", "--filename=-", given=json.dumps(helm_charts()))
     plane.kubectl("wait", "--for=condition=Established", "crd/helmcharts.helm.cattle.io", "--timeout=30s")
     fleet = Fleet(tmp_path)
-    variables = {
+    variables: t.Dict[str, t.Any] = {
         "gpu_cluster_kubeconfig": str(plane.kubeconfig(user, None)),
-        "gpu_cluster_selector": ["kubernetes.io/hostname=" + cluster.node],
         "gpu_cluster_check_timeout": 5,
         "gpu_node_boards": ["A100-80GB"] * 8,
         "device_plugin_version": "0.20.0",
         "device_plugin_namespace": cluster.name,
         "device_plugin_gfd": False,
     }
-    given = (PLAYBOOKS / "managed_cluster.yml", "--extra-vars=" + json.dumps(variables))
+    selected = {**variables, "gpu_cluster_selector": ["kubernetes.io/hostname=" + cluster.node]}
+    given = (PLAYBOOKS / "managed_cluster.yml", "--extra-vars=" + json.dumps(selected))
 
-    def allow_in_namespaces(purpose: str) -> None:
-        allow(plane, user, purpose)
-        allow(plane, user, purpose + "-kube-system", namespace="kube-system")
-        allow(plane, user, purpose + "-chart-namespace", namespace=cluster.name)
+    def allow_in_namespaces(name: str, purpose: str) -> None:
+        allow(plane, name, purpose)
+        allow(plane, name, purpose + "-kube-system", namespace="kube-system")
+        allow(plane, name, purpose + "-chart-namespace", namespace=cluster.name)
 
-    allow_in_namespaces("gpufleet-verify")
+    allow_in_namespaces(user, "gpufleet-verify")
     allow(plane, user, "gpufleet-check-chart-namespace", namespace=cluster.name)
     run = fleet.play(*given, fails=True)
     assert (
@@ -74,7 +65,7 @@ def test_a_chart(plane: control_plane.ControlPlane, cluster: Cluster, user: str,
         "create configmaps in the namespace %s" % cluster.name in run.output and run.count(cluster.node, "changed") == 0
     )
 
-    allow_in_namespaces("gpufleet-charts")
+    allow_in_namespaces(user, "gpufleet-charts")
     run = fleet.play(*given, fails=True)
     assert run.count(cluster.node, "changed") == 3
     # The pods run, but the simulated kubelet has no logs.
@@ -82,6 +73,22 @@ def test_a_chart(plane: control_plane.ControlPlane, cluster: Cluster, user: str,
     assert problem == "0 of 8 pods with nvidia.com/gpu have listed their devices"
     assert "Forbidden" not in run.output and "No resources" not in run.output
     assert not plane.kubectl("get", "jobs", "--namespace", cluster.name, "--output=name")
+
+    # Verify writes nothing, and needs no permission for it.
+    allow_in_namespaces("reader", "gpufleet-verify")
+    fleet.node("gpu", "--gpus", "8", "--board", "A100-80GB")
+    fleet.variables.update(
+        variables,
+        gpu_cluster_kubeconfig=str(plane.kubeconfig("reader", None)),
+        gpu_cluster_check_pods=False,
+        gpu_cluster_node_name=cluster.node,
+        gpu_node_roles=["device_plugin", "gpu_cluster"],
+    )
+    fleet.play(PLAYBOOKS / "verify.yml")
+    other = ["--namespace=kube-system", "--type=merge", '--patch={"spec": {"version": "0.19.0"}}']
+    plane.kubectl("patch", "helmchart", "nvidia-device-plugin", *other)
+    run = fleet.play(PLAYBOOKS / "verify.yml", fails=True)
+    assert "- HelmChart in the cluster: not as in the variables. Run site.yml\n" in run.output
 
 
 def helm_charts() -> t.Dict[str, t.Any]:
