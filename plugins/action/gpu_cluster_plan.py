@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import shutil
 import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory, _permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of, is_true
 
@@ -21,6 +22,8 @@ _ARGUMENTS = {
     "role": {"type": "str", "required": True, "choices": ["gpu_operator", "device_plugin"]},
     "may_be_missing": {"type": "bool", "default": False},
     "on_controller": {"type": "bool", "default": True},
+    "changes": {"type": "bool", "default": True},
+    "check_pods": {"type": "bool", "default": True},
 }
 _NO_HELM = (
     "the controller lacks the command helm, which installs charts in a cluster without helm-controller: install it, or set "
@@ -61,14 +64,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             owner=others["nvidia_mig_owner"],
             reboot=others["nvidia_mig_reboot"],
             drain=others["gpu_cluster_drain"],
+            changes=arguments["changes"],
+            check_pods=arguments["check_pods"],
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
             selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
         )
         failed = [host_of(name, hostvars[name]) for name in sorted(gone)]
-        planned = _cluster_plan.plan(settings, hosts, self._cluster(settings, variables), failed)
+        cluster = self._cluster(settings, variables)
+        planned = _cluster_plan.plan(settings, hosts, cluster, failed)
         if planned.plan:
-            planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
+            chart = planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
+            if planned.plan["method"] == "helm_chart" and not _cluster_plan.chart_is_current(
+                chart, cluster.helm_charts
+            ):
+                planned.plan["outdated"].append("HelmChart")
+        planned.problems[hosts[0].name].extend(self._wrong_chart(role, settings.own))
         for host in hosts[1:]:
             other = hostvars[host.name]
             given = {name: other[name] for name in own if name in other}
@@ -97,20 +108,36 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             found = api.call("gpufleet.node.gpu_cluster_objects", objects=list(objects.values()))["results"]
         except Unreadable as error:
             return _cluster_plan.Cluster(nodes={"msg": str(error)})
-        reviews: list[dict[str, t.Any]] = []
+        cluster = _cluster_plan.Cluster(**dict(zip(objects, found, strict=True)))
+        reviews = _permissions.reviews(_cluster_plan.permissions(settings, cluster))
         with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
-            answer = api.call("kubernetes.core.k8s", resource_definition=_cluster_plan.reviews())
-            reviews = answer["result"]["results"]
-        return _cluster_plan.Cluster(**dict(zip(objects, found, strict=True)), reviews=reviews)
+            answer = api.call("kubernetes.core.k8s", resource_definition=reviews)
+            return cluster._replace(reviews=answer["result"]["results"])
+        return cluster
 
     def _helm_chart(self, own: t.Mapping[str, t.Any], values: str) -> dict[str, t.Any]:
         """The HelmChart specification for RKE2 and k3s. It embeds a chart that is a file on the controller."""
         target = {"targetNamespace": own["namespace"], "valuesContent": values}
         if own["chart_file"]:
-            with open(self._find_needle("files", own["chart_file"]), "rb") as file:
-                return {"chartContent": base64.b64encode(file.read()).decode(), **target}
+            return {"chartContent": base64.b64encode(self._chart_file(own)).decode(), **target}
         repository = {"repo": own["repository"]} if own["repository"] else {}  # helm-controller removes empty keys
         return {"chart": own["chart"], "version": own["version"], **repository, **target}
+
+    def _chart_file(self, own: t.Mapping[str, t.Any]) -> bytes:
+        with open(self._find_needle("files", own["chart_file"]), "rb") as file:
+            return file.read()
+
+    def _wrong_chart(self, role: str, own: t.Mapping[str, t.Any]) -> list[str]:
+        """A problem if the chart does not have the checksum that the variables require."""
+        wanted = own["chart_checksum"].lower()
+        if not wanted:
+            return []
+        if not own["chart_file"]:
+            return ["%s_chart_checksum needs %s_chart_file: download the chart with helm pull" % (role, role)]
+        algorithm = wanted[:6] if wanted.startswith(("sha384:", "sha512:")) else "sha256"
+        found = "%s:%s" % (algorithm, hashlib.new(algorithm, self._chart_file(own)).hexdigest())
+        text = "%s_chart_file has the checksum %s, and %s_chart_checksum is %s"
+        return [text % (role, found, role, wanted)] if found != wanted else []
 
 
 def _others(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

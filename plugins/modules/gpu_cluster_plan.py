@@ -40,6 +40,16 @@ options:
       - Whether the controller's own Python reads the cluster.
     type: bool
     default: true
+  changes:
+    description:
+      - Whether the role is going to change the cluster, and so needs the permissions for it.
+    type: bool
+    default: true
+  check_pods:
+    description:
+      - Whether the GPUs are going to be checked with pods, which needs permissions too.
+    type: bool
+    default: true
 """
 
 EXAMPLES = r"""

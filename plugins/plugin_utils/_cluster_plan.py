@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
@@ -25,6 +26,7 @@ from . import (
     _mig_owner,
     _operator_mig,
     _operator_values,
+    _permissions,
     _plugin_configs,
     _readiness,
     _sharing,
@@ -36,6 +38,7 @@ from ._refusal import Refusal
 CHARTS = {"gpu_operator": _operator_values.CHART, "device_plugin": _device_plugin_values.CHART}
 _CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
 _PRESENT = "nvidia.com/gpu.present"
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # annotation that kubernetes.core.k8s writes too
 _NOTHING: Data = {"resources": []}
 # The labels of the device plugin's pods.
 _PLUGIN = {
@@ -46,15 +49,6 @@ _PLUGIN = {
 _PLUGIN_CONFIG = {"gpu_operator": "devicePlugin.config", "device_plugin": "config"}
 _TOLERATIONS = {"gpu_operator": "daemonsets.tolerations", "device_plugin": "nfd.worker.tolerations"}
 _TOLERATED: tuple[Data, ...] = ({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},)  # by default
-# Permissions that the charts need. helm uses this user's permissions, RKE2's helm-controller its own.
-_PERMISSIONS: tuple[Data, ...] = (
-    {"verb": "create", "group": "", "resource": "namespaces"},
-    {"verb": "patch", "group": "", "resource": "nodes"},
-    {"verb": "delete", "group": "", "resource": "pods"},
-    {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"},
-    {"verb": "create", "group": "apps", "resource": "daemonsets"},
-    {"verb": "create", "group": "rbac.authorization.k8s.io", "resource": "clusterroles"},
-)
 
 
 class Cluster(t.NamedTuple):
@@ -68,6 +62,7 @@ class Cluster(t.NamedTuple):
     plugin_config_map: Data = _NOTHING  # of the device plugin
     plugins: Data = _NOTHING  # the pods of the device plugin
     runtime_class: Data = _NOTHING
+    namespace: Data = _NOTHING
     reviews: t.Sequence[Data] = ()
 
 
@@ -79,6 +74,8 @@ class Settings(t.NamedTuple):
     owner: str = "host"
     reboot: bool = False
     drain: bool = False
+    changes: bool = True  # false: verify only compares the cluster with the variables
+    check_pods: bool = True
     may_be_missing: bool = False
     on_controller: bool = True
     selected: t.Collection[str] = ()  # the cluster roles whose version variable is set
@@ -107,13 +104,17 @@ def objects(settings: Settings) -> dict[str, Data]:
         "plugin_config_map": {"kind": "ConfigMap", "name": _plugin_configs.CONFIG_MAP, "namespace": namespace},
         "plugins": {"kind": "Pod", "label_selectors": [_PLUGIN[settings.role]]},
         "runtime_class": {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1", "name": runtime_class},
+        "namespace": {"kind": "Namespace", "name": namespace},
     }
 
 
-def reviews() -> list[Data]:
-    """Objects whose status, when they are created, says whether the user has the permissions."""
-    kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {}}
-    return [{**kind, "spec": {"resourceAttributes": each}} for each in _PERMISSIONS]
+def permissions(settings: Settings, cluster: Cluster) -> list[Data]:
+    """What the user must be allowed to do."""
+    method = _method(settings, cluster)
+    drain = settings.drain and settings.changes
+    return _permissions.of_chart(
+        settings.own["namespace"], method, changes=settings.changes, drain=drain, check_pods=settings.check_pods
+    )
 
 
 def own_labels(nodes: t.Iterable[Data]) -> dict[str, dict[str, str | None]]:
@@ -203,6 +204,7 @@ def plan(settings: Settings, hosts: t.Sequence[Host], cluster: Cluster, failed: 
         out["runtime_class"] = _runtime_class(settings, cluster)
         out["method"] = _method(settings, cluster)
         out["pods_runtime_class"] = _pods_runtime_class(settings, chart["values"])
+        out["outdated"] = _outdated(settings, cluster, out)
         out["has_gfd"] = _charts.value(chart["values"], "gfd.enabled") is not False
         warnings.extend(filter(None, (_cluster_nodes.unshared(host, settings.own["mig_strategy"]) for host in hosts)))
         warnings.extend(_of_version(settings, nodes))
@@ -264,31 +266,20 @@ def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
         cluster.daemonsets["resources"],
         cluster.policies["resources"],
     )
-    denied = [
-        "%s %s" % (asked["verb"], "/".join(filter(None, [asked["resource"], asked.get("subresource")])))
-        for review in cluster.reviews
-        for asked in [_asked(review)]
-        if asked and not review["result"]["status"].get("allowed")
-    ]
+    denied = _permissions.denied(cluster.reviews)
     if denied:
-        out.append(
-            "the user of the kubeconfig is not allowed to %s: use one with the ClusterRole cluster-admin"
-            % ", ".join(denied)
+        remedy = (
+            "use one with the ClusterRole cluster-admin, because helm needs the permissions for all objects of the chart"
+            if _method(settings, cluster) == "helm"
+            else "bind the ClusterRoles of the collection, which docs/security.md describes"
         )
+        out.append("the user of the kubeconfig is not allowed to %s: %s" % (", ".join(denied), remedy))
     if settings.own["method"] == "helm_chart" and not cluster.helm_charts.get("api_found"):
         out.append(
             "%s_method is helm_chart, but the cluster has no helm-controller, which is part of RKE2 and k3s: set it to helm"
             % settings.role
         )
     return out
-
-
-def _asked(review: Data) -> Data:
-    """The permission in a SelfSubjectAccessReview; empty if the API did not evaluate it."""
-    result = review.get("result") or {}
-    if "allowed" not in (result.get("status") or {}):
-        return {}
-    return t.cast("Data", result["spec"]["resourceAttributes"])
 
 
 def _wanted(
@@ -430,6 +421,46 @@ def _runtime_class(settings: Settings, cluster: Cluster) -> str:
     existing = cluster.runtime_class["resources"]
     ours = all(labels_of(item).get("app.kubernetes.io/managed-by") == "gpufleet.node" for item in existing)
     return wanted if ours else ""
+
+
+def _outdated(settings: Settings, cluster: Cluster, planned: Data) -> list[str]:
+    """What a change would create or write, except the chart. Unlike requests with dryRun, this needs no permissions."""
+    privileged = {"pod-security.kubernetes.io/enforce": "privileged"} if settings.own["namespace_privileged"] else {}
+    name = planned["runtime_class"]
+    maps = {_operator_values.CONFIG_MAP: cluster.config_map, _plugin_configs.CONFIG_MAP: cluster.plugin_config_map}
+    differs = {
+        "namespace": not is_current({"metadata": {"labels": privileged}}, cluster.namespace),
+        "RuntimeClass": bool(name) and not is_current({"handler": name}, cluster.runtime_class),
+        "configurations": not all(
+            is_current({"data": each["data"]}, maps[each["name"]]) for each in planned["config_maps"]
+        ),
+        "node labels": bool(planned["labels"] or planned["retry"]),
+        "node labels of the device plugin": bool(planned["plugin_labels"]),
+        "device plugins older than the MIG instances": bool(planned["stale"]),
+    }
+    return [what for what, differ in differs.items() if differ]
+
+
+def is_current(wanted: Data, existing: Data) -> bool:
+    """Whether an object exists and has all the wanted values. Keys that the API or someone else has added are ignored."""
+    return any(_includes(item, wanted) for item in existing["resources"])
+
+
+def _includes(item: t.Any, wanted: object) -> bool:
+    if isinstance(wanted, dict) and isinstance(item or {}, dict):
+        return all(_includes((item or {}).get(key), value) for key, value in wanted.items())
+    return bool(item == wanted)
+
+
+def chart_is_current(spec: Data, existing: Data) -> bool:
+    """Whether the HelmChart has this specification, and none of the keys of a former one."""
+    if not is_current({"spec": spec}, existing):
+        return False
+    annotations = existing["resources"][0]["metadata"].get("annotations") or {}
+    try:
+        return bool(json.loads(annotations[_APPLIED])["spec"] == spec)
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _pods_runtime_class(settings: Settings, values: Data) -> str:

@@ -22,6 +22,9 @@ _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[^)]+)\)", re.MULTILINE)
 _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
 PRODUCT = "nvidia.com/gpu.product"
 _HELD = 3600  # seconds; longer than any check
+_NOBODY = 65534  # an image may run as root by default
+_LIMITS = {"cpu": "1", "memory": "256Mi"}
+_REQUESTS = dict.fromkeys(_LIMITS, "0")  # without these, a pod requests its limits, which a busy node does not have
 _KEPT = 60  # seconds after which the cluster removes a finished job that this check left
 
 
@@ -81,7 +84,8 @@ def _job(number: int, node: str, resource: str, count: int, settings: Settings) 
         "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _HELD],
         # CUDA images reject drivers older than their CUDA version, which nvidia-smi does not need.
         "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
-        "resources": {"limits": {resource: 1}},
+        "resources": {"requests": _REQUESTS, "limits": {**_LIMITS, resource: 1}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     # Select the node, even if it is tainted or cordoned. Unlike nodeName, this respects devices in use.
     here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
@@ -91,6 +95,12 @@ def _job(number: int, node: str, resource: str, count: int, settings: Settings) 
         "affinity": {"nodeAffinity": required},
         "tolerations": [{"operator": "Exists"}],
         "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "runAsGroup": _NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 0,
     }

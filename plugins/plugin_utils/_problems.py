@@ -151,7 +151,7 @@ def wrong_types(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> di
 def _is_checksum(name: str, value: str) -> bool:
     if _CHECKSUM.fullmatch(value):
         return True
-    return not name.endswith("_key_checksum") and _CHECKSUM_FILE.fullmatch(value) is not None
+    return not name.endswith(("_key_checksum", "_chart_checksum")) and _CHECKSUM_FILE.fullmatch(value) is not None
 
 
 def _of_type(value: object, kind: str) -> str:

@@ -9,6 +9,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 import json
 import multiprocessing
 import os
@@ -23,7 +25,8 @@ _ABANDONED = 86400  # seconds after which files of a run on another controller, 
 
 
 class Run(t.NamedTuple):
-    place: str = ""  # host name of the controller, its PID namespace, which differs between containers, and machine id
+    # Host name of the controller, its PID namespace, which differs between containers, and a hash of its machine ID.
+    place: str = ""
     pid: int = 0
     started: str = ""  # when the process started, because PIDs are used again
     written: int = 0  # when it last changed the record, in seconds since the epoch
@@ -49,7 +52,7 @@ def is_same(one: Run, other: Run) -> bool:
 
 def has_ended(run: Run, seconds: int) -> bool:
     """Whether a run has ended. One on another controller has if its last change is so many seconds ago."""
-    if run.place == _place():
+    if run.place in (_place(), _place(hashed=False)):  # records of former releases have the ID itself
         # The processes of other users may be hidden.
         return not _exists(run.pid) or _started(run.pid) not in ("", run.started)
     return time.time() - run.written >= seconds
@@ -78,11 +81,14 @@ def write(path: Path, text: str) -> None:
     new.replace(path)
 
 
-def _place() -> str:
+def _place(hashed: bool = True) -> str:
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError):  # not Linux
         parts.append(os.readlink("/proc/self/ns/pid"))
-        parts.append(Path("/etc/machine-id").read_text(encoding="utf-8", errors="replace").strip())
+        machine = Path("/etc/machine-id").read_bytes().strip()
+        # The ID is confidential, and whoever may read nodes can read their annotations: see machine-id(5).
+        identity = hmac.new(machine, b"gpufleet.node", hashlib.sha256).hexdigest()
+        parts.append(identity if hashed else machine.decode(errors="replace"))
     return " ".join(parts)
 
 

@@ -10,7 +10,7 @@ import time
 import typing as t
 from pathlib import Path
 
-from conftest import Cluster, node, with_pods
+from conftest import Cluster, allow, node, with_pods
 from gpulab import control_plane
 from test_dra import PLUGIN, DraDriver, uid
 
@@ -35,6 +35,7 @@ class SimulatedDriver(DraDriver):
 
 
 def test_a_layout_with_the_dra_driver(cluster: Cluster, plane: control_plane.ControlPlane, tmp_path: Path) -> None:
+    allow(plane, "drainer", "gpufleet-drain", "gpufleet-dra")
     fleet = Fleet(tmp_path)
     fleet.node("gpu", "--board", "H100-80GB")
     fleet.variables.update(
@@ -42,7 +43,7 @@ def test_a_layout_with_the_dra_driver(cluster: Cluster, plane: control_plane.Con
         gpu_cluster_allocator="dra",
         gpu_cluster_drain=True,
         gpu_cluster_drain_timeout=60,
-        gpu_cluster_kubeconfig=str(plane.kubeconfig("run")),
+        gpu_cluster_kubeconfig=str(plane.kubeconfig("drainer", None)),
         gpu_cluster_node_name=cluster.node,
         nvidia_mig_layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 3}}],
     )

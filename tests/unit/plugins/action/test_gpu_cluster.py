@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import typing as t
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,7 +97,7 @@ def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_all_permissions_are_reviewed() -> None:
     (problem,) = plan([host("a", gpu_operator_version="v26.7.0")], allowed=False)["problems"]["a"]
-    assert "create namespaces, patch nodes, delete pods, create pods/eviction, create daemonsets" in problem
+    assert "create namespaces, patch namespaces, get nodes, patch nodes, create runtimeclasses" in problem
 
 
 def test_names_of_nodes() -> None:
@@ -157,6 +158,20 @@ def test_a_chart_in_a_file(tmp_path: Path) -> None:
     chart = found._helm_chart({**_own(), "chart_file": monkey["gpu_operator_chart_file"]}, "a: 1")
     assert base64.b64decode(chart["chartContent"]) == b"archive"
     assert sorted(chart) == ["chartContent", "targetNamespace", "valuesContent"]
+
+
+def test_a_chart_that_is_not_the_expected_one(tmp_path: Path) -> None:
+    (tmp_path / "chart.tgz").write_bytes(b"archive")
+    found = action(gpu_cluster_plan, "x", {})
+    found._find_needle = lambda _folder, name: name
+    own = {"chart_file": str(tmp_path / "chart.tgz"), "chart_checksum": ""}
+    assert found._wrong_chart("r", own) == []
+    right = "sha256:" + hashlib.sha256(b"archive").hexdigest()
+    assert found._wrong_chart("r", {**own, "chart_checksum": right}) == []
+    (problem,) = found._wrong_chart("r", {**own, "chart_checksum": "sha256:" + "0" * 64})
+    assert problem.startswith("r_chart_file has the checksum %s, and r_chart_checksum is" % right)
+    (needed,) = found._wrong_chart("r", {"chart_file": "", "chart_checksum": right})
+    assert needed.startswith("r_chart_checksum needs r_chart_file")
 
 
 def _own() -> Data:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _drain, _layout_problems
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _drain, _layout_problems, _permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_plan import Cluster, Planned, Settings
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
@@ -31,6 +31,7 @@ OWN = {
     "values": {},
     "tolerations": [],
     "namespace": "gpu-operator",
+    "namespace_privileged": True,
     "release": "gpu-operator",
     "method": "auto",
 }
@@ -251,6 +252,47 @@ def test_missing_permissions() -> None:
     ]
     (problem,) = problems(plan(cluster={"reviews": reviews}))
     assert problem.startswith("the user of the kubeconfig is not allowed to create namespaces: use one with")
+    (problem,) = problems(plan(cluster={"reviews": reviews, "helm_charts": {"resources": [], "api_found": True}}))
+    assert problem.endswith("bind the ClusterRoles of the collection, which docs/security.md describes")
+
+
+def test_what_verify_reports() -> None:
+    """Without permissions to write."""
+    name = configured().plan["configs"]["a"]
+    missing = ["namespace", "configurations", "node labels"]
+    assert configured().plan["outdated"] == missing
+    labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
+    namespace = {"resources": [{"metadata": {"name": "gpu-operator", **labels}}]}
+    (config_map,) = configured().plan["config_maps"]
+    given: Data = {"nodes": {"resources": [node("a", **{LABEL: name, STATE: "success"})]}, "namespace": namespace}
+    given["config_map"] = {"resources": [{"metadata": {}, "data": config_map["data"]}]}
+    assert plan(A, owner="operator", cluster=given).plan["outdated"] == []
+
+
+def test_a_current_helm_chart() -> None:
+    def chart(applied: Data, **spec: str) -> Data:
+        notes = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"spec": applied})}
+        return {"resources": [{"metadata": {"annotations": notes}, "spec": spec}]}
+
+    wanted = {"chart": "a", "version": "1"}
+    assert _cluster_plan.chart_is_current(wanted, chart(wanted, **wanted, added="by the API"))
+    assert not _cluster_plan.chart_is_current(wanted, chart({**wanted, "repo": "r"}, **wanted, repo="r"))
+    assert not _cluster_plan.chart_is_current(wanted, chart(wanted, **{**wanted, "version": "2"}))
+    assert not _cluster_plan.chart_is_current(wanted, {"resources": []})
+
+
+def test_the_permissions_of_both_methods() -> None:
+    found = _permissions.of_chart("gpus", "helm_chart", changes=True, drain=False, check_pods=False)
+    assert {"namespace": "kube-system", "verb": "create", "group": "helm.cattle.io", "resource": "helmcharts"} in found
+    name = {"namespace": "gpus", "name": "gpufleet-mig-configs"}
+    assert {**name, "verb": "patch", "group": "", "resource": "configmaps"} in found
+    assert not {"jobs", "clusterroles", "replicasets"}.intersection(each["resource"] for each in found)
+    only = _permissions.of_chart("gpus", "helm_chart", changes=False, drain=False, check_pods=False)
+    assert {each["verb"] for each in only} == {"get", "list"}
+    more = _permissions.of_chart("gpus", "helm", changes=True, drain=True, check_pods=True)
+    assert {each["resource"] for each in more} >= {"jobs", "clusterroles", "replicasets"}
+    assert {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"} in more
+    assert len(_permissions.reviews(more)) == len(more)
 
 
 def test_other_owners_are_found() -> None:

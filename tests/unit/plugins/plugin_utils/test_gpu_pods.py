@@ -46,7 +46,10 @@ def test_a_job_for_each_resource_of_each_node() -> None:
     assert placed == [("a", 1), ("a", 3), ("b", 2)]
     assert len({job["metadata"]["name"] for job in made}) == 3
     spec = made[1]["spec"]["template"]["spec"]
-    assert spec["containers"][0]["resources"] == {"limits": {MIG: 1}}
+    assert spec["containers"][0]["resources"] == {
+        "requests": {"cpu": "0", "memory": "0"},
+        "limits": {"cpu": "1", "memory": "256Mi", MIG: 1},
+    }
     assert (spec["runtimeClassName"], spec["containers"][0]["image"]) == ("nvidia", "image")
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term["matchFields"][0]["values"] == ["a"]
@@ -55,6 +58,16 @@ def test_a_job_for_each_resource_of_each_node() -> None:
 def test_the_cluster_removes_a_job_without_the_controller() -> None:
     spec = jobs({"a": {GPU: 1}})[0]["spec"]
     assert (spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"], spec["backoffLimit"]) == (360, 60, 0)
+
+
+def test_pods_have_no_privileges() -> None:
+    """The level "restricted" of the Pod Security Standards; and none of the token of the namespace's account."""
+    spec = jobs({"a": {GPU: 1}})[0]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["runAsUser"] > 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert spec["automountServiceAccountToken"] is False
 
 
 def test_the_default_runtime_needs_no_class() -> None:

@@ -91,6 +91,7 @@ def test_valid_values() -> None:
         ),
         ("nvidia_driver_repository_key_checksum", "sha256:abc", "give sha256:"),
         ("nvidia_driver_repository_key_checksum", "sha256:https://example.com/SHA256SUMS", "give sha256:"),
+        ("gpu_operator_chart_checksum", "sha256:https://example.com/SHA256SUMS", "give sha256:"),
         ("nvidia_driver_repository_key_checksum", "md5:%s" % ("0" * 32), "give sha256:"),
         ("nvidia_driver_repository_key_fingerprint", "0" * 64, "give 40 hexadecimal digits"),
         ("nvidia_driver_repository_key_fingerprint", "EB69", "is 'EB69': give 40 hexadecimal digits"),

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ClusterRoles of the collection suffice, each for its purpose, and no more is granted."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+from conftest import Cluster, allow
+from gpulab import control_plane
+from proxy import Proxy
+
+from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, Fleet
+
+
+@pytest.fixture(name="user")
+def fixture_user(cluster: Cluster) -> str:
+    return "user-" + cluster.name
+
+
+def test_a_drain(plane: control_plane.ControlPlane, cluster: Cluster, user: str) -> None:
+    allow(plane, user, "gpufleet-drain")
+    cluster.create()
+    (cluster.work / "limited").mkdir()
+    with Proxy(plane.kubeconfig(user, None), cluster.work / "limited") as cluster.proxy:
+        cluster.run()
+        cluster.is_in_service()
+
+
+def test_a_chart(plane: control_plane.ControlPlane, cluster: Cluster, user: str, tmp_path: Path) -> None:
+    """Through a helm-controller, which has permissions of its own."""
+    cluster.create()
+    plane.kubectl("apply", "--filename=-", given=json.dumps(helm_charts()))
+    plane.kubectl("wait", "--for=condition=Established", "crd/helmcharts.helm.cattle.io", "--timeout=30s")
+    fleet = Fleet(tmp_path)
+    variables: t.Dict[str, t.Any] = {
+        "gpu_cluster_kubeconfig": str(plane.kubeconfig(user, None)),
+        "gpu_cluster_check_timeout": 5,
+        "gpu_node_boards": ["A100-80GB"] * 8,
+        "device_plugin_version": "0.20.0",
+        "device_plugin_namespace": cluster.name,
+        "device_plugin_gfd": False,
+    }
+    selected = {**variables, "gpu_cluster_selector": ["kubernetes.io/hostname=" + cluster.node]}
+    given = (PLAYBOOKS / "managed_cluster.yml", "--extra-vars=" + json.dumps(selected))
+
+    def allow_in_namespaces(name: str, purpose: str) -> None:
+        allow(plane, name, purpose)
+        allow(plane, name, purpose + "-kube-system", namespace="kube-system")
+        allow(plane, name, purpose + "-chart-namespace", namespace=cluster.name)
+
+    allow_in_namespaces(user, "gpufleet-verify")
+    allow(plane, user, "gpufleet-check-chart-namespace", namespace=cluster.name)
+    run = fleet.play(*given, fails=True)
+    assert (
+        "is not allowed to create namespaces, patch namespaces, get nodes, patch nodes, create runtimeclasses"
+        in run.output
+    )
+    assert (
+        "create configmaps in the namespace %s" % cluster.name in run.output and run.count(cluster.node, "changed") == 0
+    )
+
+    allow_in_namespaces(user, "gpufleet-charts")
+    run = fleet.play(*given, fails=True)
+    assert run.count(cluster.node, "changed") == 3
+    # The pods run, but the simulated kubelet has no logs.
+    (problem,) = re.findall("does not match the inventory:\n- (.*)\n", run.output)[:1]
+    assert problem == "0 of 8 pods with nvidia.com/gpu have listed their devices"
+    assert "Forbidden" not in run.output and "No resources" not in run.output
+    assert not plane.kubectl("get", "jobs", "--namespace", cluster.name, "--output=name")
+
+    # Verify writes nothing, and needs no permission for it.
+    allow_in_namespaces("reader", "gpufleet-verify")
+    fleet.node("gpu", "--gpus", "8", "--board", "A100-80GB")
+    fleet.variables.update(
+        variables,
+        gpu_cluster_kubeconfig=str(plane.kubeconfig("reader", None)),
+        gpu_cluster_check_pods=False,
+        gpu_cluster_node_name=cluster.node,
+        gpu_node_roles=["device_plugin", "gpu_cluster"],
+    )
+    fleet.play(PLAYBOOKS / "verify.yml")
+    other = ["--namespace=kube-system", "--type=merge", '--patch={"spec": {"version": "0.19.0"}}']
+    plane.kubectl("patch", "helmchart", "nvidia-device-plugin", *other)
+    run = fleet.play(PLAYBOOKS / "verify.yml", fails=True)
+    assert "- HelmChart in the cluster: not as in the variables. Run site.yml\n" in run.output
+
+
+def helm_charts() -> t.Dict[str, t.Any]:
+    """The definition of the objects of RKE2's and k3s's helm-controller."""
+    names = {"kind": "HelmChart", "plural": "helmcharts", "singular": "helmchart"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "helmcharts.helm.cattle.io"},
+        "spec": {"group": "helm.cattle.io", "names": names, "scope": "Namespaced", "versions": [version]},
+    }
