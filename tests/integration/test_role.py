@@ -242,7 +242,9 @@ TEMPLATE = "{{ lookup('pipe', 'id') }}"
 def test_export_fails_on_a_template(export_of, forged):
     exported, output = export_of(**forged, fails=True)
     assert exported is None
-    assert "node has no layout to export: the node reports GPUs or instances with invalid names" in " ".join(output.split())
+    assert "node has no layout to export: the node reports GPUs or instances with invalid names" in " ".join(
+        output.split()
+    )
 
 
 def test_export_fails_without_mig_gpus(make_node, role, tmp_path):
