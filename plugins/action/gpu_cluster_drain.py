@@ -12,7 +12,14 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _drain, _evictions, _runs, _workloads
+from ansible_collections.gpufleet.node.plugins.plugin_utils import (
+    _cluster_nodes,
+    _dra,
+    _drain,
+    _evictions,
+    _runs,
+    _workloads,
+)
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
@@ -77,8 +84,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 Display().display(
                     "An earlier run has left node %s out of service: this run continues, and returns it" % name
                 )
-            if known is None:
-                self._require_host(node)
+            self._require_host(node)
             pods = self._progress.result("planning to drain %s" % name, lambda: self._to_evict(node, found))
             staying = _evictions.staying(found, self._change)
             if staying:
@@ -117,7 +123,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             result.setdefault("warnings", []).append(text % (self._host.name, self._arguments["timeout"], reasons))
 
     def _require_host(self, node: Data) -> None:
-        """Raise an error if the node is another machine than the host, whose GPUs would change."""
+        """Raise an error if the node is another machine than the host, whose GPUs would change.
+
+        This finds mistakes. A host can report any machine ID and host name.
+        """
+        different = _cluster_nodes.difference(self._host)
+        if different:
+            raise _Failed(different)
         host = base64.b64decode(self._arguments["machine_id"]).decode(errors="replace").strip()
         found = ((node.get("status") or {}).get("nodeInfo") or {}).get("machineID")
         if host and found and host != found:

@@ -11,9 +11,9 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory, _rke2_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _inventory, _rke2_plan
 
-_ARGUMENTS = {"states": {"type": "list", "elements": "dict", "required": True}}
+_ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -23,12 +23,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
+        names = self._names(variables)
+        if arguments["states"] is None:
+            return {**result, "changed": False, "names": names}
         settings, problems = _inventory.of_role("rke2", variables, self._templar.template)
         plan: dict[str, t.Any] = {}
         if not problems:
             wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}
             servers = variables["groups"].get(wanted["servers_group_name"], ())
-            node = _node(variables, servers, arguments["states"])
+            node = _node(variables, servers, arguments["states"], names)
             if node.name in node.states:
                 plan, problems, notices = _rke2_plan.plan(wanted, node)
                 if notices:
@@ -37,16 +40,31 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
             problems.insert(0, words.NOT_ROOT)
-        result.update(changed=False, plan=plan, problems=problems)
+        result.update(changed=False, plan=plan, problems=problems, names=names)
         return result
+
+    def _names(self, variables: t.Mapping[str, t.Any]) -> list[str]:
+        """The names that the node may have in the cluster, from the inventory alone."""
+        own, hostname = (self._templar.template(variables.get(key)) for key in ("rke2_node_name", "gpu_node_hostname"))
+        if own:
+            return [str(own).lower()]
+        host = variables["inventory_hostname"]
+        others = {name.partition(".")[0] for name in variables["groups"].get("all", ()) if name != host}
+        names = _cluster_nodes.inventory_names(str(hostname or host))
+        return [name for name in names if name == names[0] or name not in others]
 
 
 def _node(
-    variables: t.Mapping[str, t.Any], servers: t.Sequence[str], results: t.Sequence[t.Mapping[str, t.Any]]
+    variables: t.Mapping[str, t.Any],
+    servers: t.Sequence[str],
+    results: t.Sequence[t.Mapping[str, t.Any]],
+    names: t.Sequence[str],
 ) -> _rke2_plan.Node:
     facts = variables["ansible_facts"]
     return _rke2_plan.Node(
         name=variables["inventory_hostname"],
+        names=names,
+        hostname=str(variables.get("gpu_node_hostname") and names[0] or facts["nodename"]).lower(),
         architecture=facts["architecture"],
         distribution="%s %s" % (facts["distribution"], facts["distribution_version"]),
         enterprise_linux=facts["distribution_major_version"] if facts["os_family"] == "RedHat" else "",

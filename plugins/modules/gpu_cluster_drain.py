@@ -82,7 +82,8 @@ options:
     default: true
   machine_id:
     description:
-      - The base64-encoded file C(/etc/machine-id) of the host. The node must have the same, if both are known.
+      - The base64-encoded file C(/etc/machine-id) of the host. The node must have the same, if both are known. This
+        finds mistakes, and proves nothing, because a host can report any machine ID.
     type: str
     default: ""
   takeover:

@@ -26,9 +26,9 @@ options:
   states:
     description:
       - The results of M(gpufleet.node.rke2_state) in a loop over the node and, on a server, all servers.
+      - Without them, nothing is planned, and only RV(names) is returned.
     type: list
     elements: dict
-    required: true
 """
 
 EXAMPLES = r"""
@@ -39,13 +39,19 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+names:
+  description: The names that the node may have in the cluster, according to the inventory, in order of preference.
+  returned: success
+  type: list
+  elements: str
+  sample: [gpu-1.example.com, gpu-1]
 plan:
   description: What to do. Empty if there are problems.
-  returned: success
+  returned: if O(states) is set
   type: dict
 problems:
   description: Why RKE2 cannot be installed, in sentences without a full stop.
-  returned: success
+  returned: if O(states) is set
   type: list
   elements: str
 """

@@ -23,7 +23,8 @@ class Host(t.NamedTuple):
 
     name: str
     node_name: str = ""  # gpu_cluster_node_name
-    nodename: str = ""  # the host name, which the kubelet uses as the node name
+    hostname: str = ""  # gpu_node_hostname
+    reported: str = ""  # the host name that the node reports, which is only compared
     gpus: t.Optional[t.Sequence[Data]] = None  # from the facts; None if they cannot be read
     boards: t.Sequence[str] = ()
     layout: object = None
@@ -37,6 +38,7 @@ VARIABLES = (
     "gpu_cluster_node_name",
     "gpu_cluster_sharing",
     "gpu_node_boards",
+    "gpu_node_hostname",
     "nvidia_mig_layout",
     "rke2_node_name",
     "__gpu_cluster_mig_changed",
@@ -50,7 +52,8 @@ def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
     return Host(
         name=name,
         node_name=str(variables.get("gpu_cluster_node_name") or variables.get("rke2_node_name") or ""),
-        nodename=str(facts.get("nodename") or "").lower(),
+        hostname=str(variables.get("gpu_node_hostname") or ""),
+        reported=str(facts.get("nodename") or "").lower(),
         gpus=gpus,
         boards=list(variables.get("gpu_node_boards") or ()),
         layout=variables.get("nvidia_mig_layout"),
@@ -73,10 +76,29 @@ def labels_of(item: t.Mapping[str, t.Any]) -> dict[str, str]:
     return item["metadata"].get("labels") or {}
 
 
+def inventory_names(name: str) -> list[str]:
+    """The names of a node that the inventory names so: the name in lower case, and its first label."""
+    label = name.partition(".")[0]
+    return list(dict.fromkeys(each.lower() for each in (name, label) if each == name or not label.isdigit()))
+
+
 def candidates(host: Host) -> list[str]:
-    """The names that the host's node may have, in order of preference."""
-    names = [host.node_name] if host.node_name else [host.nodename, host.nodename.split(".")[0], host.name]
-    return list(dict.fromkeys(name.lower() for name in names if name))
+    """The names that the host's node may have, in order of preference. None of them comes from the node itself."""
+    return [host.node_name.lower()] if host.node_name else inventory_names(host.hostname or host.name)
+
+
+def difference(host: Host) -> str:
+    """A problem if the node reports another host name than the inventory, and no variable has its name."""
+    names = candidates(host)
+    if host.node_name or host.hostname or not host.reported:
+        return ""
+    if host.reported.partition(".")[0] == names[0].partition(".")[0]:
+        return ""
+    return "the host name is %.70r, and not %s: set gpu_cluster_node_name to %.70r if that is its node" % (
+        host.reported,
+        " or ".join(names),
+        host.reported,
+    )
 
 
 def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
@@ -84,8 +106,10 @@ def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
     tried = candidates(host)
     for name in tried:
         if name in names:
-            return name, ""
-    near = difflib.get_close_matches(host.node_name or host.name, names, 1)
+            different = difference(host)
+            return (None, different) if different else (name, "")
+    reported = [name for name in (host.reported, host.reported.partition(".")[0]) if name in names]
+    near = reported or difflib.get_close_matches(host.node_name or host.name, names, 1)
     meant = " (did you mean %s?)" % near[0] if near else ""
     known = ", ".join(sorted(names)[:10]) or "none"
     return None, (

@@ -33,6 +33,8 @@ class Node(t.NamedTuple):
     """A node, and the known facts about its cluster."""
 
     name: str
+    names: t.Sequence[str]  # that it may have in the cluster, according to the inventory
+    hostname: str  # that it reports or will have, in lower case; RKE2's default for its name in the cluster
     architecture: str
     distribution: str  # with its version, for messages
     enterprise_linux: str  # the major version; empty for other distributions
@@ -71,6 +73,7 @@ def plan(settings: Data, node: Node) -> Outcome:
     servers = list(node.groups.get(settings["servers_group_name"], ()))
     cluster, found = _cluster(kind, servers, settings, node)
     problems += found
+    problems += _of_name(settings, node)
     problems += _of_node(kind, settings, node)
     problems += _of_method(settings, node)
     problems += _of_order(cluster, settings, node)
@@ -104,6 +107,7 @@ def plan(settings: Data, node: Node) -> Outcome:
         record["version"] = settings["version"]
     made = {
         "type": kind,
+        "node_name": node.hostname if node.hostname in node.names else node.names[0],
         "service": "rke2-" + kind,
         "creates_cluster": not cluster.join,
         "server_url": cluster.join,
@@ -203,6 +207,23 @@ def _in_url(address: str) -> str:
         return "[%s]" % address if ipaddress.ip_address(address).version == 6 else address
     except ValueError:
         return address  # a host name
+
+
+def _of_name(settings: Data, node: Node) -> list[str]:
+    """Require that the node's name in the cluster is the inventory's, whatever the node reports."""
+    if settings["node_name"]:
+        return []
+    if node.hostname not in node.names:
+        return [
+            "the host name is %.70r, and not %s: set rke2_node_name to the name that the node has or should have in the "
+            "cluster, such as %.70r" % (node.hostname, " or ".join(node.names), node.hostname)
+        ]
+    if _kubernetes_values.problems("rke2_node_name", node.hostname):
+        return [
+            "the host name %.70r is not a valid node name: set rke2_node_name to lowercase letters, digits and hyphens"
+            % node.hostname
+        ]
+    return []
 
 
 def _of_node(kind: str, settings: Data, node: Node) -> list[str]:

@@ -209,6 +209,45 @@ def test_export_writes_the_current_layout(make_node, role, tmp_path):
     ]
 
 
+@pytest.fixture(name="export_of")
+def fixture_export_of(make_node, role, tmp_path):
+    """Export the layout of a node that reports a GPU with one instance, and return it with the output."""
+
+    def export_of(name="NVIDIA A100", uuid="GPU-11111111-2222-3333-4444-555555555555", profile="1g.10gb", fails=False):
+        instance = {"profile": profile, "start": 0, "compute_instances": [{"profile": profile}]}
+        gpu = {
+            "index": 0, "uuid": uuid, "name": name, "pci_bus_id": "00000000:01:00.0", "problem": None,
+            "mig": {"capable": True, "current": True, "instances": [instance]},
+        }  # fmt: skip
+        facts = {"driver": {"problem": None}, "gpus": [gpu]}
+        (tmp_path / "facts.json").write_text(json.dumps({"ansible_facts": {"nvidia": facts}}))
+        node, path = make_node("--board", "A100-80GB"), tmp_path / "x.yml"
+        node.python = str(tmp_path / "python")
+        (tmp_path / "python").write_text("#!/bin/sh\ncat >/dev/null\ncat %s\n" % (tmp_path / "facts.json"))
+        (tmp_path / "python").chmod(0o755)
+        _changed, output = role(node, part="export", nvidia_mig_export_path=str(path), fails=fails)
+        return yaml.safe_load(path.read_text()) if path.exists() else None, output
+
+    return export_of
+
+
+def test_export_writes_no_variable_that_a_name_adds(export_of):
+    exported, _output = export_of(name="A100\nansible_host: \"{{ lookup('pipe', 'id') }}\"\n#")
+    assert list(exported) == ["nvidia_mig_layout"]
+
+
+TEMPLATE = "{{ lookup('pipe', 'id') }}"
+
+
+@pytest.mark.parametrize("forged", [{"uuid": TEMPLATE}, {"uuid": "GPU-" + TEMPLATE}, {"profile": "1g.10gb" + TEMPLATE}])
+def test_export_fails_on_a_template(export_of, forged):
+    exported, output = export_of(**forged, fails=True)
+    assert exported is None
+    assert "node has no layout to export: the node reports GPUs or instances with invalid names" in " ".join(
+        output.split()
+    )
+
+
 def test_export_fails_without_mig_gpus(make_node, role, tmp_path):
     node = make_node("--board", "T4")
     _changed, output = role(node, part="export", nvidia_mig_export_path=str(tmp_path / "x.yml"), fails=True)

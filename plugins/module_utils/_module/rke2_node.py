@@ -50,12 +50,12 @@ def run(module: AnsibleModule) -> None:
             )
         return t.cast(str, out)
 
-    node = json.loads(kubectl("get", "node", given["name"], "--output", "json"))
+    node = json.loads(kubectl("get", "--output", "json", "--", "node", given["name"]))
     labels = label_arguments(node["metadata"].get("labels") or {}, given["labels"], given["former_labels"])
     taints = taint_arguments(node["spec"].get("taints") or [], given["taints"], given["former_taints"])
     for command, arguments in (("label", labels), ("taint", taints)):
         if arguments and not module.check_mode:
-            kubectl(command, "node", given["name"], "--overwrite", *arguments)
+            kubectl(command, "--overwrite", "--", "node", given["name"], *arguments)
     changes = ["Label %s" % each for each in labels] + ["Taint %s" % each for each in taints]
     prepared = "".join("%s %s\n" % (given["name"], each) for each in changes)
     module.exit_json(changed=bool(changes), changes=changes, diff={"prepared": prepared} if prepared else {})

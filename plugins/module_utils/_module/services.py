@@ -44,6 +44,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 MANAGER = "nvidia-mig-manager.service"
 PROCESSES = "/proc"
 _MIG_MANAGER = "nvidia-mig-manager"[:15]  # the kernel cuts names
+_SYS_ADMIN = 1 << 21  # CAP_SYS_ADMIN in the masks of /proc/PID/status
 _KUBELETS = ("kubelet.service", "rke2-server.service", "rke2-agent.service", "k3s.service", "k3s-agent.service")
 # A compute instance with fewer slices than its GPU instance. The device plugin treats 7c.7g.80gb as a whole GPU instance.
 _SPLIT = re.compile(r"^(?:MIG )?([0-9]+)c[.](?!\1g)")
@@ -199,19 +200,28 @@ def owner_problems(systemctl: Systemctl) -> t.List[str]:
 
 def operator_problems() -> t.List[str]:
     """Whether the GPU operator's MIG manager runs on the node, in a container: its processes are the node's too."""
-    for path in glob.glob(os.path.join(PROCESSES, "[0-9]*", "comm")):
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                name = file.read().strip()
-        except OSError:  # it has ended
-            continue
-        if name == _MIG_MANAGER:
-            return [
-                "the GPU operator's MIG manager runs on it and would replace the layout, but nvidia_mig_owner is host: "
-                "disable it with site.yml --tags operator (the chart's value migManager.enabled), or set nvidia_mig_owner "
-                "to operator"
-            ]
-    return []
+    if not any(map(_is_mig_manager, glob.glob(os.path.join(PROCESSES, "[0-9]*", "status")))):
+        return []
+    return [
+        "the GPU operator's MIG manager runs on it and would replace the layout, but nvidia_mig_owner is host: "
+        "disable it with site.yml --tags operator (the chart's value migManager.enabled), or set nvidia_mig_owner "
+        "to operator"
+    ]
+
+
+def _is_mig_manager(path: str) -> bool:
+    """Whether the process is root's with privileges: any user, and root of any container, can choose its name."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            status = dict(line.split(":", 1) for line in file if ":" in line)
+        effective_user = status["Uid"].split()[1]
+        return (
+            status["Name"].strip() == _MIG_MANAGER
+            and effective_user == "0"
+            and bool(int(status["CapEff"], 16) & _SYS_ADMIN)
+        )
+    except (OSError, KeyError):  # it has ended
+        return False
 
 
 def group_problems(name: str) -> t.List[str]:

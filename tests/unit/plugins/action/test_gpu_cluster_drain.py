@@ -309,6 +309,17 @@ def test_a_node_that_is_another_machine(run: t.Callable[..., Data]) -> None:
     assert "failed" not in run(gpu_cluster_drain, Cluster(other), machine_id=given["b0"])
 
 
+def test_a_host_that_reports_the_name_of_another_node(run: t.Callable[..., Data]) -> None:
+    """It can make the machine IDs equal."""
+    cluster = Cluster(node("control-plane-1"))
+    lying = {"ansible_facts": {"nvidia": {"gpus": []}, "nodename": "control-plane-1"}}
+    assert "the cluster has no node named a" in run(gpu_cluster_drain, cluster, variables=lying)["msg"]
+    assert cluster.patches == []
+    cluster = Cluster(node("a"))
+    assert "the host name is 'control-plane-1', and not a" in run(gpu_cluster_drain, cluster, variables=lying)["msg"]
+    assert cluster.patches == []
+
+
 @pytest.mark.parametrize("check", [False, True])
 def test_pods_of_daemonsets_that_may_lose_their_gpus(run: t.Callable[..., Data], check: bool) -> None:
     cluster = Cluster(

@@ -9,10 +9,12 @@ from __future__ import annotations
 import typing as t
 from types import SimpleNamespace
 
+import pytest
+
 from ansible_collections.gpufleet.node.plugins.action.rke2_plan import ActionModule
 
 FACTS: t.Dict[str, t.Any] = {
-    "architecture": "x86_64", "effective_user_id": 0, "default_ipv4": {"address": "192.0.2.1"}, "os_family": "Debian",
+    "nodename": "gpu-1", "architecture": "x86_64", "effective_user_id": 0, "default_ipv4": {"address": "192.0.2.1"}, "os_family": "Debian",
     "distribution": "Debian", "distribution_version": "12.11", "distribution_major_version": "12",
 }  # fmt: skip
 STATE = {
@@ -21,7 +23,12 @@ STATE = {
 }  # fmt: skip
 
 
-def run(host: str = "gpu-1", facts: t.Optional[t.Dict[str, t.Any]] = None, **variables: t.Any) -> t.Dict[str, t.Any]:
+def run(
+    host: str = "gpu-1",
+    facts: t.Optional[t.Dict[str, t.Any]] = None,
+    given_arguments: t.Optional[t.Dict[str, t.Any]] = None,
+    **variables: t.Any,
+) -> t.Dict[str, t.Any]:
     templar = SimpleNamespace(template=lambda value: value)
     arguments = {
         "states": [
@@ -30,7 +37,12 @@ def run(host: str = "gpu-1", facts: t.Optional[t.Dict[str, t.Any]] = None, **var
             {"__rke2_host": "lost", "unreachable": True},
         ]
     }
-    task = SimpleNamespace(args=arguments, async_val=0, action="rke2_plan", _get_parent_attribute=lambda *_: None)
+    task = SimpleNamespace(
+        args=arguments if given_arguments is None else given_arguments,
+        async_val=0,
+        action="rke2_plan",
+        _get_parent_attribute=lambda *_: None,
+    )
     action = ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir=None)), None, None, templar, None)
     action._task.check_mode = False
     given = {
@@ -55,7 +67,30 @@ def test_an_agent() -> None:
 
 
 def test_the_first_server() -> None:
-    assert run("server-1")["plan"]["creates_cluster"]
+    assert run("server-1", {**FACTS, "nodename": "server-1"})["plan"]["creates_cluster"]
+
+
+@pytest.mark.parametrize(
+    ("host", "variables", "names"),
+    [
+        ("gpu-1", {}, ["gpu-1"]),
+        ("GPU-1.example.com", {}, ["gpu-1.example.com", "gpu-1"]),
+        ("10.0.0.5", {}, ["10.0.0.5"]),
+        ("gpu-1", {"rke2_node_name": "one"}, ["one"]),
+        ("gpu-1", {"gpu_node_hostname": "one.example.com"}, ["one.example.com", "one"]),
+        # The first label is ambiguous.
+        ("gpu-1.east", {"groups": {"all": ["gpu-1.east", "gpu-1.west"]}}, ["gpu-1.east"]),
+    ],
+)
+def test_the_names_of_a_node(host: str, variables: t.Dict[str, t.Any], names: t.List[str]) -> None:
+    found = run(host, {"nodename": "control-plane-1"}, {}, **variables)
+    assert found == {"changed": False, "names": names}
+
+
+def test_a_host_that_reports_the_name_of_another_node() -> None:
+    (problem,) = run(facts={**FACTS, "nodename": "Server-1"})["problems"]
+    assert problem.startswith("the host name is 'server-1', and not gpu-1: set rke2_node_name")
+    assert run(facts={**FACTS, "nodename": "localhost"}, gpu_node_hostname="gpu-1")["problems"] == []
 
 
 def test_ipv6_is_used_where_there_is_no_ipv4() -> None:

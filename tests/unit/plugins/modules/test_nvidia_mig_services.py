@@ -186,18 +186,28 @@ def test_reports_another_owner_of_mig_and_a_missing_group(node):
     assert group.startswith("it has no group nosuch, which nvidia_mig_access_group names. Create it with groupadd")
 
 
-def test_reports_a_mig_manager_of_the_gpu_operator(node, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "user", "capabilities", "is_manager"),
+    [
+        ("nvidia-mig-mana", 0, "000001ffffffffff", True),
+        ("nvidia-mig-mana", 1000, "0000000000000000", False),  # a local user
+        ("nvidia-mig-mana", 0, "00000000a80425fb", False),  # root of a container without privileges
+        ("nvidia-mig-mana", 100000, "000001ffffffffff", False),  # root of a user namespace
+        ("grep", 0, "000001ffffffffff", False),
+    ],
+)
+def test_reports_a_mig_manager_of_the_gpu_operator(node, tmp_path, monkeypatch, name, user, capabilities, is_manager):
     monkeypatch.setattr(services, "PROCESSES", str(tmp_path))
-    for number, name in enumerate(["bash", "nvidia-mig-mana"], 1):
+    for number, process in enumerate(["bash", name], 1):
         (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "comm").write_text(name + "\n")
+        text = "Name:\t%s\nUmask:\t0022\nUid:\t%d\t%d\t%d\t%d\nCapEff:\t%s\n"
+        (tmp_path / str(number) / "status").write_text(text % (process, *[user] * 4, capabilities))
     (tmp_path / "3").mkdir()
     systemd = node()
     assert systemd.run("checked", owner="operator")["problems"] == []
-    (problem,) = systemd.run("checked")["problems"]
-    assert problem.startswith("the GPU operator's MIG manager runs on it") and "site.yml --tags operator" in problem
-    (tmp_path / "2" / "comm").write_text("grep\n")
-    assert systemd.run("checked")["problems"] == []
+    problems = systemd.run("checked")["problems"]
+    assert len(problems) == is_manager
+    assert all("GPU operator's MIG manager runs on it" in each and "--tags operator" in each for each in problems)
 
 
 def test_warns_about_split_instances_where_a_kubelet_runs(node):

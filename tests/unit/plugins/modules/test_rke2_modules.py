@@ -115,11 +115,11 @@ def test_labels_and_taints_are_set_with_kubectl(check, tmp_path):
     )  # fmt: skip
     assert found["changed"] and found["changes"] == ["Label a=2", "Taint new=x:NoExecute", "Taint old:NoSchedule-"]
     calls = [line.partition("--request-timeout 30s ")[2] for line in (tmp_path / "calls").read_text().splitlines()]
-    assert calls[0] == "get node gpu-1 --output json"
+    assert calls[0] == "get --output json -- node gpu-1"
     assert calls[1:] == (
         []
         if check
-        else ["label node gpu-1 --overwrite a=2", "taint node gpu-1 --overwrite new=x:NoExecute old:NoSchedule-"]
+        else ["label --overwrite -- node gpu-1 a=2", "taint --overwrite -- node gpu-1 new=x:NoExecute old:NoSchedule-"]
     )
 
 

@@ -33,9 +33,10 @@ NODES = ["gpu1", "gpu2.example.com"]
     [
         (Host("gpu1"), "gpu1"),
         (Host("dgx", node_name="GPU1"), "gpu1"),
-        (Host("10.0.0.5", nodename="GPU1"), "gpu1"),
-        (Host("10.0.0.5", nodename="gpu1.example.com"), "gpu1"),
-        (Host("10.0.0.5", nodename="gpu2.example.com"), "gpu2.example.com"),
+        (Host("gpu1.example.com", reported="gpu1"), "gpu1"),
+        (Host("GPU2.example.com", reported="gpu2"), "gpu2.example.com"),
+        (Host("10.0.0.5", hostname="gpu2.example.com", reported="localhost"), "gpu2.example.com"),
+        (Host("10.0.0.5", node_name="gpu1", reported="gpu2"), "gpu1"),
     ],
 )
 def test_a_host_is_found_by_its_name(host: Host, node: str) -> None:
@@ -46,8 +47,16 @@ def test_a_host_is_found_by_its_name(host: Host, node: str) -> None:
     ("host", "words"),
     [
         (
-            Host("gpu3", nodename="other"),
-            "the cluster has no node named other, gpu3 (did you mean gpu1?): set gpu_cluster_node_name",
+            Host("gpu3", reported="gpu3"),
+            "the cluster has no node named gpu3 (did you mean gpu1?): set gpu_cluster_node_name",
+        ),
+        (
+            Host("10.0.0.5", reported="gpu2.example.com"),
+            "the cluster has no node named 10.0.0.5 (did you mean gpu2.example.com?): set gpu_cluster_node_name",
+        ),
+        (
+            Host("gpu2", reported="gpu2.example.com"),
+            "the cluster has no node named gpu2 (did you mean gpu2.example.com?)",
         ),
         (Host("gpu1", node_name="gqu1"), "the cluster has no node named gqu1 (did you mean gpu1?)"),
     ],
@@ -56,6 +65,16 @@ def test_a_host_that_is_no_node(host: Host, words: str) -> None:
     found, why = _cluster_nodes.find(host, NODES)
     assert found is None
     assert words in why and why.endswith("to an existing node (gpu1, gpu2.example.com)")
+
+
+def test_a_host_that_reports_the_name_of_another_node() -> None:
+    assert _cluster_nodes.candidates(Host("gpu1", reported="control-plane-1")) == ["gpu1"]
+    assert _cluster_nodes.find(Host("gpu1", reported="gpu2.example.com"), NODES) == (
+        None,
+        "the host name is 'gpu2.example.com', and not gpu1: set gpu_cluster_node_name to 'gpu2.example.com' if that is its "
+        "node",
+    )
+    assert "'\\x1b[2j'" in _cluster_nodes.difference(Host("gpu1", reported="\x1b[2j"))
 
 
 @pytest.mark.parametrize(

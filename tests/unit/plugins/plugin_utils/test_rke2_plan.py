@@ -46,7 +46,7 @@ def installed(kind: str, version: str = VERSION, **record: t.Any) -> Data:
 
 def make(name: str, states: t.Optional[t.Mapping[str, Data]] = None, **other: t.Any) -> Outcome:
     node: Data = {
-        "name": name, "architecture": "x86_64", "distribution": "Debian 12.11", "enterprise_linux": "", "groups": GROUPS,
+        "name": name, "names": [name], "hostname": name, "architecture": "x86_64", "distribution": "Debian 12.11", "enterprise_linux": "", "groups": GROUPS,
         "play_hosts": HOSTS, "addresses": ADDRESSES,
         "states": {host: state() for host in (GROUPS["masters"] if name in GROUPS["masters"] else [name])},
     }  # fmt: skip
@@ -66,6 +66,18 @@ def refused(name: str, *positional: t.Any, **other: t.Any) -> str:
     assert found.plan == {}
     (problem,) = found.problems
     return problem
+
+
+def test_the_name_of_the_node_comes_from_the_inventory() -> None:
+    names = ["gpu-1.example.com", "gpu-1"]
+    assert planned("a1")["node_name"] == "a1"
+    assert planned("a1", names=names, hostname="gpu-1")["node_name"] == "gpu-1"
+    assert planned("a1", names=["gpu-1"], hostname="localhost", node_name="gpu-1")["node_name"] == "gpu-1"
+    assert refused("a1", names=names, hostname="--all") == (
+        "the host name is '--all', and not gpu-1.example.com or gpu-1: set rke2_node_name to the name that the node has or "
+        "should have in the cluster, such as '--all'"
+    )
+    assert "'gpu_1' is not a valid node name" in refused("a1", names=["gpu_1"], hostname="gpu_1")
 
 
 def test_a_new_cluster() -> None:
@@ -119,7 +131,9 @@ def test_a_first_server_that_is_rebuilt_joins_the_others() -> None:
 
 def test_a_server_whose_state_is_unknown() -> None:
     node = {host: state() for host in ("s1", "s3")}
-    found = _rke2_plan.plan(DEFAULTS, Node("s1", "x86_64", "Debian 12.11", "", GROUPS, HOSTS, ADDRESSES, node))
+    found = _rke2_plan.plan(
+        DEFAULTS, Node("s1", ["s1"], "s1", "x86_64", "Debian 12.11", "", GROUPS, HOSTS, ADDRESSES, node)
+    )
     assert "s2 cannot be reached, so it is unknown whether the cluster exists" in found.problems[0]
 
 
