@@ -17,8 +17,7 @@ import json
 import os
 import typing as t
 
-from . import exclusive
-from .files import write
+from . import exclusive, files
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -82,10 +81,8 @@ def _change(role: str, change: Change) -> t.Tuple[Entry, Entry]:
 
 def _load() -> t.Dict[str, Entry]:
     try:
-        with open(PATH, encoding="utf-8") as handle:
-            entries = json.load(handle)
-    except FileNotFoundError:
-        return {}
+        content = files.read_trusted(PATH)
+        entries = {} if content is None else json.loads(content)
     except OSError as error:
         raise RecordError("%s cannot be read: %s" % (PATH, error.strerror)) from error
     except (ValueError, RecursionError) as error:
@@ -106,7 +103,7 @@ def _save(entries: t.Dict[str, Entry]) -> None:
     kept = {role: entry for role, entry in entries.items() if entry}
     try:
         if kept:
-            write(PATH, (json.dumps(kept, indent=2, sort_keys=True) + "\n").encode(), MODE)
+            files.write(PATH, (json.dumps(kept, indent=2, sort_keys=True) + "\n").encode(), MODE)
         else:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(PATH)
