@@ -11,11 +11,11 @@ import time
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Final, Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
 
 _ARGUMENTS = {
@@ -34,6 +34,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
@@ -50,7 +51,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 break
             text = "; ".join(state.waiting) or "ready, must stay ready for %d s" % arguments["settle"]
             if text != shown or now - shown_at > _REPEATED:
-                Display().display("waiting, %d s left: %s" % (end - now, text))
+                show("waiting, %d s left: %s" % (end - now, text))
                 shown, shown_at = text, now
             time.sleep(next(intervals))
         result.update(changed=False, waiting=list(state.waiting), problems=list(state.failed))
