@@ -26,7 +26,8 @@ _REMOVED = dict.fromkeys(
 def printable(value: t.Any) -> t.Any:
     """A copy without control characters in its strings; ``value`` consists of dicts, lists, tuples and scalars."""
     if isinstance(value, str):
-        return value.translate(_REMOVED)
+        text = value.translate(_REMOVED)
+        return value if text == value else text  # Ansible's tags stay on a string that does not change
     if isinstance(value, dict):
         return {printable(key): printable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
