@@ -55,6 +55,7 @@ def of_folders(count: int) -> Iterator[Fleet]:
             "node%d" % number: {
                 "ansible_python_interpreter": str(nodes.interpreter(path)),
                 "nvidia_mig_lock_path": str(path / "lock"),
+                "nvidia_mig_record_path": str(path / "records"),
             }
             for number, path in enumerate(paths)
         }

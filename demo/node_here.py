@@ -38,7 +38,7 @@ class NodeHere(Node):
         return programs.checked([sys.executable, NVSIM, verb, self._folder / "node", *arguments])
 
     def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
-        local = ["-e", "nvidia_mig_lock_path=%s" % (self._folder / "lock")]
+        local = ["-e", "nvidia_mig_lock_path=%s/lock nvidia_mig_record_path=%s/records" % ((self._folder,) * 2)]
         return playbooks.run([*words, *local], self._environment, part=part, expect=expect, before=self.here([]))
 
     @contextmanager

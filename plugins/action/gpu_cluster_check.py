@@ -11,11 +11,11 @@ import time
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods, _readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 
 _ARGUMENTS = {
     "wanted": {"type": "dict", "required": True},
@@ -34,6 +34,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
@@ -105,7 +106,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         devices, problems = _gpu_pods.devices(printed, logs, self._replicas, strategy, self._profiles)
         result["devices"] = [each._asdict() for each in devices]
         for each in devices:
-            Display().display("%s: a pod with one %s got %s" % each)
+            show("%s: a pod with one %s got %s" % each)
         return [*missing, *labels, *problems, *_readiness.explained(pods)]
 
     def _remove(self) -> None:

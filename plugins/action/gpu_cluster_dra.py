@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import (
 )
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, message, was_read
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, host_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
 
 _ARGUMENTS = {
     "check": {"type": "str", "choices": ["preflight", "verify"], "required": True},
@@ -40,6 +41,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)

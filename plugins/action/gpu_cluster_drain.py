@@ -10,7 +10,6 @@ import base64
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _cluster_nodes,
@@ -24,6 +23,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._evictions import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 
 _ARGUMENTS = {
     "gpus": {"type": "list", "elements": "dict"},
@@ -51,12 +51,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         self._api, self._run = Api(self, task_vars), _runs.current()
         host = self._host = self._api.host()
-        self._progress = Progress(self._arguments["timeout"], Display().display)
+        self._progress = Progress(self._arguments["timeout"], show)
         self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
         self._settings = _evictions.Settings(**{name: self._arguments[name] for name in _evictions.Settings._fields})
         planned = self._arguments["gpus"]
@@ -81,9 +82,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         name, known = name_of(node), self._held(node)
         try:
             if known is not None and not _runs.is_same(known.run, self._run):
-                Display().display(
-                    "An earlier run has left node %s out of service: this run continues, and returns it" % name
-                )
+                show("An earlier run has left node %s out of service: this run continues, and returns it" % name)
             self._require_host(node)
             pods = self._progress.result("planning to drain %s" % name, lambda: self._to_evict(node, found))
             staying = _evictions.staying(found, self._change)
@@ -100,7 +99,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             # A run that is killed, or interrupted from the keyboard, can show nothing.
             ours = _drain.owned(node, self._run).cordoned
             notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
-            Display().display("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
+            show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
             # Other pods may have started before the node was cordoned.
             node, found, pods = self._progress.result("planning to drain %s" % name, lambda: self._planned(name))
             node = self._cordon(node, pods)
@@ -115,7 +114,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _preview(self, name: str, pods: list[Data], result: Data) -> None:
         """Show which pods would be evicted, and warn of evictions that the API would reject now."""
-        Display().display("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
+        show("%s: would evict %s" % (name, ", ".join(result["evicted"]) or "no pods"))
         rejected = self._progress.result("checking the evictions", lambda: self._rejected(_not_terminating(pods)))
         if rejected:
             text = "%s: these evictions would be rejected now, and repeated for %d seconds: %s"

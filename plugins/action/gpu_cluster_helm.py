@@ -11,11 +11,11 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_client, _drain, _readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Reasons, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 
 _ARGUMENTS = {
     "options": {"type": "dict", "required": True},
@@ -31,6 +31,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
@@ -44,7 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 return {"failed": True, "msg": str(error)}
             return found
 
-        started, shown = time.monotonic(), Reasons(Display().display)
+        started, shown = time.monotonic(), Reasons(show)
         waiting: list[str] = []
         with _cluster_client.beside(helm) as receiver:
             while not receiver.poll(_PAUSE):

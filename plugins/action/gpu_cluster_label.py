@@ -9,7 +9,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _cluster_plan,
@@ -21,6 +20,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import (
 )
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 
 _TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {
@@ -38,12 +38,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         arguments = self._arguments
         self._api = Api(self, task_vars)
-        self._progress = Progress(_TIMEOUT, Display().display)
+        self._progress = Progress(_TIMEOUT, show)
         try:
             wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
             if arguments["undo"]:

@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _managed
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
 
 _ARGUMENTS = {
     "selector": {"type": "list", "elements": "str", "default": []},
@@ -28,6 +29,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._evictions import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 
 _TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {
@@ -24,6 +24,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
@@ -32,7 +33,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if self._task.check_mode:
             return result
         try:
-            Api(self, task_vars).restart(pods, Progress(_TIMEOUT, Display().display))
+            Api(self, task_vars).restart(pods, Progress(_TIMEOUT, show))
         except Unreadable as error:
             result.update(failed=True, msg=str(error))
         return result

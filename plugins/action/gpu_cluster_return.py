@@ -9,7 +9,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.plugin_utils import (
@@ -26,6 +25,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import (
 )
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, NoNode, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
 _ARGUMENTS = {
@@ -54,11 +54,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         self._api, self._run = Api(self, task_vars), _runs.current()
-        self._progress = Progress(self._arguments["timeout"], Display().display)
+        self._progress = Progress(self._arguments["timeout"], show)
         self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
         self._unsupported = ""  # why the device plugin cannot start before its MIG strategy changes
         host = self._api.host()

@@ -11,11 +11,11 @@ import time
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Final, Reasons, Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
 
 _ARGUMENTS = {
@@ -33,13 +33,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = True
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         wanted = {node: Wanted(**each) for node, each in arguments["wanted"].items()}
         api = Api(self, task_vars)
         end = time.monotonic() + arguments["timeout"]
-        reasons, ready_at, intervals = Reasons(Display().display), 0.0, pauses()
+        reasons, ready_at, intervals = Reasons(show), 0.0, pauses()
         while True:
             state = self._state(api, wanted, arguments)
             now = time.monotonic()

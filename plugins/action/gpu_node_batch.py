@@ -9,9 +9,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _batches
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 
 _ARGUMENTS = {
     "most": {"type": "int", "default": 0},
@@ -24,6 +24,7 @@ _ARGUMENTS = {
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
@@ -38,5 +39,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         if message:
             result.update(failed=True, msg=message)
         elif not arguments["after_batches"] and (batch.done or batch.later):
-            Display().display(_batches.progress(batch, "Checked" if self._task.check_mode else "Done"))
+            show(_batches.progress(batch, "Checked" if self._task.check_mode else "Done"))
         return result

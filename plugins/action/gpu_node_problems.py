@@ -11,6 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _report
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
 
 _ARGUMENTS = {"check": {"type": "str", "required": True, "choices": ["preflight", "verify"]}}
 _FACT = "gpu_node_problems"
@@ -20,6 +21,7 @@ _GATHERED = "__gpu_node_facts"
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)

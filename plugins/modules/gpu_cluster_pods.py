@@ -80,13 +80,12 @@ rejected:
         pods and has 2 currently
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster_pods import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
 
 
 def main() -> None:
-    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+    run(Module(supports_check_mode=True, **ARGUMENTS))
 
 
 if __name__ == "__main__":

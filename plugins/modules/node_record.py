@@ -65,13 +65,12 @@ record:
   sample: {held: [nvidia-driver-580-server]}
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
+from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
 from ansible_collections.gpufleet.node.plugins.module_utils._module.record import ARGUMENTS, run
 
 
 def main() -> None:
-    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+    run(Module(supports_check_mode=True, **ARGUMENTS))
 
 
 if __name__ == "__main__":

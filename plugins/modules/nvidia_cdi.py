@@ -84,13 +84,12 @@ path:
   sample: /var/run/cdi/nvidia.yaml
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpufleet.node.plugins.module_utils._module.cdi import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
 
 
 def main() -> None:
-    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+    run(Module(supports_check_mode=True, **ARGUMENTS))
 
 
 if __name__ == "__main__":

@@ -105,13 +105,12 @@ cri_healthy:
   type: bool
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpufleet.node.plugins.module_utils._module.container_runtime import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
 
 
 def main() -> None:
-    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+    run(Module(supports_check_mode=True, **ARGUMENTS))
 
 
 if __name__ == "__main__":

@@ -332,13 +332,12 @@ ansible_facts:
                       sample: 3g.40gb
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpufleet.node.plugins.module_utils._module.facts import run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
 
 
 def main() -> None:
-    run(AnsibleModule(argument_spec={}, supports_check_mode=True))
+    run(Module(argument_spec={}, supports_check_mode=True))
 
 
 if __name__ == "__main__":

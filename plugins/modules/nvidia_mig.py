@@ -512,13 +512,12 @@ diff:
         GPU 0 GPU-9f0c... A100 80GB  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb                        |
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
 
 
 def main() -> None:
-    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+    run(Module(supports_check_mode=True, **ARGUMENTS))
 
 
 if __name__ == "__main__":

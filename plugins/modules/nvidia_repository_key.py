@@ -112,13 +112,12 @@ diff:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
+from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
 from ansible_collections.gpufleet.node.plugins.module_utils._module.repository_key import ARGUMENTS, run
 
 
 def main() -> None:
-    run(AnsibleModule(supports_check_mode=True, **ARGUMENTS))
+    run(Module(supports_check_mode=True, **ARGUMENTS))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ T = t.TypeVar("T")
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
 _FEW = 5  # pods that are read and named one by one
 _GONE = "the cluster no longer has the node %s"
-_API_MESSAGE = re.compile(r'"message":"(.*?)"(?:,"|})')  # in the text of an exception, after the response headers
+_API_MESSAGE = '"message":"'  # in the text of an exception, after the response headers
+_END_OF_MESSAGE = re.compile(r'"(?:,"|})')
 _PERMANENT = ("Failed to import the required Python library", "Invalid kube-config")
 _DENIED = ("Reason: Unauthorized", "Reason: Forbidden")
 _DENIED_SECONDS = 30  # an API server that has just started may reject requests
@@ -49,8 +50,9 @@ class NoNode(Final):
 def message(result: Data) -> str:
     """The message of a module's result, on one line and without a full stop. That of the API, if it has responded."""
     text = " ".join(str(result.get("msg") or "no answer").split())
-    rejected = _API_MESSAGE.search(text)
-    return (rejected.group(1).replace("\\", "") if rejected else text)[:400].rstrip(".")
+    rejected = text.partition(_API_MESSAGE)[2]
+    end = _END_OF_MESSAGE.search(rejected)
+    return (rejected[: end.start()].replace("\\", "") if end else text)[:400].rstrip(".")
 
 
 def _unreadable(result: Data) -> Unreadable:

@@ -398,7 +398,7 @@ def _of_version(settings: Settings, nodes: t.Mapping[str, Data]) -> list[str]:
     versions = {
         str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")) for node in nodes.values()
     }
-    minors = {version: found for version in versions if (found := re.match(r"v1\.([0-9]+)", version))}
+    minors = {version: found for version in versions if (found := re.match(r"v1\.([0-9]{1,4})", version))}
     outside = sorted(version for version, found in minors.items() if documented and int(found[1]) not in documented)
     if not outside:
         return []

@@ -104,9 +104,9 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
             [Workload(*each) for each in found["workloads"]],
             _run_of(found["run"]),
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         raise ValueError(
-            "the annotation %s of node %s is damaged: %r. Remove it, set the labels %s* that are %s to true, and "
+            "the annotation %s of node %s is damaged: %.200r. Remove it, set the labels %s* that are %s to true, and "
             "uncordon the node if it should be in service" % (RECORD, name_of(node), text, DEPLOY, PAUSED)
         ) from None
 

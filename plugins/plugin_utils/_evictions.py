@@ -121,7 +121,7 @@ def devices_held(checkpoint: str | None) -> dict[str, set[str]] | None:
                 ids = {device for devices in entry["DeviceIDs"].values() for device in devices}
                 # Replicas of time-slicing are called UUID::NUMBER.
                 out.setdefault(entry["PodUID"], set()).update(each.partition("::")[0] for each in ids)
-    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error):
+    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error, RecursionError):
         return None
     return out
 

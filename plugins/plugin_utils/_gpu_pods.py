@@ -18,8 +18,11 @@ from ._evictions import gpus_of, has_ended
 
 LABEL = "gpufleet.node/check"  # its value is that of Settings.check
 NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
-_GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[^)]+)\)", re.MULTILINE)
-_MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[^)]+)\)", re.MULTILINE)
+# The image may print anything.
+_LONGEST_LOG = 100000
+_SHOWN = 1000
+_GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,80})\)", re.MULTILINE)
+_MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[0-9A-Za-z/-]{1,80})\)", re.MULTILINE)
 PRODUCT = "nvidia.com/gpu.product"
 _HELD = 3600  # seconds; longer than any check
 _NOBODY = 65534  # an image may run as root by default
@@ -160,7 +163,7 @@ def devices(
         if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
-                % (node, resource, " ".join(logs.get(name_of(pod), "").split()) or "nothing")
+                % (node, resource, " ".join(logs.get(name_of(pod), "").split())[:_SHOWN] or "nothing")
             )
             continue
         found.append(Device(node, resource, listed[0]))
@@ -175,6 +178,7 @@ def devices(
 
 def _devices(log: str, whole: bool = False) -> list[str]:
     """The UUIDs of MIG devices, or else of GPUs, in the output of nvidia-smi -L."""
+    log = log[:_LONGEST_LOG]
     return (not whole and _MIG.findall(log)) or _GPU.findall(log)
 
 

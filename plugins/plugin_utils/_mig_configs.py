@@ -52,7 +52,7 @@ def _configurations(existing: object) -> dict[str, t.Any]:
     data = existing.get("data") if isinstance(existing, dict) else None
     try:
         document = yaml.safe_load((data or {}).get(KEY) or "")
-    except (yaml.YAMLError, AttributeError, TypeError):
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         return {}
     found = document.get("mig-configs") if isinstance(document, dict) else None
     return found if isinstance(found, dict) else {}

@@ -23,7 +23,7 @@ GPU = "nvidia.com/gpu"
 MIG = "nvidia.com/mig-"  # followed by a profile
 SHARED = ".shared"  # suffix of resources that are renamed because they are shared
 STRATEGIES = ("none", "single", "mixed")
-_QUANTITY = re.compile(r"([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(|[numkMGTPE]|[KMGTPE]i)")
+_QUANTITY = re.compile(r"([+-]?[0-9.]{1,40}(?:[eE][+-]?[0-9]{1,2})?)(|[numkMGTPE]|[KMGTPE]i)")
 _UNITS = {
     **{"": Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")},
     **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", 1)},

@@ -32,7 +32,7 @@ class Run(t.NamedTuple):
     written: int = 0  # when it last changed the record, in seconds since the epoch
 
     def __str__(self) -> str:
-        return "process %d on %s" % (self.pid, self.place.partition(" ")[0] or "an unknown controller")
+        return "process %d on %.64s" % (self.pid, self.place.partition(" ")[0] or "an unknown controller")
 
 
 def controller() -> int:
@@ -51,11 +51,14 @@ def is_same(one: Run, other: Run) -> bool:
 
 
 def has_ended(run: Run, seconds: int) -> bool:
-    """Whether a run has ended. One on another controller has if its last change is so many seconds ago."""
+    """Whether a run has ended. One on another controller has if its last change is so many seconds ago.
+
+    Clocks differ, but a time further than that in the future is no time of a run.
+    """
     if run.place in (_place(), _place(hashed=False)):  # records of former releases have the ID itself
         # The processes of other users may be hidden.
         return not _exists(run.pid) or _started(run.pid) not in ("", run.started)
-    return time.time() - run.written >= seconds
+    return abs(int(time.time()) - run.written) >= seconds
 
 
 def folder(temporary: Path) -> Path:
@@ -93,6 +96,8 @@ def _place(hashed: bool = True) -> str:
 
 
 def _exists(pid: int) -> bool:
+    if pid <= 0:  # a group of processes for kill()
+        return False
     try:
         os.kill(pid, 0)
     except PermissionError:  # of another user

@@ -20,9 +20,8 @@ HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 def fixture_play(tmp_path):
     def play(node, *arguments, fails=False, **variables):
         variables.setdefault("nvidia_mig_layout", LAYOUT)
-        return node.play(
-            PLAYBOOK, dict(variables, nvidia_mig_lock_path=str(tmp_path / "lock")), *arguments, fails=fails
-        )
+        variables.update(nvidia_mig_lock_path=str(tmp_path / "lock"), nvidia_mig_record_path=str(tmp_path))
+        return node.play(PLAYBOOK, variables, *arguments, fails=fails)
 
     return play
 

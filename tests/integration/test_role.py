@@ -49,7 +49,9 @@ def fixture_role(tmp_path):
     playbook.write_text(PLAYBOOK)
 
     def role(node, layout=None, *arguments, part="main", fails=False, **variables):
-        given = dict(variables, part=part, nvidia_mig_lock_path=str(tmp_path / "lock"))
+        given = dict(
+            variables, part=part, nvidia_mig_lock_path=str(tmp_path / "lock"), nvidia_mig_record_path=str(tmp_path)
+        )
         if layout is not None:
             given["nvidia_mig_layout"] = layout
         output = node.play(playbook, given, *arguments, fails=fails)

@@ -81,6 +81,7 @@ class Fleet:
         self.hosts[name] = {
             "ansible_python_interpreter": str(interpreter),
             "nvidia_mig_lock_path": str(self.work / name / "lock"),
+            "nvidia_mig_record_path": str(self.work / name / "records"),
             **variables,
         }
 

@@ -35,7 +35,7 @@ class Connection(local.Connection):
     def exec_command(self, cmd, in_data=None, sudoable=True):
         node = Path(__file__).parents[1] / self._play_context.remote_addr
         left = node / "left"
-        if left.exists() and (node / "lock.unfinished").exists():
+        if left.exists() and (node / "records" / "nvidia-mig.lock.unfinished").exists():
             number = int(left.read_text())
             if not number:
                 raise AnsibleConnectionFailure("the connection is lost")
@@ -57,6 +57,7 @@ esac
 """
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
 HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
+RECORD = "records/nvidia-mig.lock.unfinished"
 CLIENT = "nvidia-dcgm.service"
 TASKS = 5  # after the clients are stopped: apply, start the clients, refresh CDI, record the time, remove the record
 
@@ -76,6 +77,8 @@ def fixture_nodes(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> dict[str, Pa
         (path / "left").write_text(str(number))
         (path / "units").mkdir()
         (path / "units" / CLIENT).touch()
+        # In the directory of the lock, which a group may share with root.
+        (path / "lock.unfinished").write_text('{"stopped": ["attack.service"]}')
     return nodes
 
 
@@ -85,7 +88,7 @@ def test_the_next_run_completes_the_change(fleet: Fleet, nodes: dict[str, Path])
     run = fleet.play(playbook, fails=True, nvidia_mig_layout=LAYOUT)
     *lost, complete = nodes
     assert [name for name in nodes if run.count(name, "unreachable")] == lost, "TASKS differs from the role"
-    assert [(nodes[name] / "lock.unfinished").exists() for name in nodes] == [True] * TASKS + [False]
+    assert [(nodes[name] / RECORD).exists() for name in nodes] == [True] * TASKS + [False]
     assert not (nodes[lost[0]] / "units" / CLIENT).exists()
 
     for path in nodes.values():
@@ -94,8 +97,8 @@ def test_the_next_run_completes_the_change(fleet: Fleet, nodes: dict[str, Path])
     assert [run.count(complete, "changed"), run.count(lost[0], "changed")] == [0, 4]
     for name, path in nodes.items():
         assert fleet.held(name) == [HELD]
-        assert (path / "units" / CLIENT).exists()
-        assert (path / "lock.changed").exists() and not (path / "lock.unfinished").exists()
+        assert [each.name for each in (path / "units").iterdir()] == [CLIENT]
+        assert (path / "records/nvidia-mig.lock.changed").exists() and not (path / RECORD).exists()
 
     run = fleet.play(playbook, nvidia_mig_layout=LAYOUT)
     assert [run.count(name, "changed") for name in nodes] == [0] * len(nodes)

@@ -76,7 +76,7 @@ BOOT = "module_utils._boot"
 LAYERS = (
     # The backend protocol and its error belong to the engine.
     Layer("module_utils/_mig", [MIG], standard=PURE),
-    Layer("module_utils/_backend", [BACKEND, MIG + ".model", MIG + ".backend", MIG + ".codes"]),
+    Layer("module_utils/_backend", [BACKEND, MIG + ".model", MIG + ".backend", MIG + ".codes", MIG + ".printable"]),
     # Runs on nodes without Ansible; the two above run with it.
     Layer("module_utils/_boot", [BOOT, BACKEND, MIG]),
     Layer(

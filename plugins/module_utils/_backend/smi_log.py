@@ -13,6 +13,7 @@ import typing as t
 from xml.etree import ElementTree
 
 from .._mig.model import Process
+from .._mig.printable import printable
 from . import architecture
 from .smi_tables import ParseError
 
@@ -91,7 +92,7 @@ def _log(root: ElementTree.Element, gpu: ElementTree.Element) -> Log:
 
 def _root(text: str) -> ElementTree.Element:
     try:
-        return ElementTree.fromstring(text)
+        return ElementTree.fromstring(printable(text))  # names of processes may contain what XML does not allow
     except ElementTree.ParseError as error:
         raise ParseError("invalid XML (%s): %r" % (error, text[:200])) from error
 

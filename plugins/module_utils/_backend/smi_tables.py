@@ -75,8 +75,8 @@ _PLACEMENTS = re.compile(r"^GPU +\d+ +Profile ID +(\d+) +Placements? *: +\{([\d,
 _COMPUTE_PLACEMENTS = re.compile(r"^GPU +\d+ +GI +\d+ +Profile ID +(\d+) +Placements? *: +\{([\d,]*)\}:(\d+)$")
 # What -L prints in place of an unreachable GPU.
 _NO_HANDLE = "Unable to determine the device handle"
-_LISTED_GPU = re.compile(r"^GPU (\d+): (.*) \(UUID: (GPU-\S+)\)$")
-_LISTED_DEVICE = re.compile(r"^ +MIG (\S+) +Device +\d+: \(UUID: (MIG-\S+)\)$")
+_LISTED_GPU = re.compile(r"^GPU (\d+): (.*) \(UUID: (GPU-[0-9A-Za-z-]+)\)$")
+_LISTED_DEVICE = re.compile(r"^ +MIG (\S+) +Device +\d+: \(UUID: (MIG-[0-9A-Za-z/-]+)\)$")
 
 
 def profiles(text: str) -> t.List[ProfileRow]:

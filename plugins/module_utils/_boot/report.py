@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import typing as t
 
+from .._mig.printable import printable
+
 ERROR, WARNING, INFO = 3, 4, 6  # syslog levels
 
 
@@ -31,7 +33,7 @@ class Report:
         self._write(ERROR, text)
 
     def _write(self, level: int, text: str) -> None:
-        line = " / ".join(text.strip().splitlines())
+        line = printable(" / ".join(text.strip().splitlines()))
         os.write(
             self._descriptor, ("%s%s\n" % ("<%d>" % level if self._journal else "", line)).encode("utf-8", "replace")
         )

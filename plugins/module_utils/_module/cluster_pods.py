@@ -83,5 +83,5 @@ def reason(body: t.Union[str, bytes, None]) -> str:
         status = json.loads(body or "")
         causes = [str(each["message"]) for each in (status.get("details") or {}).get("causes") or ()]
         return " ".join([str(status["message"]), *causes]).rstrip(".")
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return str(body)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return str(body)[:1000]

@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
-import stat
 import time
 
 from .._backend.lock import DIRECTORY
+from . import files
 
 PACKAGES = DIRECTORY + "/packages.lock"
 RECORD = DIRECTORY + "/record.lock"
@@ -27,12 +26,7 @@ def acquire(path: str, wait: float) -> int:
 
     Any other OSError means that the lock cannot be opened.
     """
-    directory = os.path.dirname(path)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(directory, 0o700)
-    found = os.lstat(directory)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(errno.EACCES, "%s is not a directory that only root can access" % directory)
+    files.make_private(os.path.dirname(path))
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + wait
     try:

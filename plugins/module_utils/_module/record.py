@@ -17,8 +17,7 @@ import json
 import os
 import typing as t
 
-from . import exclusive
-from .files import remedy, write
+from . import exclusive, files
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -82,12 +81,10 @@ def _change(role: str, change: Change) -> t.Tuple[Entry, Entry]:
 
 def _load() -> t.Dict[str, Entry]:
     try:
-        with open(PATH, encoding="utf-8") as handle:
-            entries = json.load(handle)
-    except FileNotFoundError:
-        return {}
+        content = files.read_trusted(PATH)
+        entries = {} if content is None else json.loads(content)
     except OSError as error:
-        raise RecordError("%s cannot be read: %s%s" % (PATH, error.strerror, remedy(error))) from error
+        raise RecordError("%s cannot be read: %s%s" % (PATH, error.strerror, files.remedy(error))) from error
     except (ValueError, RecursionError) as error:
         raise _damaged(str(error)) from error
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
@@ -106,14 +103,14 @@ def _save(entries: t.Dict[str, Entry]) -> None:
     kept = {role: entry for role, entry in entries.items() if entry}
     try:
         if kept:
-            write(PATH, (json.dumps(kept, indent=2, sort_keys=True) + "\n").encode(), MODE)
+            files.write(PATH, (json.dumps(kept, indent=2, sort_keys=True) + "\n").encode(), MODE)
         else:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(PATH)
             with contextlib.suppress(OSError):  # the directory has other facts
                 os.rmdir(os.path.dirname(PATH))
     except OSError as error:
-        raise RecordError("%s cannot be written: %s%s" % (PATH, error.strerror, remedy(error))) from error
+        raise RecordError("%s cannot be written: %s%s" % (PATH, error.strerror, files.remedy(error))) from error
 
 
 @contextlib.contextmanager
@@ -128,7 +125,8 @@ def _locked() -> t.Iterator[None]:
         ) from None
     except OSError as error:
         raise RecordError(
-            "%s cannot be written, because %s cannot be opened: %s%s" % (PATH, LOCK, error.strerror, remedy(error))
+            "%s cannot be written, because %s cannot be opened: %s%s"
+            % (PATH, LOCK, error.strerror, files.remedy(error))
         ) from error
     try:
         yield

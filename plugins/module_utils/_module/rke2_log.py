@@ -56,7 +56,7 @@ CAUSES: t.Sequence[Cause] = (
         "of the servers",
     ),
     _cause(
-        r"failed to get CA certs: .*(connection reset by peer|EOF|deadline exceeded)",
+        r"failed to get CA certs: .{0,300}(connection reset by peer|EOF|deadline exceeded)",
         "the server to join does not respond. Start RKE2 there, open the ports 9345 and 6443, or correct rke2_api_ip",
         lasting=False,
     ),
@@ -68,7 +68,7 @@ CAUSES: t.Sequence[Cause] = (
         lasting=False,
     ),
     _cause(
-        r"lookup (?P<name>\S+)[^:]*: no such host",
+        r"lookup (?P<name>\S+)[^:]{0,100}: no such host",
         "the name {name} cannot be resolved. Images come from a registry unless rke2_airgap_mode is true",
         lasting=False,
     ),
@@ -82,7 +82,7 @@ CAUSES: t.Sequence[Cause] = (
         "toolkit first, or remove the key",
     ),
     _cause(
-        r"toml: .*already (exists|defined)|(?P<table>\S+) has already been defined",
+        r"toml: .{0,300}already (exists|defined)|(?<!\S)(?P<table>\S+) has already been defined",
         "the containerd configuration has duplicate tables. Remove the runtime from the template or drop-in in "
         "agent/etc/containerd of RKE2's data directory",
     ),
@@ -103,7 +103,7 @@ CAUSES: t.Sequence[Cause] = (
         "RKE2 has no option {key}. Remove it from the configuration",
     ),
     _cause(
-        r"(Invalid value|invalid value provided|Failed to validate) .*--(?P<key>[a-z0-9-]+)",
+        r"(Invalid value|invalid value provided|Failed to validate) .{0,300}--(?P<key>[a-z0-9-]+)",
         "the value of {key} is invalid. Correct it in rke2_config",
     ),
     _cause(
@@ -125,7 +125,7 @@ CAUSES: t.Sequence[Cause] = (
         lasting=False,
     ),
 )
-_IGNORED_KEY = re.compile(r"Unknown flag -*(?P<key>[^\s=]+) found in config.yaml, skipping")
+_IGNORED_KEY = re.compile(r"Unknown flag -*(?P<key>[^\s=-][^\s=]*) found in config.yaml, skipping")
 _LEVEL = re.compile(r"level=(error|fatal)|\b(FATA|ERRO)\[")
 
 

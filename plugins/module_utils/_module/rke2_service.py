@@ -19,7 +19,7 @@ import stat
 import time
 import typing as t
 
-from . import files, rke2_containerd, rke2_log, runtime_check, runtime_service
+from . import files, logs, rke2_containerd, rke2_log, runtime_check, runtime_service
 from .container_runtimes import PROGRAM
 from .rke2_state import nvidia_program
 
@@ -40,7 +40,6 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 }
 PAUSE = 2.0  # seconds between polls
 PATIENCE = 30.0  # seconds for which RKE2 may repeat a lasting error
-LINES = 500  # of the log
 LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
 CONFIG = "/etc/rancher/rke2"
@@ -140,10 +139,10 @@ class Node:
     def log(self, since: float) -> t.List[str]:
         """The log since then, with containerd's own log if containerd exited."""
         argv = ["journalctl", "--unit", self.unit, "--since", "@%d" % since, "--output", "cat", "--no-pager"]
-        lines = self.run([*argv, "--lines", str(LINES)])[1].splitlines()
+        lines = logs.lines(self.run([*argv, "--lines", str(logs.LINES)])[1])
         if any("containerd exited" in line for line in lines):
             path = os.path.join(self.data_path, "agent", "containerd", "containerd.log")
-            lines += (files.read(path) or b"").decode(errors="replace").splitlines()[-LINES_OF_CONTAINERD:]
+            lines += logs.lines((files.read(path) or b"").decode(errors="replace"))[-LINES_OF_CONTAINERD:]
         return lines
 
     # --- What to do ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import re
 import time
 import typing as t
 
-from . import files, toml
+from . import files, logs, toml
 from .container_runtimes import PROGRAM, Runtime
 from .runtime_service import Run, Service, service
 
@@ -66,7 +66,7 @@ def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
         return Health([_NO_ANSWER])
     if not cri_is_healthy(plugins):
         _rc, cri, _err = run([*ctr, "--detailed", "id==cri", "type==io.containerd.cri.v1"])
-        details = "; ".join(re.findall(r"Message:\s*(.*\S)", cri))
+        details = reported(cri)
         return Health([_NO_CRI % (details or "the plugin is not loaded")], cri_healthy=False)
     known = handlers(found)
     if PROGRAM not in known.get("nvidia", ""):
@@ -96,6 +96,11 @@ _NO_RUNTIME = (
     "containerd runs, but its only runtimes are %s. Its service may read a configuration other than %s: see "
     "systemctl cat containerd."
 )
+
+
+def reported(plugins: str) -> str:
+    """The messages in the output of ctr plugins ls --detailed."""
+    return "; ".join(text.rstrip() for text in re.findall(r"Message:\s*(\S.*)", "\n".join(logs.lines(plugins))))
 
 
 def _answer(argv: t.Sequence[str], run: Run) -> str:

@@ -13,14 +13,13 @@ import re
 import time
 import typing as t
 
-from . import systemd
+from . import logs, systemd
 
 Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 
 # Only the reasons for which containerd, dockerd and CRI-O exit. Other lines may show configurations with passwords.
 _FATAL = re.compile(
-    r"^containerd: .*|.*level=\"?fatal.*|.*failed to start daemon.*|.*unable to configure the Docker daemon.*",
-    re.MULTILINE,
+    r"^containerd: |level=\"?fatal|failed to start daemon|unable to configure the Docker daemon",
 )
 _LONGEST = 300
 
@@ -65,5 +64,6 @@ def restart(name: str, run: Run) -> str:
     if rc == 0 and service(name, run).active:
         return ""
     argv = ["journalctl", "--unit", name, "--since", "@%d" % since, "--output", "cat", "--no-pager"]
-    reasons = _FATAL.findall(run(argv)[1])
+    found = logs.lines(run([*argv, "--lines", str(logs.LINES)])[1])
+    reasons = [line for line in found if _FATAL.search(line)]
     return (reasons[-1] if reasons else err.strip() or "the service ends after its start")[:_LONGEST]

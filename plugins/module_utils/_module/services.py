@@ -89,8 +89,8 @@ def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
     if kubelets:
         module.warn(split_warning(params["layout"], kubelets))
     if params["disruption"] != results.NONE and not module.check_mode:
-        units = sorted({*read(params["record"]), *found})
-        os.makedirs(os.path.dirname(params["record"]), 0o700, exist_ok=True)  # as the lock does
+        files.make_private(os.path.dirname(params["record"]))
+        units = sorted({*(read(params["record"]) or ()), *found})
         files.write(params["record"], json.dumps({"stopped": units}).encode(), 0o600)
         with signals.deferred() as ending:
             problems = stop(systemctl, found)
@@ -104,15 +104,15 @@ def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
 
 def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
     params = module.params
-    interrupted = os.path.exists(params["record"])
-    units = sorted({*read(params["record"]), *params["units"]}, reverse=True)
+    recorded = read(params["record"])
+    units = sorted({*(recorded or ()), *params["units"]}, reverse=True)
     with signals.deferred():
         found = start(systemctl, units, module.check_mode)
     for unit in found.gone:
         module.warn("%s, which the role stopped, is no longer installed" % unit)
     if found.problems:
         module.fail_json(msg=found.problems[0])
-    module.exit_json(changed=bool(found.started), started=found.started, interrupted=interrupted)
+    module.exit_json(changed=bool(found.started), started=found.started, interrupted=recorded is not None)
 
 
 class Started(t.NamedTuple):
@@ -147,7 +147,7 @@ def start(systemctl: Systemctl, units: t.Sequence[str], check_mode: bool = False
 def start_recorded(module: AnsibleModule, record: str) -> t.List[str]:
     """Start the units of a record after a signal, which ends the run that would start them; returns the problem."""
     try:
-        return start(systemctl_of(module), sorted(read(record), reverse=True)).problems
+        return start(systemctl_of(module), sorted(read(record) or (), reverse=True)).problems
     except (OSError, ValueError) as error:
         return ["The record of stopped units %s cannot be used: %s" % (record, error)]
 
@@ -256,13 +256,13 @@ def split_warning(layout: t.Any, kubelets: t.Sequence[str]) -> str:
     )
 
 
-def read(path: str) -> t.List[str]:
-    """The units in the record; none if it is missing."""
+def read(path: str) -> t.Optional[t.List[str]]:
+    """The units in the record; None if it is missing. Raises OSError, or ValueError."""
+    content = files.read_trusted(path)
+    if content is None:
+        return None
     try:
-        with open(path, encoding="utf-8") as handle:
-            units = json.load(handle)["stopped"]
-    except FileNotFoundError:
-        return []
+        units = json.loads(content)["stopped"]
     except (KeyError, TypeError):
         units = None
     if not isinstance(units, list):

@@ -32,9 +32,9 @@ _CAUSES = (
     ),
     (
         "signature",
-        r"is not signed|NO_PUBKEY|EXPKEYSIG|BADSIG|GPG error|GPG check FAILED|repomd\.xml.*signature|Missing key"
+        r"is not signed|NO_PUBKEY|EXPKEYSIG|BADSIG|GPG error|GPG check FAILED|repomd\.xml.{0,300}signature|Missing key"
         r"|GPG signature is not available"
-        r"|validate GPG signature|Public key for .* is not installed",
+        r"|validate GPG signature|Public key for .{0,300} is not installed",
         "A package source is not signed with the key that was given: check {role}_repository_url and "
         "{role}_repository_key with its checksum or fingerprint, and with dnf, where it exists, {role}_repository_signed.",
     ),

@@ -186,8 +186,8 @@ class Clock:
         self.shown: t.List[str] = []
         monkeypatch.setattr(gpu_cluster_wait.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(gpu_cluster_wait.time, "sleep", self.sleep)
-        monkeypatch.setattr(gpu_cluster_check, "Display", lambda: SimpleNamespace(display=self.shown.append))
-        monkeypatch.setattr(gpu_cluster_wait, "Display", lambda: SimpleNamespace(display=self.shown.append))
+        monkeypatch.setattr(gpu_cluster_check, "show", self.shown.append)
+        monkeypatch.setattr(gpu_cluster_wait, "show", self.shown.append)
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds

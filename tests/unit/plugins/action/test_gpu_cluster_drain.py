@@ -132,7 +132,7 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
     ) -> Data:
         monkeypatch.setattr(_cluster_api.time, "monotonic", lambda: cluster.now)
         monkeypatch.setattr(_cluster_api.time, "sleep", lambda seconds: setattr(cluster, "now", cluster.now + seconds))
-        monkeypatch.setattr(module, "Display", lambda: SimpleNamespace(display=cluster.shown.append))
+        monkeypatch.setattr(module, "show", cluster.shown.append)
         given = {"gpus": []} if module is gpu_cluster_drain else {}
         monkeypatch.setattr(_runs, "current", lambda: cluster.run)
         arguments = {"timeout": 20, "takeover": 3600, **given, **arguments}

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import typing as t
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,7 +21,7 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., t.Tuple[Data
         current: str, failed: str = "", every: t.Sequence[str] = EVERY, check: bool = False, **arguments: t.Any
     ) -> t.Any:
         shown: t.List[str] = []
-        monkeypatch.setattr(gpu_node_batch, "Display", lambda: SimpleNamespace(display=shown.append))
+        monkeypatch.setattr(gpu_node_batch, "show", shown.append)
         alive = [host for host in every if host not in failed]
         plays = {"ansible_play_hosts_all": every, "ansible_play_hosts": alive, "ansible_play_batch": list(current)}
         batch = action(gpu_node_batch, "gpu_node_batch", arguments)

@@ -133,3 +133,13 @@ def test_a_damaged_record_is_refused_and_kept(path, content):
         result = do(**values)
         assert result["failed"] and str(path) in result["msg"] and "Move it away" in result["msg"]
     assert path.read_text() == content
+
+
+@pytest.mark.parametrize("forge", [lambda path: path.chmod(0o666), lambda path: path.rename(path.parent / "linked")])
+def test_a_record_that_another_user_may_have_written_is_refused(path, forge):
+    do(set={"version": "580"})
+    forge(path)
+    if not path.exists():
+        path.symlink_to("linked")
+    for state in ("present", "absent"):
+        assert str(path) in do(state=state)["msg"]

@@ -127,6 +127,42 @@ def test_the_units_are_recorded_before_they_are_stopped(node):
     assert systemd.recorded() == [DCGM]
 
 
+FORGED = '{"stopped": ["attack.service"]}'
+
+
+def _link(record):
+    (record.parent / "elsewhere").write_text(FORGED)
+    record.symlink_to("elsewhere")
+
+
+def _of_another_user(record):
+    record.write_text(FORGED)
+    os.chown(str(record), 12345, -1)
+
+
+def _writable(record):
+    record.write_text(FORGED)
+    record.chmod(0o664)
+
+
+@pytest.mark.parametrize("forge", [_link, _of_another_user, _writable, lambda record: os.mkfifo(str(record))])
+def test_a_record_that_another_user_may_have_written_starts_nothing(node, forge):
+    if forge is _of_another_user and os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    systemd = node()
+    forge(systemd.record)
+    for state in ("started", "stopped"):
+        assert "cannot be used" in systemd.run(state, disruption="mode", **CLIENTS)["msg"]
+    assert systemd.calls == []
+
+
+def test_the_record_is_not_written_to_a_directory_of_other_users(node, tmp_path):
+    systemd = node(DCGM)
+    tmp_path.chmod(0o770)
+    assert "is not a directory that only root can access" in systemd.run("stopped", disruption="mode", **CLIENTS)["msg"]
+    assert systemd.calls == [] and not systemd.record.exists()
+
+
 def test_units_of_an_interrupted_run_stay_recorded(node):
     systemd = node(PERSISTENCED)
     systemd.record.write_text('{"stopped": ["nvidia-dcgm.service"]}')

@@ -89,7 +89,10 @@ def test_the_devices_in_the_kubelet_checkpoint() -> None:
     assert _evictions.devices_held(base64.b64encode(b'{"Data": {"PodDeviceEntries": null}}').decode()) == {}
 
 
-@pytest.mark.parametrize("text", [None, "", "&", base64.b64encode(b"{}").decode(), checkpoint({"PodUID": "1"})])
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "&", *(base64.b64encode(each).decode() for each in (b"{}", b"[" * 100000)), checkpoint({"PodUID": "1"})],
+)
 def test_a_checkpoint_that_cannot_be_read_is_unknown(text: t.Optional[str]) -> None:
     assert _evictions.devices_held(text) is None
 

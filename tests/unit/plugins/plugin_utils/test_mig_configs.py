@@ -64,7 +64,13 @@ def test_configurations_are_kept_because_another_run_may_be_about_to_use_them() 
 
 
 @pytest.mark.parametrize(
-    "existing", [None, {}, {"data": None}, {"data": {"config.yaml": "a: ["}}, {"data": {"config.yaml": "1"}}]
+    "existing",
+    [
+        None,
+        {},
+        {"data": None},
+        *({"data": {"config.yaml": text}} for text in ("a: [", "1", "[" * 100000, "2026-02-30")),
+    ],
 )
 def test_a_damaged_config_map_is_replaced(existing: object) -> None:
     assert "gpufleet-1" in _mig_configs.config_map({"gpufleet-1": ENTRIES}, existing)["config.yaml"]

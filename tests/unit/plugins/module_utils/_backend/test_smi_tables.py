@@ -140,6 +140,11 @@ def test_log():
     assert log.processes == (Process(42, "", None, None), Process(4711, "python", 1, 0))
 
 
+def test_a_name_of_a_process_cannot_make_the_log_unreadable():
+    named = texts.LOG.replace("<process_name>python<", "<process_name>py\x1bthon<")
+    assert {process.name for process in smi_log.parse(named).processes} >= {"python"}
+
+
 def test_log_of_a_gpu_without_mig():
     text = texts.LOG.replace("<current_mig>Enabled", "<current_mig>N/A").replace(
         "<pending_mig>Enabled", "<pending_mig>N/A"

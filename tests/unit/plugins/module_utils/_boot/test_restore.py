@@ -423,7 +423,7 @@ def test_the_process_ends_at_its_timeout():
 
 def test_journal_lines_have_a_priority(capfd):
     report = Report(journal=True)
-    report.error("one\ntwo")
+    report.error("one\n\x1b[2Jtwo")
     report.warning("three")
     report.info("four")
-    assert capfd.readouterr().out == "<3>one / two\n<4>three\n<6>four\n"
+    assert capfd.readouterr().out == "<3>one / [2Jtwo\n<4>three\n<6>four\n"

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Text that tenants and local users write: parsing takes time that is at most proportional to its length."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.module_utils._module import (
+    cdi_devices,
+    logs,
+    rke2_log,
+    runtime_check,
+    runtime_service,
+)
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _gpu_pods, _report
+
+SMALL, TIMES = 20000, 8
+MOST = 30  # times the time of the small input. A quadratic parser takes 64 times
+
+
+def journal(text: str) -> object:
+    return runtime_service.restart("docker", lambda argv: (1, text if argv[0] == "journalctl" else "", ""))
+
+
+def rke2(text: str) -> object:
+    lines = logs.lines(text)
+    return rke2_log.explain(lines), rke2_log.ignored_keys(lines), rke2_log.tail(lines)
+
+
+def devices(text: str) -> object:
+    node: t.Any = {"metadata": {"name": "a", "annotations": {_gpu_pods.NODE: "a", _gpu_pods.RESOURCE: "b"}}}
+    return _gpu_pods.devices([node], {"a": text}, {}, "mixed", {})
+
+
+CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
+    (journal, "", "a"),
+    (journal, "", "failed to start\n"),
+    (rke2, "", "failed to get CA certs: "),
+    (rke2, "", "toml: "),
+    (rke2, "", "a"),
+    (rke2, "lookup ", "a"),
+    (rke2, "Unknown flag ", "-"),
+    (rke2, "", "a\n"),
+    (runtime_check.reported, "Message:", " "),
+    (lambda text: causes.cause(text, "nvidia_driver"), "", "repomd.xml "),
+    (lambda text: causes.cause(text, "nvidia_driver"), "", "Public key for "),
+    (cdi_devices.warnings, "", 'level=warning msg="\\'),
+    (lambda text: _cluster_api.message({"msg": text}), "", '"message":"'),
+    (devices, "GPU 0: ", "(UUID: GPU-"),
+    (devices, " MIG ", "(UUID: MIG-"),
+    (lambda text: _report.verify("a", [{"msg": text}]), "Task failed: ", "The filter plugin 'a"),
+)
+
+
+def seconds(parse: t.Callable[[str], object], text: str) -> float:
+    taken = []
+    for _attempt in range(3):
+        start = time.process_time()
+        parse(text)
+        taken.append(time.process_time() - start)
+    return max(min(taken), 0.0001)  # shorter times are noise
+
+
+@pytest.mark.parametrize(("parse", "start", "repeated"), CASES)
+def test_time_is_proportional_to_length(parse: t.Callable[[str], object], start: str, repeated: str) -> None:
+    small, large = (start + repeated * (size // len(repeated)) for size in (SMALL, SMALL * TIMES))
+    assert seconds(parse, large) / seconds(parse, small) < MOST
+
+
+def test_a_log_is_cut_before_it_is_searched() -> None:
+    assert sum(map(len, logs.lines("a" * 1000000 + "\n" + "b\n" * 1000000))) < 1000000
+    assert logs.lines("first\n" + "b\n" * logs.LINES)[0] == "b"
