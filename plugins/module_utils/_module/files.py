@@ -16,6 +16,10 @@ import tempfile
 import typing as t
 
 
+class Untrusted(OSError):
+    """Another user may have written a file, or can access a directory."""
+
+
 def remedy(error: BaseException) -> str:
     """The end of a message about the error: how to get missing permissions, or nothing."""
     return ". Run as root (become: true)" if isinstance(error, PermissionError) else ""
@@ -33,7 +37,7 @@ def read(path: str) -> t.Optional[bytes]:
 def read_trusted(path: str) -> t.Optional[bytes]:
     """The content of a file that only root and the user that runs the module can write, or None if there is no such file.
 
-    Links are not followed. Raises PermissionError if another user may have written the content.
+    Links are not followed. Raises Untrusted if another user may have written the content.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -42,17 +46,17 @@ def read_trusted(path: str) -> t.Optional[bytes]:
     with os.fdopen(descriptor, "rb") as handle:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
-            raise PermissionError(errno.EACCES, "%s is not a regular file that only root can write" % path)
+            raise Untrusted(errno.EACCES, "%s is not a regular file that only root can write" % path)
         return handle.read()
 
 
 def make_private(directory: str) -> None:
-    """Create a directory with mode 0700 if it is missing. Raises PermissionError if other users can access it."""
+    """Create a directory with mode 0700 if it is missing. Raises Untrusted if other users can access it."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     found = os.lstat(directory)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(errno.EACCES, "%s is not a directory that only root can access" % directory)
+        raise Untrusted(errno.EACCES, "%s is not a directory that only root can access" % directory)
 
 
 def write(path: str, content: bytes, mode: int, owner: t.Optional[t.Tuple[int, int]] = None) -> None:
