@@ -7,20 +7,20 @@
 from __future__ import annotations
 
 import base64
-import re
 import typing as t
 from pathlib import Path
 
 from ansible import constants
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _kubeconfig, _runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
 _ARGUMENTS = {
     "kubeconfig": {"type": "str", "no_log": True},
     "server": {"type": "str", "default": ""},
+    "name": {"type": "str", "default": "kubeconfig"},  # of the file
 }
-_LOOPBACK = re.compile(r"https://(?:127[.]0[.]0[.]1|localhost|\[::1\]):")
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
@@ -33,9 +33,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         folder = _runs.folder(Path(constants.DEFAULT_LOCAL_TMP))
         result.update(changed=False, folder=str(folder))
         if arguments["kubeconfig"] is not None:
-            server = arguments["server"]
-            address = "https://%s:" % ("[%s]" % server if ":" in server else server)
-            text = base64.b64decode(arguments["kubeconfig"]).decode()
-            _runs.write(folder / "kubeconfig", _LOOPBACK.sub(lambda _match: address, text))
-            result["kubeconfig"] = str(folder / "kubeconfig")
+            text, path = base64.b64decode(arguments["kubeconfig"]).decode(errors="replace"), folder / arguments["name"]
+            try:
+                # An empty one hides that of the user, which may be of another cluster.
+                _runs.write(path, _kubeconfig.rebuild(text, arguments["server"]) if text else "")
+            except Refusal as refusal:
+                # Tasks with credentials have no_log: another one fails with this.
+                result["problem"] = "the kubeconfig of %s is refused: %s" % (arguments["server"], refusal)
+            else:
+                result["kubeconfig"] = str(path)
         return result

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import typing as t
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ansible import constants
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_access
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_kubeconfig import config
 
 
 @pytest.fixture(name="local", autouse=True)
@@ -27,19 +29,22 @@ def run(**arguments: t.Any) -> t.Dict[str, t.Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("server", "address", "expected"),
-    [
-        ("gpu-1", "127.0.0.1", "gpu-1"),
-        ("192.0.2.1", "localhost", "192.0.2.1"),
-        ("2001:db8::1", "[::1]", "[2001:db8::1]"),
-        ("gpu-1", "10.0.0.1", "10.0.0.1"),
-    ],
-)
-def test_loopback_addresses_become_those_of_the_server(server: str, address: str, expected: str) -> None:
-    text = "server: https://%s:6443\n"
-    result = run(kubeconfig=base64.b64encode((text % address).encode()).decode(), server=server)
-    assert Path(result["kubeconfig"]).read_text() == text % expected
+def given(text: str, **arguments: str) -> t.Dict[str, t.Any]:
+    return run(kubeconfig=base64.b64encode(text.encode()).decode(), server="gpu-1", **arguments)
+
+
+def test_the_kubeconfig_of_a_server() -> None:
+    path = Path(given(config(), name="rke2-gpu-1")["kubeconfig"])
+    assert path.name == "rke2-gpu-1"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert json.loads(path.read_text())["clusters"][0]["cluster"]["server"] == "https://gpu-1:6443"
+
+
+def test_a_program_in_the_kubeconfig_of_a_server_is_refused(tmp_path: Path) -> None:
+    result = given(config(user={"exec": {"command": "/tmp/evil"}}))
+    assert "kubeconfig" not in result
+    assert result["problem"].startswith("the kubeconfig of gpu-1 is refused: its user has exec")
+    assert [path.name for path in (tmp_path / "gpufleet").iterdir()] == ["run.json"]
 
 
 def test_without_a_kubeconfig(tmp_path: Path) -> None:
