@@ -335,10 +335,10 @@ CHANGED_BY_OTHERS = """
       ansible.builtin.debug: {msg: "{{ nvidia_mig_problems[0] }}"}
     - ansible.builtin.copy:
         content: 2030-01-01 00:00:00 UTC by bob@elsewhere
-        dest: "{{ nvidia_mig_lock_path }}.changed"
+        dest: "{{ nvidia_mig_record_path }}/nvidia-mig.lock.changed"
     - *verify
     - *show
-    - ansible.builtin.file: {path: "{{ nvidia_mig_lock_path }}.changed", state: absent}
+    - ansible.builtin.file: {path: "{{ nvidia_mig_record_path }}/nvidia-mig.lock.changed", state: absent}
     - *verify
     - *show
 """
@@ -347,9 +347,8 @@ CHANGED_BY_OTHERS = """
 def test_verify_reports_whether_another_run_changed_the_gpus(make_node, tmp_path):
     playbook = tmp_path / "changed.yml"
     playbook.write_text(CHANGED_BY_OTHERS)
-    output = make_node("--board", "A100-80GB").play(
-        playbook, {"applied": SMALL, "other": LARGE, "nvidia_mig_lock_path": str(tmp_path / "lock")}
-    )
+    paths = {"nvidia_mig_lock_path": str(tmp_path / "lock"), "nvidia_mig_record_path": str(tmp_path / "records")}
+    output = make_node("--board", "A100-80GB").play(playbook, {"applied": SMALL, "other": LARGE, **paths})
     assert re.search(r"The role last changed the GPUs 20[0-9: -]+ UTC by \S*@\S+, in this run\. Apply", output)
     assert "last changed the GPUs 2030-01-01 00:00:00 UTC by bob@elsewhere, after this run did. Apply" in output
     assert "The role has not changed the GPUs since the node booted. Apply the layout with mig.yml" in output
