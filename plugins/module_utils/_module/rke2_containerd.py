@@ -23,7 +23,9 @@ DROP_INS = ("config-v3.toml.d", "config.toml.d")
 # A template with one of these includes the runtimes that RKE2 detects.
 _RUNTIMES = re.compile(r"\.(ExtraRuntimes|NvidiaConfig)\b")
 _DEFAULT_RUNTIME = "plugins.'io.containerd.cri.v1.runtime'.containerd"
-# The tables of {{ template "base" . }}, by version: those that a node always has, and others with the reason. From k3s'
+# k3s-io/k3s pull request 13680, 2026-02; confidential-dot-ai/c8s pull request 622 shows it in RKE2 1.36.4.
+_IMPORTS = {"imports = []": "the release imports config-v3.toml.d or config.toml.d itself, as 1.36 does"}
+# {{ template "base" . }} by version: the keys and tables that a node always has, and others with the reason. From k3s'
 # pkg/agent/templates and from rendered files of k3s and RKE2 1.31 to 1.36, read on 2026-11-27.
 _BASES: t.Mapping[int, t.Tuple[str, t.Mapping[str, str]]] = {
     3: (
@@ -41,9 +43,10 @@ state = "S"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
 """,
         {
-            _DEFAULT_RUNTIME: "default-runtime is set. Set default-runtime in RKE2's "
+            "[%s]" % _DEFAULT_RUNTIME: "default-runtime is set. Set default-runtime in RKE2's "
             "configuration instead of this table",
-            "plugins.'io.containerd.cri.v1.runtime'.cni": "a path of network plugins is set",
+            "[plugins.'io.containerd.cri.v1.runtime'.cni]": "a path of network plugins is set",
+            **_IMPORTS,
         },
     ),
     2: (
@@ -56,8 +59,9 @@ state = "S"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
 """,
         {
-            "grpc": "the release sets containerd's socket there",
-            'plugins."io.containerd.grpc.v1.cri".cni': "a path of network plugins is set",
+            "[grpc]": "the release sets containerd's socket there",
+            '[plugins."io.containerd.grpc.v1.cri".cni]': "a path of network plugins is set",
+            **_IMPORTS,
         },
     ),
 }
@@ -119,9 +123,9 @@ def _judge_template(path: str, text: str, program: str, default_runtime: bool, v
     elif template.has_base:
         whole = _parsed(*template.renderings(base + (_RUNTIME[version] if program else "")))
         _report(path, whole, template.plain, _IN_BASE, verdict)
-        for header, reason in conditional.items() if not whole.errors else ():
-            if _parsed(*template.renderings("%s[%s]\n" % (base, header))).errors:
-                verdict.doubts.append(_PERHAPS_IN_BASE % (path, header, reason))
+        for line, reason in conditional.items() if not whole.errors else ():
+            if _parsed(*template.renderings("%s\n%s" % (line, base))).errors:
+                verdict.doubts.append(_PERHAPS_IN_BASE % (path, line.partition(" =")[0], reason))
     elif program and not included:
         lacking = [PROGRAM not in names.get("nvidia", "") for names in own_names]
         if all(lacking) and own.complete:
@@ -168,9 +172,7 @@ _IN_BASE = (
     '%s defines the table %s, which {{ template "base" . }} defines too, so containerd does not start. Remove the table, '
     "and set its keys in RKE2's configuration, or in a drop-in if this release imports config-v3.toml.d or config.toml.d"
 )
-_PERHAPS_IN_BASE = (
-    '%s defines the table %s. {{ template "base" . }} defines it too if %s. containerd then does not start'
-)
+_PERHAPS_IN_BASE = '%s defines %s. {{ template "base" . }} defines it too if %s. containerd then does not start'
 _REPLACED = (
     "%s is a complete containerd configuration without the runtime nvidia, and replaces RKE2's own at the "
     'next start. Remove the file, or begin it with {{ template "base" . }}'

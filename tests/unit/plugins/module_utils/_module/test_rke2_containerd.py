@@ -121,6 +121,15 @@ def test_a_table_that_the_base_may_have() -> None:
     assert "defines it too if default-runtime is set. Set default-runtime in RKE2's configuration" in verdict.doubts[0]
 
 
+@pytest.mark.parametrize("name", rke2_containerd.TEMPLATES)
+def test_an_import_that_the_base_may_have(name: str) -> None:
+    """github.com/confidential-dot-ai/c8s pull request 622, 2026-09-15."""
+    verdict = judged('imports = ["config-v3.toml.d/*.toml"]\n' + BASE, name=name)
+    assert verdict.problems == []
+    (doubt,) = verdict.doubts
+    assert 'defines imports. {{ template "base" . }} defines it too if the release imports' in doubt
+
+
 BRANCHES = """version = 3
 {{ if .SystemdCgroup -}}
 %(nvidia)s
@@ -148,7 +157,7 @@ def test_a_copy_of_the_whole_template() -> None:
 {{end}}
 {{ range $k, $v := .PrivateRegistryConfig.Mirrors }}
 [plugins."io.containerd.grpc.v1.cri".registry.mirrors."{{$k}}"]
-  endpoint = [{{range $i, $j := $v.Endpoints}}{{printf "%q" .}}, {{end}}]
+  endpoint = [{{range $i, $j := $v.Endpoints}}{{if $i}}, {{end}}{{printf "%q" .}}{{end}}]
 {{end}}
 {{range $k, $v := .PrivateRegistryConfig.Configs }}
 [plugins."io.containerd.grpc.v1.cri".registry.configs."{{$k}}".tls]
