@@ -65,6 +65,7 @@ state = "S"
         },
     ),
 }
+_PLUGINS = {3: "io.containerd.cri.v1.runtime", 2: "io.containerd.grpc.v1.cri"}
 _RUNTIME = {
     3: """[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia.options]
@@ -96,10 +97,9 @@ def judge(
             _judge_template(path, text, program, default_runtime, verdict)
         except go_template.TemplateError as error:
             verdict.doubts.append(_UNCHECKED % (path, error))
-    for path, text in drop_ins.items():
+    for path, text in drop_ins.items():  # containerd merges them: a table that RKE2 defines too is no error
         try:
-            if "nvidia" in runtime_check.handlers(toml.loads(text)) and program:
-                verdict.problems.append(_TWICE % (path, program))
+            toml.loads(text)
         except toml.TomlError as error:
             verdict.problems.append("%s is not valid TOML, so containerd does not start: %s" % (path, error))
     return verdict
@@ -114,12 +114,13 @@ def _judge_template(path: str, text: str, program: str, default_runtime: bool, v
     included = template.has_base or bool(_RUNTIMES.search(text))
     own = _parsed(*template.renderings(""))
     own_names = [runtime_check.handlers(table) for table in own.tables]
+    # containerd accepts the runtime beside the base in the table of another version.
+    where = runtime_check.CRI if not template.has_base else [_PLUGINS[version]]
+    twice = ["nvidia" in runtime_check.handlers(table, where) for table in own.tables]
     if own.errors:
         _report(path, own, template.plain, "%s defines the table %s twice, so containerd does not start", verdict)
-    elif program and included and any("nvidia" in names for names in own_names):
-        (verdict.problems if all("nvidia" in names for names in own_names) else verdict.doubts).append(
-            _TWICE % (path, program)
-        )
+    elif program and included and any(twice):
+        (verdict.problems if all(twice) else verdict.doubts).append(_TWICE % (path, program))
     elif template.has_base:
         whole = _parsed(*template.renderings(base + (_RUNTIME[version] if program else "")))
         _report(path, whole, template.plain, _IN_BASE, verdict)
