@@ -101,8 +101,8 @@ def _unsupported(node: Data, boards: t.Sequence[str]) -> str:
         kind, sign = _instance_types.name(node), _instance_types.sign_of_gpus(node)
         return "node %s has %s%s: set gpu_node_boards to the boards of its GPUs, or %s" % (
             name_of(node),
+            "GPUs (%s) and " % sign if sign else "",
             "the unknown instance type %s" % kind if kind else "no instance type",
-            " and GPUs (%s)" % sign if sign else "",
             remedy,
         )
     without = [model for model in _instance_types.models(node) if model not in _boards.names()]

@@ -232,6 +232,11 @@ def _configurations(data: object, warn: Warn) -> t.Dict[str, object]:
         )
     if data.get("kind") == "ConfigMap":
         raise LayoutError(_config_map_remedy(data))
+    if "apiVersion" in data:
+        raise LayoutError(
+            "the file is a Kubernetes object of the kind %s: give a mig-parted file, which is the text in the data of a "
+            "ConfigMap" % short(data.get("kind"))
+        )
     top = plain_keys(data, "the mig-parted file")
     known_keys(top, ("version", "mig_configs"), "the mig-parted file")
     if "version" not in top:

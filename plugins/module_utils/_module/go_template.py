@@ -23,6 +23,7 @@ _ACTION = re.compile(
 )
 _BASE = re.compile(r"template\s+(?:\"base\"|`base`)\s+\.")
 _ASSIGNMENT = re.compile(r"\$\w+\s*:?=")
+_INDEXED = re.compile(r"range\s+(\$\w+)\s*,\s*\$\w+\s*:?=")
 _FIRST_NUMBER = 9000001
 
 Key = t.Tuple[t.Tuple[int, ...], str]  # the loops around an action, and its text: equal ones have equal values
@@ -78,6 +79,8 @@ class _Frame:
         self.key = key
         self.alternatives: t.List[t.List[t.Any]] = [[]]
         self.has_else = False
+        indexed = _INDEXED.match(key[1])
+        self.index = indexed.group(1) if indexed else ""
 
 
 class _Parser:
@@ -139,8 +142,11 @@ class _Parser:
         frame = self.frames.pop()
         if frame.word in ("with", "range"):
             self.loops.pop()
+        alternatives = frame.alternatives + ([] if frame.has_else else [[]])
+        if frame.key[1] in ["if %s" % outer.index for outer in self.frames if outer.index]:
+            del alternatives[0]  # loops are rendered once, with the index 0
         if frame.word != "define":
-            self._add(Branch(frame.key, frame.alternatives + ([] if frame.has_else else [[]])))
+            self._add(Branch(frame.key, alternatives))
 
     def _value(self, match: t.Match[str], key: Key) -> None:
         line = self.text[: match.start()].rpartition("\n")[2] + self.text[match.end() :].partition("\n")[0]

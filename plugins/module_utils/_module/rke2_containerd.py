@@ -23,7 +23,9 @@ DROP_INS = ("config-v3.toml.d", "config.toml.d")
 # A template with one of these includes the runtimes that RKE2 detects.
 _RUNTIMES = re.compile(r"\.(ExtraRuntimes|NvidiaConfig)\b")
 _DEFAULT_RUNTIME = "plugins.'io.containerd.cri.v1.runtime'.containerd"
-# The tables of {{ template "base" . }}, by version: those that a node always has, and others with the reason. From k3s'
+# k3s-io/k3s pull request 13680, 2026-02; confidential-dot-ai/c8s pull request 622 shows it in RKE2 1.36.4.
+_IMPORTS = {"imports = []": "the release imports config-v3.toml.d or config.toml.d itself, as 1.36 does"}
+# {{ template "base" . }} by version: the keys and tables that a node always has, and others with the reason. From k3s'
 # pkg/agent/templates and from rendered files of k3s and RKE2 1.31 to 1.36, read on 2026-11-27.
 _BASES: t.Mapping[int, t.Tuple[str, t.Mapping[str, str]]] = {
     3: (
@@ -41,9 +43,10 @@ state = "S"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
 """,
         {
-            _DEFAULT_RUNTIME: "default-runtime is set. Set default-runtime in RKE2's "
+            "[%s]" % _DEFAULT_RUNTIME: "default-runtime is set. Set default-runtime in RKE2's "
             "configuration instead of this table",
-            "plugins.'io.containerd.cri.v1.runtime'.cni": "a path of network plugins is set",
+            "[plugins.'io.containerd.cri.v1.runtime'.cni]": "a path of network plugins is set",
+            **_IMPORTS,
         },
     ),
     2: (
@@ -56,11 +59,13 @@ state = "S"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
 """,
         {
-            "grpc": "the release sets containerd's socket there",
-            'plugins."io.containerd.grpc.v1.cri".cni': "a path of network plugins is set",
+            "[grpc]": "the release sets containerd's socket there",
+            '[plugins."io.containerd.grpc.v1.cri".cni]': "a path of network plugins is set",
+            **_IMPORTS,
         },
     ),
 }
+_PLUGINS = {3: "io.containerd.cri.v1.runtime", 2: "io.containerd.grpc.v1.cri"}
 _RUNTIME = {
     3: """[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia.options]
@@ -92,10 +97,9 @@ def judge(
             _judge_template(path, text, program, default_runtime, verdict)
         except go_template.TemplateError as error:
             verdict.doubts.append(_UNCHECKED % (path, error))
-    for path, text in drop_ins.items():
+    for path, text in drop_ins.items():  # containerd merges them: a table that RKE2 defines too is no error
         try:
-            if "nvidia" in runtime_check.handlers(toml.loads(text)) and program:
-                verdict.problems.append(_TWICE % (path, program))
+            toml.loads(text)
         except toml.TomlError as error:
             verdict.problems.append("%s is not valid TOML, so containerd does not start: %s" % (path, error))
     return verdict
@@ -110,18 +114,19 @@ def _judge_template(path: str, text: str, program: str, default_runtime: bool, v
     included = template.has_base or bool(_RUNTIMES.search(text))
     own = _parsed(*template.renderings(""))
     own_names = [runtime_check.handlers(table) for table in own.tables]
+    # containerd accepts the runtime beside the base in the table of another version.
+    where = runtime_check.CRI if not template.has_base else [_PLUGINS[version]]
+    twice = ["nvidia" in runtime_check.handlers(table, where) for table in own.tables]
     if own.errors:
         _report(path, own, template.plain, "%s defines the table %s twice, so containerd does not start", verdict)
-    elif program and included and any("nvidia" in names for names in own_names):
-        (verdict.problems if all("nvidia" in names for names in own_names) else verdict.doubts).append(
-            _TWICE % (path, program)
-        )
+    elif program and included and any(twice):
+        (verdict.problems if all(twice) else verdict.doubts).append(_TWICE % (path, program))
     elif template.has_base:
         whole = _parsed(*template.renderings(base + (_RUNTIME[version] if program else "")))
         _report(path, whole, template.plain, _IN_BASE, verdict)
-        for header, reason in conditional.items() if not whole.errors else ():
-            if _parsed(*template.renderings("%s[%s]\n" % (base, header))).errors:
-                verdict.doubts.append(_PERHAPS_IN_BASE % (path, header, reason))
+        for line, reason in conditional.items() if not whole.errors else ():
+            if _parsed(*template.renderings("%s\n%s" % (line, base))).errors:
+                verdict.doubts.append(_PERHAPS_IN_BASE % (path, line.partition(" =")[0], reason))
     elif program and not included:
         lacking = [PROGRAM not in names.get("nvidia", "") for names in own_names]
         if all(lacking) and own.complete:
@@ -168,9 +173,7 @@ _IN_BASE = (
     '%s defines the table %s, which {{ template "base" . }} defines too, so containerd does not start. Remove the table, '
     "and set its keys in RKE2's configuration, or in a drop-in if this release imports config-v3.toml.d or config.toml.d"
 )
-_PERHAPS_IN_BASE = (
-    '%s defines the table %s. {{ template "base" . }} defines it too if %s. containerd then does not start'
-)
+_PERHAPS_IN_BASE = '%s defines %s. {{ template "base" . }} defines it too if %s. containerd then does not start'
 _REPLACED = (
     "%s is a complete containerd configuration without the runtime nvidia, and replaces RKE2's own at the "
     'next start. Remove the file, or begin it with {{ template "base" . }}'

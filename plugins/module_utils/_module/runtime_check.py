@@ -23,7 +23,7 @@ PAUSE = 1.0  # seconds between attempts
 
 _SOCKET = "/run/containerd/containerd.sock"
 # The plugins with the runtimes of Kubernetes, in configurations of version 3 and 4, 2, and 1.
-_CRI = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
+CRI = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
 
 
 class Health(t.NamedTuple):
@@ -147,10 +147,10 @@ def address(config: toml.Table) -> str:
     return str(server or toml.at(config, "grpc", "address") or _SOCKET)
 
 
-def handlers(config: toml.Table) -> t.Dict[str, str]:
+def handlers(config: toml.Table, plugins: t.Sequence[str] = CRI) -> t.Dict[str, str]:
     """Names of the runtimes in the configuration of containerd's CRI plugin, with their programs."""
     found: t.Dict[str, str] = {}
-    for plugin in _CRI:
+    for plugin in plugins:
         runtimes = toml.at(config, "plugins", plugin, "containerd", "runtimes")
         for name, runtime in runtimes.items() if isinstance(runtimes, dict) else ():
             found[name] = found.get(name) or str(toml.at(runtime, "options", "BinaryName") or "")
@@ -165,7 +165,7 @@ def loading_problem(dump: str) -> str:
     known = handlers(config)
     if PROGRAM not in known.get("nvidia", ""):
         return "it does not have the runtime nvidia, only: %s" % (", ".join(sorted(known)) or "none")
-    for plugin in _CRI:
+    for plugin in CRI:
         cri = toml.at(config, "plugins", plugin, "containerd")
         default = toml.at(cri, "default_runtime_name")
         if default and default not in known:

@@ -28,7 +28,8 @@ STATUS = "/var/lib/dpkg/status"
 RETRIES = 2
 PAUSE = 3.0  # seconds between them
 
-_FORMAT = "${db:Status-Abbrev}\\t${Package}\\t${Version}\\n"
+_FORMAT = "${db:Status-Abbrev}\\t${binary:Package}\\t${Version}\\n"  # NAME:ARCHITECTURE if that is not clear
+_ABSENT = ("n", "c", "")
 _BROKEN = {"F": "half-configured", "H": "half-installed", "U": "unpacked"}
 _GET = ("apt-get", "--quiet")
 _PURGE = ("--yes", "purge")
@@ -177,11 +178,20 @@ class Apt(Manager):
 
     def holds(self) -> t.List[str]:
         """All holds, the role's and others."""
-        return [line.split("\t")[1] for line in self._listed().splitlines() if line.startswith("h")]
+        names = [_name(line.split("\t")[1]) for line in self._listed().splitlines() if line.startswith("h")]
+        return list(dict.fromkeys(names))
 
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
-        lines = ["%s hold\n" % name for name in sorted(add)] + ["%s install\n" % name for name in sorted(remove)]
-        if lines:
+        if add or remove:
+            rows = [line.split("\t")[:2] for line in self._listed().splitlines()]
+            there = [name for state, name in rows if state[1:2] not in _ABSENT]
+            lines = [
+                "%s %s\n" % (instance, selection)
+                for names, selection in ((add, "hold"), (remove, "install"))
+                for name in sorted(names)
+                # dpkg rejects a name without architecture if the library of several is installed.
+                for instance in [each for each in there if _name(each) == name] or [name]
+            ]
             # dpkg exits without reading its input if another process has the lock, and Ansible would only report a
             # broken pipe.
             feed = 'lines=$(cat); printf "%s\\n" "$lines" | dpkg --set-selections'
@@ -213,10 +223,14 @@ def parse(text: str) -> t.List[Package]:
     found = []
     for line in text.splitlines():
         state, name, version = line.split("\t")
-        if state[1:2] not in ("n", "c", ""):
+        if state[1:2] not in _ABSENT:
             broken = _BROKEN.get(state[1]) or ("reinstallation required" if state[2:3] == "R" else "")
-            found.append(Package(name, version, held=state[0] == "h", broken=broken))
+            found.append(Package(_name(name), version, held=state[0] == "h", broken=broken))
     return found
+
+
+def _name(instance: str) -> str:
+    return instance.partition(":")[0]
 
 
 def has_other_key(text: str, url: str, key: str) -> bool:

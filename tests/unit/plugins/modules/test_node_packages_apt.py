@@ -56,9 +56,9 @@ class Root:
 
     def offer(self, name, version, **fields):
         """Build a package without files, for example with depends="libcuda1 (= 1)"."""
-        folder = self.path / "build" / ("%s_%s" % (name, version))
+        folder = self.path / "build" / ("%s_%s_%s" % (name, version, fields.get("architecture", "amd64")))
         (folder / "DEBIAN").mkdir(parents=True)
-        control = {"Package": name, "Version": version, "Architecture": "amd64", "Maintainer": "nobody", **fields}
+        control = {"package": name, "version": version, "architecture": "amd64", "maintainer": "nobody", **fields}
         text = "".join("%s: %s\n" % (key.capitalize(), value) for key, value in control.items()) + "Description: none\n"
         (folder / "DEBIAN/control").write_text(text)
         target = self.path / "source" / (folder.name + ".deb")
@@ -71,6 +71,11 @@ class Root:
     def offer_driver(self, version, **library):
         self.offer(CUDA, version + "-1", depends="%s (= %s-1)" % (LIBRARY, version))
         self.offer(LIBRARY, version + "-1", **library)
+
+    def add_architecture(self, name):
+        (self.path / "var/lib/dpkg/arch").write_text("amd64\n%s\n" % name)
+        with (self.path / "apt.conf").open("a") as file:
+            file.write('APT::Architectures { "amd64"; "%s"; };\n' % name)
 
     def run(self, *argv):
         return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
@@ -138,6 +143,20 @@ def test_an_upgrade_of_a_held_driver_is_previewed_and_installed(root):
     assert driver(check=True, branch="580", upgrade=True)["version"] == "580.126.20"
     assert driver(branch="580", upgrade=True)["version"] == "580.126.20"
     assert root.state() == sorted([*pair("hi", "580.126.20"), "hi game=1"])
+
+
+def test_libraries_of_two_architectures_are_held(root):
+    """As Ubuntu's nvidia-driver packages recommend them: github.com/NVIDIA/k8s-device-plugin issue 178."""
+    root.add_architecture("i386")
+    for version in VERSIONS[1:]:
+        root.offer_driver(version, **{"multi-arch": "same"})
+        root.offer(LIBRARY, version + "-1", architecture="i386", **{"multi-arch": "same"})
+    root.install(CUDA + "=580.126.09-1", LIBRARY + "=580.126.09-1", LIBRARY + ":i386=580.126.09-1")
+    for version in VERSIONS[1:]:
+        result = driver(version=version, branch="580")
+        assert result["changed"], result["msg"]
+        assert root.state() == sorted([*pair("hi", version), "hi %s=%s-1" % (LIBRARY, version)])
+        assert not driver(version=version, branch="580")["changed"]
 
 
 @pytest.mark.parametrize("check", [True, False])

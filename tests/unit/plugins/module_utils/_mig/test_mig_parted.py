@@ -177,6 +177,7 @@ def test_the_only_configuration_needs_no_name() -> None:
         ),
         ({"kind": "ConfigMap", "data": {"b": "", "a": ""}}, None, "in its data, under a, b: save"),
         ({"kind": "ConfigMap", "data": None}, None, "ConfigMap without data"),
+        ({"apiVersion": "v1", "kind": "List", "items": []}, None, 'a Kubernetes object of the kind "List": give'),
     ],
 )
 def test_a_malformed_document(data: t.Any, name: t.Optional[str], remedy: str) -> None:

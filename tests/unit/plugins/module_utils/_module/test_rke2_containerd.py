@@ -47,16 +47,25 @@ def found(template: str = "", drop_in: str = "", program: str = PROGRAM) -> t.Li
 
 def test_files_that_are_respected() -> None:
     other = NVIDIA_2.replace("nvidia", "crun")
-    assert found() == found(BASE + other) == found(drop_in=other) == []
+    assert found() == found(BASE + other) == found(drop_in=other) == found(drop_in=NVIDIA_2) == []
     assert found(NVIDIA_1) == []  # complete, with the runtime
     assert found(BASE + NVIDIA_2, program="") == []  # RKE2 finds none by itself
     assert found("version = 3", program="") == []
 
 
 def test_a_runtime_that_rke2_adds_too() -> None:
-    for problems in (found(BASE + NVIDIA_2), found('{{- template "base" . -}}\n' + NVIDIA_1), found(drop_in=NVIDIA_2)):
-        (problem,) = problems
+    for template, name in (
+        (BASE + NVIDIA_2, "config-v3.toml.tmpl"),
+        ('{{- template "base" . -}}\n' + NVIDIA_1, "config.toml.tmpl"),
+    ):
+        (problem,) = judged(template, name=name).problems
         assert "defines the runtime nvidia, which RKE2 adds automatically because it finds " + PROGRAM in problem
+
+
+@pytest.mark.parametrize(("runtime", "name"), [(NVIDIA_2, "config.toml.tmpl"), (NVIDIA_1, "config-v3.toml.tmpl")])
+def test_a_runtime_in_the_table_of_another_version(runtime: str, name: str) -> None:
+    """containerd 2.3.4 and 2.4.2 print a configuration with both, and the runtime nvidia."""
+    assert judged(BASE + runtime, name=name) == ([], [])
 
 
 def test_a_complete_configuration_without_the_runtime() -> None:
@@ -96,7 +105,7 @@ TABLE = "plugins.'io.containerd.cri.v1.runtime'"
 def test_other_spellings_of_a_runtime(runtime: str) -> None:
     text = runtime % (TABLE, PROGRAM) + "\n"
     assert found("version = 3\n" + text) == []
-    assert "defines the runtime nvidia, which RKE2 adds" in found(drop_in=text)[0]
+    assert found(drop_in=text) == []
     assert "defines the runtime nvidia, which RKE2 adds" in found(BASE + text)[0]
 
 
@@ -119,6 +128,15 @@ def test_a_table_that_the_base_may_have() -> None:
     verdict = judged(BASE + "[%s.containerd]\ndefault_runtime_name = 'nvidia'\n" % TABLE)
     assert verdict.problems == []
     assert "defines it too if default-runtime is set. Set default-runtime in RKE2's configuration" in verdict.doubts[0]
+
+
+@pytest.mark.parametrize("name", rke2_containerd.TEMPLATES)
+def test_an_import_that_the_base_may_have(name: str) -> None:
+    """github.com/confidential-dot-ai/c8s pull request 622, 2026-09-15."""
+    verdict = judged('imports = ["config-v3.toml.d/*.toml"]\n' + BASE, name=name)
+    assert verdict.problems == []
+    (doubt,) = verdict.doubts
+    assert 'defines imports. {{ template "base" . }} defines it too if the release imports' in doubt
 
 
 BRANCHES = """version = 3
@@ -148,7 +166,7 @@ def test_a_copy_of_the_whole_template() -> None:
 {{end}}
 {{ range $k, $v := .PrivateRegistryConfig.Mirrors }}
 [plugins."io.containerd.grpc.v1.cri".registry.mirrors."{{$k}}"]
-  endpoint = [{{range $i, $j := $v.Endpoints}}{{printf "%q" .}}, {{end}}]
+  endpoint = [{{range $i, $j := $v.Endpoints}}{{if $i}}, {{end}}{{printf "%q" .}}{{end}}]
 {{end}}
 {{range $k, $v := .PrivateRegistryConfig.Configs }}
 [plugins."io.containerd.grpc.v1.cri".registry.configs."{{$k}}".tls]
@@ -213,7 +231,7 @@ def test_only_the_first_template_counts(tmp_path: Path) -> None:
     (folder / "10.toml.bak").write_text("")
     templates, drop_ins = rke2_containerd.read_templates(str(tmp_path)), rke2_containerd.read_drop_ins(str(tmp_path))
     assert list(drop_ins) == [str(folder / "10.toml")]
-    assert len(rke2_containerd.judge(templates, drop_ins, PROGRAM).problems) == 1  # of the drop-in
+    assert rke2_containerd.judge(templates, drop_ins, PROGRAM) == ([], [])
 
 
 @pytest.mark.parametrize("answer", ["", "{}", "[]", "null", '{"config": null}', '{"config": {"containerd": {}}}'])
