@@ -12,8 +12,7 @@ version_added: 0.1.0
 description:
   - Internal to the collection's roles.
   - Checks whether the server responds and accepts the token. Changes nothing.
-  - A token with a checksum is sent only to a server whose CA certificates match it. A token without one is sent without
-    this check, as RKE2 does.
+  - A token with a checksum is sent only to a server whose CA certificates match it, and a token without one is not sent.
 extends_documentation_fragment:
   - gpufleet.node._attributes
   - gpufleet.node._attributes.no_diff
@@ -27,7 +26,7 @@ options:
     default: ""
   token:
     description:
-      - The token. If empty, only the connection is checked.
+      - The token. If empty or without a checksum, only the connection is checked.
     type: str
     default: ""
   data_path:

@@ -79,8 +79,17 @@ _FINGERPRINT = re.compile("[0-9A-Fa-f]{40}")
 # Lists for which the role also accepts the word auto.
 _LIST_OR_AUTO = frozenset({"nvidia_container_toolkit_runtimes"})
 
-# Values that messages must not show.
-_SECRET = frozenset({"rke2_environment_options", "rke2_token"})
+# Values that messages must not show, because they may contain passwords.
+_SECRET = frozenset(
+    {
+        "gpu_cluster_pip_arguments",
+        "gpu_node_environment",
+        "rke2_config",
+        "rke2_environment_options",
+        "rke2_registries",
+        "rke2_token",
+    }
+)
 
 _LONGEST = 10**9  # seconds; longer waits are mistakes, and systemd is limited to 64 bits of microseconds
 
@@ -95,7 +104,7 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
     mistyped = wrong_types(values, types)
     for name, value in sorted(values.items()):
         if name in mistyped:
-            problems.append("%s is %s: %s" % (name, "invalid" if name in _SECRET else _shown(value), mistyped[name]))
+            problems.append("%s is %s: %s" % (name, _shown(value, name), mistyped[name]))
         elif name.endswith(("_path", "_output")) and value:
             if not str(value).startswith(("/", "~")):
                 problems.append("%s is %r: give an absolute path" % (name, str(value)))
@@ -111,7 +120,7 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 )
         elif name == "gpu_node_environment":  # Ansible would ignore it, with a warning
             if not all(isinstance(each, dict) for each in (value if isinstance(value, (list, tuple)) else [value])):
-                problems.append("%s is %s: give a dictionary" % (name, _shown(value)))
+                problems.append("%s is %s: give a dictionary" % (name, _shown(value, name)))
         elif name == "gpu_node_max_fail_percentage":
             number = _number(value)
             if number is None or not 0 <= number <= 100:
@@ -172,9 +181,13 @@ def _of_type(value: object, kind: str) -> str:
     return ""
 
 
-def _shown(value: object) -> str:
-    """A value for a message: without Ansible's own types, and shortened."""
-    text = "null" if value is None else repr(str(value)) if isinstance(value, str) else str(value)
+def _shown(value: object, name: str = "") -> str:
+    """A value for a message: without Ansible's own types, shortened, and not that of a variable with secrets."""
+    if value is None:
+        return "null"
+    if name in _SECRET:
+        return "invalid"
+    text = repr(str(value)) if isinstance(value, str) else str(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 

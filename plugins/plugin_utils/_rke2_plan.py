@@ -320,9 +320,9 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
         )
     if "/" in settings["api_ip"]:
         problems.append("rke2_api_ip is %s: give an address or a name, not a URL" % settings["api_ip"])
-    for option in settings["environment_options"]:
+    for place, option in enumerate(settings["environment_options"], 1):
         if not _ASSIGNMENT.fullmatch(str(option)):
-            problems.append("rke2_environment_options has %r: give NAME=value" % str(option).partition("=")[0])
+            problems.append("rke2_environment_options, entry %d: give NAME=value" % place)
     return problems
 
 

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module rke2_server: check whether a server responds and accepts the token. Changes nothing."""
+"""The module rke2_server: check whether a server responds, and accepts a token with a checksum. Changes nothing."""
 
 from __future__ import annotations
 
@@ -77,23 +77,23 @@ def own_problems(token: str, own: str) -> t.List[str]:
 
 
 def token_problems(url: str, token: str, get: Fetch) -> t.List[str]:
-    """Whether the server rejects the token. Empty if unknown."""
-    if _BOOTSTRAP.fullmatch(token):
-        return []
+    """Whether the server rejects the token. Empty if unknown.
+
+    Without a checksum, the token proves nothing about the server, which therefore must not get it.
+    """
     secure = _SECURE.fullmatch(token)
+    if not secure or _BOOTSTRAP.fullmatch(token):
+        return []
     status, certificates = get(url + "/cacerts", {}, b"")
     if status != 200:
         return []
-    if secure and hashlib.sha256(certificates).hexdigest() != secure.group(1):
+    checksum, user, secret = secure.groups()
+    if hashlib.sha256(certificates).hexdigest() != checksum:
         return [
             "rke2_token belongs to another cluster than %s: its checksum of the CA certificates does not match. Use the "
             "content of server/node-token in RKE2's data directory on that server" % url
         ]
-    answers = [
-        get(url + "/v1-rke2/readyz", {"Authorization": _basic(user, password(token))}, certificates)[0]
-        for user in ([secure.group(2)] if secure else ["node", "server"])
-    ]
-    if all(answer == _REJECTED for answer in answers):
+    if get(url + "/v1-rke2/readyz", {"Authorization": _basic(user, secret)}, certificates)[0] == _REJECTED:
         return [
             "the server %s rejects rke2_token. Use the content of server/node-token in RKE2's data directory there, or "
             "leave rke2_token empty: the role then reads it from the first server" % url
@@ -107,14 +107,14 @@ def _basic(user: str, secret: str) -> str:
 
 def fetch(url: str, headers: t.Mapping[str, str], certificates: bytes) -> t.Tuple[int, bytes]:
     """Status and content; status 0 if there is no response."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the chain and the host name
     # Python 3.13 rejects CA certificates without certain extensions, which RKE2 accepts.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     if certificates:
         context.load_verify_locations(cadata=certificates.decode("ascii", "replace"))
-        context.verify_mode = ssl.CERT_REQUIRED
+    else:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     # Ignore proxy variables: servers are in the node's own network.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from ansible_collections.gpufleet.node.plugins.module_utils._module import rke2_server
+
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
 sys.path[:0] = [LAB, LAB + "/rke2"]
 try:
@@ -229,6 +231,19 @@ def test_both_tokens_let_agents_join_and_only_one_of_them_servers(joining: Joini
     assert files["server-ca.crt"] == joining.ca and set(files) == set(supervisor.BOOTSTRAP)
     with pytest.raises(client.RequestError, match="401 Unauthorized"):
         joining.get("/v1-rke2/server-bootstrap", "server", "two")
+
+
+def test_preflight_sends_a_token_only_to_a_server_whose_certificate_has_the_name(joining: Joining) -> None:
+    """Nodes have certificates of the same authority, but not for the address of a server."""
+
+    def problems(name: str, password: str) -> t.List[str]:
+        digest = hashlib.sha256(joining.ca.encode()).hexdigest()
+        token = "K10%s::node:%s" % (digest, password)
+        return rke2_server.token_problems(joining.url.replace("127.0.0.1", name), token, rke2_server.fetch)
+
+    assert problems("127.0.0.1", "one") == []
+    assert "rejects rke2_token" in problems("127.0.0.1", "wrong")[0]
+    assert problems("localhost", "wrong") == []  # nothing was sent
 
 
 def test_before_the_api_server_is_ready_only_the_servers_own_node_gets_a_certificate(joining: Joining) -> None:

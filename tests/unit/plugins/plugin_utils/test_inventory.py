@@ -189,9 +189,20 @@ def test_keywords_of_plays_in_the_inventory() -> None:
     assert notice.startswith("gpu_node_batches has no effect in the inventory")
 
 
-def test_tokens_are_not_shown() -> None:
-    (problem,) = judge({"rke2_token": "swordfish\n"}, "rke2").problems
-    assert problem == "rke2_token is invalid: no control characters"
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("rke2_token", "swordfish\n", "no control characters"),
+        ("rke2_config", "etcd-s3-secret-key: swordfish", "give a mapping"),
+        ("rke2_registries", [{"password": "swordfish"}], "give a mapping"),
+        ("rke2_environment_options", "HTTPS_PROXY=http://user:swordfish@proxy", "give a list"),
+        ("gpu_node_environment", "https_proxy=http://user:swordfish@proxy", "give a dictionary"),
+        ("gpu_cluster_pip_arguments", "--index-url=https://user:swordfish@pypi", "give a list"),
+    ],
+)
+def test_secrets_are_not_shown(name: str, value: t.Any, remedy: str) -> None:
+    (problem,) = judge({name: value}, "rke2").problems
+    assert problem == "%s is invalid: %s" % (name, remedy)
 
 
 def test_a_node_without_the_named_gpus() -> None:

@@ -226,7 +226,10 @@ def test_the_configuration() -> None:
         ({"config": {"node-label": "x"}}, "rke2_config, key node-label has 'x'"),
         ({"agent_node_taints": ["x"]}, "rke2_agent_node_taints has 'x'"),
         ({"node_labels": ["a=b"], "config": {"node-label": ["c=d"]}}, "rke2_config sets node-label, and so does"),
-        ({"environment_options": ["HTTP_PROXY"]}, "rke2_environment_options has 'HTTP_PROXY': give NAME=value"),
+        (
+            {"environment_options": ["A=b", "http://user:secret@proxy"]},
+            "rke2_environment_options, entry 2: give NAME=value",
+        ),
         ({"api_ip": "https://192.0.2.1:9345"}, "rke2_api_ip is https://192.0.2.1:9345: give an address or a name"),
         ({"artifact_url": "ftp://mirror"}, "rke2_artifact_url is ftp://mirror, so the download cannot be verified"),
         ({"artifact_url": "http://mirror"}, "rke2_artifact_url is http://mirror, so the download cannot be verified"),

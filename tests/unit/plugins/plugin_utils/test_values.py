@@ -52,8 +52,8 @@ def test_valid_values() -> None:
 @pytest.mark.parametrize(
     "name, value, words",
     [
-        ("gpu_node_environment", "http_proxy=x", "gpu_node_environment is 'http_proxy=x': give a dictionary"),
-        ("gpu_node_environment", ["a"], "gpu_node_environment is ['a']: give a dictionary"),
+        ("gpu_node_environment", "http_proxy=x", "gpu_node_environment is invalid: give a dictionary"),
+        ("gpu_node_environment", ["a"], "gpu_node_environment is invalid: give a dictionary"),
         ("nvidia_mig_lock_path", "lock", "nvidia_mig_lock_path is 'lock': give an absolute path"),
         ("nvidia_mig_export_path", "/etc/a\0b", "nvidia_mig_export_path is '/etc/a\\x00b': no control characters"),
         ("nvidia_mig_export_path", {"a": 1}, "nvidia_mig_export_path is {'a': 1}: give a string"),

@@ -35,18 +35,12 @@ class Server:
         return (200, b"ok") if headers["Authorization"] in self.accepted else (401, b"")
 
 
-@pytest.mark.parametrize("token", [SECURE, "right"])
-def test_a_token_that_fits(token: str) -> None:
-    assert rke2_server.token_problems(URL, token, Server("server")) == []
+def test_a_token_that_fits() -> None:
+    assert rke2_server.token_problems(URL, SECURE, Server("server")) == []
 
 
-def test_an_agent_token_is_accepted_for_nodes_only() -> None:
-    assert rke2_server.token_problems(URL, "right", Server("node")) == []
-
-
-@pytest.mark.parametrize("token", [SECURE.replace("right", "wrong"), "wrong"])
-def test_a_token_that_is_rejected(token: str) -> None:
-    (problem,) = rke2_server.token_problems(URL, token, Server("server", "node"))
+def test_a_token_that_is_rejected() -> None:
+    (problem,) = rke2_server.token_problems(URL, SECURE.replace("right", "wrong"), Server("server", "node"))
     assert problem.startswith("the server %s rejects rke2_token" % URL)
     assert "wrong" not in problem
 
@@ -58,10 +52,20 @@ def test_a_token_of_another_cluster_is_not_sent() -> None:
     assert server.requests == [URL + "/cacerts"]
 
 
+@pytest.mark.parametrize("token", ["right", "wrong", "abcdef.0123456789abcdef"])
+def test_a_token_without_a_checksum_is_not_sent(token: str) -> None:
+    """Whoever listens there could keep it."""
+    server = Server()
+    assert rke2_server.token_problems(URL, token, server) == []
+    assert server.requests == []
+
+
 def test_what_cannot_be_found_out_is_no_problem() -> None:
-    assert rke2_server.token_problems(URL, "wrong", lambda *_: (0, b"")) == []
-    assert rke2_server.token_problems(URL, "abcdef.0123456789abcdef", Server()) == []
-    assert rke2_server.token_problems(URL, "x", lambda url, *_: (200, b"") if "cacerts" in url else (500, b"")) == []
+    assert rke2_server.token_problems(URL, SECURE, lambda *_: (0, b"")) == []
+    assert rke2_server.token_problems(URL, "K10%s::abcdef.0123456789abcdef" % HASH, Server()) == []
+    assert (
+        rke2_server.token_problems(URL, SECURE, lambda url, *_: (200 if "cacerts" in url else 500, CERTIFICATES)) == []
+    )
 
 
 def test_the_token_of_the_server_on_the_node() -> None:
