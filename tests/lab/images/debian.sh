@@ -25,9 +25,9 @@ echo 'import gpufleet_lab_modules' >"$packages/gpufleet_lab.pth"
 key=/etc/ssh/ssh_host_ed25519_key
 rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/hostname"
 : >"$root/etc/machine-id"
-mkdir -p "$root/etc/systemd/system/ssh.service.d" "$root/etc/systemd/system/gpufleet-mig-restore.service.d"
+mkdir -p "$root/etc/systemd/system/ssh.service.d" "$root/usr/lib/systemd/system/gpufleet-mig-restore.service.d"
 # The simulator's state is a file, unlike the GPUs that it stands for.
-cat >"$root/etc/systemd/system/gpufleet-mig-restore.service.d/lab.conf" <<'UNIT'
+cat >"$root/usr/lib/systemd/system/gpufleet-mig-restore.service.d/lab.conf" <<'UNIT'
 [Service]
 ReadWritePaths=-/var/lib/nvsim
 UNIT
