@@ -13,7 +13,7 @@ module: gpu_cluster_helm
 short_description: Internal to the collection's roles, run helm and show its progress
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles. Runs M(kubernetes.core.helm). While helm waits for hooks of the chart, shows why
+  - Internal to the collection's roles. Runs C(kubernetes.core.helm). While helm waits for hooks of the chart, shows why
     pods in the namespace do not start. If helm fails, its error has these reasons.
   - Fails if the release remains, because an earlier removal was interrupted or failed.
 extends_documentation_fragment:
@@ -24,7 +24,7 @@ author:
 options:
   options:
     description:
-      - The options of M(kubernetes.core.helm).
+      - The options of C(kubernetes.core.helm).
     type: dict
     required: true
 """
