@@ -59,7 +59,9 @@ LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, 
 HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 RECORD = "records/nvidia-mig.lock.unfinished"
 CLIENT = "nvidia-dcgm.service"
-TASKS = 5  # after the clients are stopped: apply, start the clients, refresh CDI, record the time, remove the record
+# Commands after the clients are stopped: apply, start the clients, refresh CDI, copy the record of the change (five),
+# remove the record of the clients.
+COMMANDS = 9
 
 
 @pytest.fixture(name="nodes")
@@ -71,7 +73,7 @@ def fixture_nodes(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> dict[str, Pa
         path.write_text(text)
         path.chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=":")
-    nodes = {"node%d" % number: fleet.work / ("node%d" % number) for number in range(TASKS + 1)}
+    nodes = {"node%d" % number: fleet.work / ("node%d" % number) for number in range(COMMANDS + 1)}
     for number, (name, path) in enumerate(nodes.items()):
         fleet.node(name, "--board", "H100-80GB", ansible_connection="lossy")
         (path / "left").write_text(str(number))
@@ -87,8 +89,8 @@ def test_the_next_run_completes_the_change(fleet: Fleet, nodes: dict[str, Path])
     playbook.write_text(PLAYBOOK)
     run = fleet.play(playbook, fails=True, nvidia_mig_layout=LAYOUT)
     *lost, complete = nodes
-    assert [name for name in nodes if run.count(name, "unreachable")] == lost, "TASKS differs from the role"
-    assert [(nodes[name] / RECORD).exists() for name in nodes] == [True] * TASKS + [False]
+    assert [name for name in nodes if run.count(name, "unreachable")] == lost, "COMMANDS differs from the role"
+    assert [(nodes[name] / RECORD).exists() for name in nodes] == [True] * COMMANDS + [False]
     assert not (nodes[lost[0]] / "units" / CLIENT).exists()
 
     for path in nodes.values():
