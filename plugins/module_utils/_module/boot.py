@@ -81,33 +81,9 @@ RemainAfterExit=yes
 ExecStart=%(command)s
 # The command exits by itself after %(time_limit)d s; this applies if it cannot.
 TimeoutStartSec=%(timeout)d
-
-# Only the lock is written. /dev, /proc and /sys stay writable: the driver's tools create device nodes, and reset GPUs.
-RuntimeDirectory=gpufleet
-RuntimeDirectoryMode=0700
-RuntimeDirectoryPreserve=yes
-ProtectSystem=strict
-ReadWritePaths="-%(lock_directory)s"
+ProtectSystem=full
 ProtectHome=yes
-PrivateTmp=yes
-ProtectControlGroups=yes
-ProtectKernelLogs=yes
-ProtectHostname=yes
-# NVML changes MIG with CAP_SYS_ADMIN, and loads a driver that is not loaded yet (nvidia-modprobe).
-CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_MKNOD CAP_SYS_ADMIN CAP_SYS_MODULE
-SystemCallFilter=@system-service @module
-SystemCallErrorNumber=EPERM
-SystemCallArchitectures=native
 NoNewPrivileges=yes
-# nvidia-persistenced has a socket.
-PrivateNetwork=yes
-RestrictAddressFamilies=AF_UNIX
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-# Not restricted: devices, as a list of them (also that of ProtectClock) has none of a driver that loads later, and
-# writable and executable memory, which some versions of libffi need.
 
 [Install]
 WantedBy=multi-user.target
@@ -158,7 +134,6 @@ def unit_text(params: t.Mapping[str, t.Any]) -> str:
         "after": " ".join(params["after"]),
         # systemd orders units by name and does not expand patterns.
         "before": " ".join(dict.fromkeys(unit for unit in params["before"] if not set("*?[") & set(unit))),
-        "lock_directory": os.path.dirname(params["lock_path"]).replace("%", "%%"),  # systemd's specifiers
         "command": COMMAND,
         "time_limit": params["time_limit"],
         "timeout": params["time_limit"] + 30,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import typing as t
 from pathlib import Path
 
@@ -99,17 +98,3 @@ def test_the_unit_is_ordered_and_ends_after_the_command() -> None:
     )
     assert "\nAfter=dkms.service\nBefore=kubelet.service\n" in text
     assert "\nTimeoutStartSec=90\n" in text
-
-
-def test_the_unit_has_few_privileges(tmp_path: Path) -> None:
-    unit = tmp_path / os.path.basename(boot.UNIT)
-    unit.write_text(boot.unit_text(params()))
-    argv = ["systemd-analyze", "security", "--offline=true", "--threshold=35", "--no-pager", str(unit)]
-    found = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    assert found.returncode == 0, found.stdout
-
-
-def test_the_unit_can_write_its_lock_and_nothing_else() -> None:
-    lines = boot.unit_text(params(lock_path="/srv/my 5% lock/mig")).splitlines()
-    assert "ProtectSystem=strict" in lines
-    assert [line for line in lines if line.startswith("ReadWritePaths=")] == ['ReadWritePaths="-/srv/my 5%% lock"']
