@@ -36,6 +36,7 @@ OWN = {
     "toolkit": "host",
     "values": {},
     "tolerations": [],
+    "namespace_privileged": True,
     "release": "gpu-operator",
     "method": "helm",
 }

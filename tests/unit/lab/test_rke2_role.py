@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Server:
     return Server("https://127.0.0.1:%d" % port, hashed)
 
 
-@pytest.mark.parametrize("token", ["K10{hash}::server:right", "right", "agents", "K10{hash}::node:agents"])
+@pytest.mark.parametrize("token", ["K10{hash}::server:right", "K10{hash}::node:agents"])
 def test_tokens_that_the_server_accepts(server: Server, token: str) -> None:
     answers = []
 
@@ -64,9 +64,9 @@ def test_tokens_that_the_server_accepts(server: Server, token: str) -> None:
     assert [status for status, _content in answers if status != 401] == [200, 500]
 
 
-@pytest.mark.parametrize("token", ["K10{hash}::server:wrong", "wrong"])
-def test_tokens_that_the_server_rejects(server: Server, token: str) -> None:
-    (problem,) = rke2_server.token_problems(server.url, token.format(hash=server.ca_hash), rke2_server.fetch)
+def test_a_token_that_the_server_rejects(server: Server) -> None:
+    token = "K10%s::server:wrong" % server.ca_hash
+    (problem,) = rke2_server.token_problems(server.url, token, rke2_server.fetch)
     assert "rejects rke2_token" in problem
 
 

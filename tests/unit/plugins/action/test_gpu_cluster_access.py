@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import typing as t
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from ansible import constants
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_access
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _runs
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_kubeconfig import config
 
@@ -22,6 +24,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_kube
 @pytest.fixture(name="local", autouse=True)
 def fixture_local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(_runs, "controller", os.getpid)  # the parent of the first process of a namespace has no PID
 
 
 def run(**arguments: t.Any) -> t.Dict[str, t.Any]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_managed
@@ -42,8 +43,9 @@ def run(nodes: t.Sequence[Data] = NODES, **arguments: t.Any) -> Data:
 
 def test_unrecognized_gpu_nodes_are_an_error_without_a_selector() -> None:
     result = run()
-    assert result["failed"] and "node other has the unknown instance type g99.48xlarge and GPUs" in result["msg"]
-    assert "node unlabelled has no instance type and GPUs" in result["msg"]
+    assert result["failed"]
+    assert "node other has GPUs (the resources nvidia.com/gpu: 8) and the unknown instance type g99" in result["msg"]
+    assert re.search(r"node unlabelled has GPUs \(.*\) and no instance type", result["msg"])
     assert "warnings" not in result
 
 
