@@ -65,8 +65,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             nodes, pods = self._api.read({"kind": "Node"}, {"kind": "Pod", "namespace": namespace})
         except Unreadable as error:
             return ["the cluster cannot be read: %s" % error]
-        held = [text for text in map(_drain.by_hand, nodes) if text]
-        return list(_readiness.state({}, nodes, pods, held).waiting)
+        return list(_readiness.state({}, nodes, pods, _drain.all_by_hand(nodes)).waiting)
 
     def _unfinished(self, name: str, namespace: str) -> bool:
         """Whether the release is left in a state that kubernetes.core.helm does not remove."""

@@ -71,8 +71,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             return State((), why) if isinstance(error, Final) else State(why, ())
         chain = itertools.chain.from_iterable
         here = list(chain(found[: len(nodes)]))
-        held = [text for text in map(_drain.by_hand, here) if text]
-        return _readiness.state(wanted, here, list(chain(found[len(nodes) :])), held)
+        return _readiness.state(wanted, here, list(chain(found[len(nodes) :])), _drain.all_by_hand(here))
 
     def _message(self, api: Api, state: State, timeout: int) -> str:
         lines = list(state.failed)

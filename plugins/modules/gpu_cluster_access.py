@@ -31,6 +31,11 @@ options:
       - The address of the server, which replaces loopback addresses in the kubeconfig.
     type: str
     default: ""
+  name:
+    description:
+      - The name of the file.
+    type: str
+    default: kubeconfig
 """
 
 EXAMPLES = r"""

@@ -71,6 +71,11 @@ def by_hand(node: Data) -> str:
     return " && ".join([*_steps(node, known.cordoned), "kubectl annotate node %s %s-" % (name_of(node), RECORD)])
 
 
+def all_by_hand(nodes: t.Iterable[Data]) -> list[str]:
+    """The commands that return each node which a run has left out of service."""
+    return [commands for commands in map(by_hand, nodes) if commands]
+
+
 def _steps(node: Data, uncordons: bool) -> list[str]:
     paused = sorted(name for name, value in labels_of(node).items() if name.startswith(DEPLOY) and value == PAUSED)
     labels = " ".join("%s=true" % each for each in paused)

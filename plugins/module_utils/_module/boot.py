@@ -18,7 +18,6 @@ from .._backend import lock, select
 from .._boot import settings
 from .._mig.errors import LayoutError
 from . import engine, files
-from .files import remedy
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -101,14 +100,14 @@ def run(module: AnsibleModule) -> None:
     params = module.params
     os.umask(0o022)  # all users may read the files
     try:
-        files = {} if params["state"] == "absent" else desired(params, sys.executable)
+        wanted = {} if params["state"] == "absent" else desired(params, sys.executable)
     except (ValueError, LayoutError) as error:
         module.fail_json(msg="The settings of the boot restore are invalid: %s" % error, changed=False)
     try:
-        changes, diff = apply(files, "/", module.check_mode)
+        changes, diff = apply(wanted, "/", module.check_mode)
     except OSError as error:
         text = "The files of the boot restore cannot be installed: %s%s"
-        module.fail_json(msg=text % (error, remedy(error)), changed=False)
+        module.fail_json(msg=text % (error, files.remedy(error)), changed=False)
     module.exit_json(changed=bool(changes), files=changes, python=sys.executable, diff=diff)
 
 
@@ -140,11 +139,11 @@ def unit_text(params: t.Mapping[str, t.Any]) -> str:
     }
 
 
-def apply(files: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t.List[str], t.List[t.Dict[str, str]]]:
+def apply(wanted: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t.List[str], t.List[t.Dict[str, str]]]:
     """Install these files and the engine, or without files remove all; returns the changed paths and their diffs."""
     changes, diff = [], []
     for path in (settings.DEFAULT_PATH, COMMAND, UNIT):
-        file, found = files.get(path), _read(_below(root, path))
+        file, found = wanted.get(path), _read(_below(root, path))
         if file == found:
             continue
         changes.append(path)
@@ -153,7 +152,7 @@ def apply(files: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t
             _write(_below(root, path), file)
     package = os.path.join(ENGINE, engine.PACKAGE)
     target = _below(root, package)
-    has, wants = engine.read(target), engine.sources() if files else {}
+    has, wants = engine.read(target), engine.sources() if wanted else {}
     if has != wants or (not wants and os.path.lexists(target)):
         changes.append(package)
         before, after = engine.diff(has, wants)
@@ -161,7 +160,7 @@ def apply(files: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t
         if not check_mode:
             engine.replace(target, wants)
     directory = _below(root, os.path.dirname(settings.DEFAULT_PATH))
-    if not files and not check_mode and os.path.isdir(directory) and not os.listdir(directory):
+    if not wanted and not check_mode and os.path.isdir(directory) and not os.listdir(directory):
         os.rmdir(directory)
     return changes, diff
 
