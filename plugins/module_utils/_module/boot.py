@@ -80,9 +80,26 @@ RemainAfterExit=yes
 ExecStart=%(command)s
 # The command exits by itself after %(time_limit)d s; this applies if it cannot.
 TimeoutStartSec=%(timeout)d
+
 ProtectSystem=full
 ProtectHome=yes
+PrivateTmp=yes
+ProtectHostname=yes
+# For the driver's tools: loading modules, device nodes, resets, and other users' processes that hold a GPU.
+CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_FOWNER CAP_IPC_LOCK CAP_KILL CAP_MKNOD
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SYS_MODULE CAP_SYS_PTRACE CAP_SYS_RAWIO CAP_SYS_RESOURCE
+SystemCallFilter=~@clock @cpu-emulation @debug @mount @obsolete @reboot @swap
+SystemCallErrorNumber=EPERM
+SystemCallArchitectures=native
 NoNewPrivileges=yes
+# nvidia-persistenced has a socket.
+PrivateNetwork=yes
+RestrictAddressFamilies=AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+# Devices are not restricted: a list of them has none of a driver that loads later.
 
 [Install]
 WantedBy=multi-user.target
