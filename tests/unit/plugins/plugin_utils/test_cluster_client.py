@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import multiprocessing.connection
 import os
 import sys
+import tempfile
 import time
 import typing as t
 from pathlib import Path
@@ -81,11 +81,11 @@ def test_an_unexpected_error_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_process_ends_with_the_task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A request may take longer than the time limit of the task."""
-
     started = tmp_path / "started"
+    (tmp_path / "temporary").mkdir()
 
     def run(module: t.Any) -> None:
-        atexit.register((tmp_path / "removed").touch)
+        Path(tempfile.gettempdir(), "key").touch()
         started.touch()
         time.sleep(60)
 
@@ -97,10 +97,10 @@ def test_the_process_ends_with_the_task(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", run)
     monkeypatch.setattr(multiprocessing.connection.Connection, "recv", recv)
     with pytest.raises(KeyboardInterrupt):
-        _cluster_client.run(action(), OBJECTS, {"objects": []})
+        _cluster_client.run(action(environment={"TMPDIR": str(tmp_path / "temporary")}), OBJECTS, {"objects": []})
     for child in multiprocessing.active_children():
         child.join(30)
-    assert (tmp_path / "removed").exists() and not multiprocessing.active_children()
+    assert not list((tmp_path / "temporary").iterdir()) and not multiprocessing.active_children()
 
 
 def test_a_module_that_ends_without_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_files_of_the_client_are_removed(monkeypatch: pytest.MonkeyPatch, tmp_pa
         try:
             run(module)
         finally:
-            module.result["written"] = os.listdir(tmp_path / "temporary")
+            module.result["written"] = os.listdir(tempfile.gettempdir())
 
     monkeypatch.setattr(_cluster_client._MODULES[OBJECTS], "run", listing)
     given = {"K8S_AUTH_KUBECONFIG": str(tmp_path / "kubeconfig"), "TMPDIR": str(tmp_path / "temporary")}
