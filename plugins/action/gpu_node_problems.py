@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
 _ARGUMENTS = {"check": {"type": "str", "required": True, "choices": ["preflight", "verify"]}}
 _FACT = "gpu_node_problems"
 _GATHERED = "__gpu_node_facts"
+_SKIP = "gpu_node_skip"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
@@ -36,11 +37,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
 
 
 def _preflight(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The messages by host, and the unreachable hosts, which are skipped."""
+    """The messages by host, whether they stop the run, and the hosts that are left out of it otherwise."""
     every, present, of = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"], variables["hostvars"]
     lost = set(every).difference(present)
-    # Without gpu_node_skip_unreachable, such a host remains in the play, and this is one of its problems.
+    # With gpu_node_skip none, such a host remains in the play, and this is one of its problems.
     unreachable = [host for host in every if host in lost and of[host].get(_GATHERED, {}).get("unreachable")]
     problems = {host: None if host in lost else of[host].get(_FACT) for host in every if host not in unreachable}
-    warnings = ["%s cannot be reached and is left out" % host for host in unreachable]
-    return {"messages": _report.preflight(problems, present), "left_out": unreachable, "warnings": warnings}
+    refused = [host for host, found in problems.items() if found != []]
+    stops = any(host in lost or of[host].get(_SKIP) != "problems" for host in refused)
+    left_out = [*unreachable, *([] if stops else refused)]
+    return {
+        "messages": _report.preflight(problems, present, stops),
+        "stops": stops,
+        "left_out": left_out,
+        "warnings": ["%s cannot be reached and is left out" % host for host in unreachable],
+    }

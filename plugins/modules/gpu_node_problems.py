@@ -46,8 +46,12 @@ messages:
   returned: with O(check=preflight)
   type: dict
   sample: {"gpu-1": "No node was touched. Problems: 1\n- gpu-1, gpu-2: ...", "gpu-2": "Its problems are in ..."}
+stops:
+  description: Whether hosts have problems that C(gpu_node_skip) does not allow to skip.
+  returned: with O(check=preflight)
+  type: bool
 left_out:
-  description: The hosts that left the play because they cannot be reached.
+  description: The hosts that cannot be reached and have left the play, and unless RV(stops) those with problems.
   returned: with O(check=preflight)
   type: list
   elements: str

@@ -21,15 +21,18 @@ _UNCHECKED = "it could not be checked, see above"
 _SHOWN = 20  # hosts with the same problem that are named
 
 
-def preflight(problems: t.Mapping[str, t.Sequence[object] | None], present: t.Sequence[str]) -> dict[str, str]:
+def preflight(
+    problems: t.Mapping[str, t.Sequence[object] | None], present: t.Sequence[str], stops: bool = True
+) -> dict[str, str]:
     """The message of each host that has problems; empty if there are none. None: the host was not checked.
 
     The first one lists the problems of all hosts. Hosts that are no longer ``present`` in the play cannot fail again; if
-    only these have problems, another host fails, because the run must stop.
+    only these have problems, another host fails, because the run must stop. Unless it ``stops``, the hosts are left out.
     """
     message = _of_all(problems)
     if not message:
         return {}
+    message = ("No node was touched. %s" if stops else "The nodes with problems are left out. %s") % message
     first, *others = [host for host in present if problems[host]] or present[:1]
     return {first: message, **dict.fromkeys(others, "Its problems are in the message of %s" % first)}
 
@@ -43,7 +46,7 @@ def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
     if not hosts:
         return ""
     lines = ["- %s: %s" % (_named(names), text) for text, names in hosts.items()]
-    return "No node was touched. Problems: %d\n%s" % (len(lines), "\n".join(lines))
+    return "Problems: %d\n%s" % (len(lines), "\n".join(lines))
 
 
 def _named(hosts: t.Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS
 
 TARGET = "{{ gpu_node_target | default('gpu_nodes') }}"
 REACHABLE = """{{ [gpu_node_target | default('gpu_nodes')]
-   + (['!gpu_node_unreachable'] if 'gpu_node_unreachable' in groups else []) }}"""
+   + (['!gpu_node_left_out'] if 'gpu_node_left_out' in groups else []) }}"""
 PENDING = "{{ groups['gpu_cluster_pending'] | default('all:!all') }}"
 CONTROLLER = "localhost"
 MANAGED = {"{{ groups['managed_gpu_nodes'] | default('all:!all') }}"}

@@ -74,7 +74,7 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     )
     assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
-    remedy = "To continue without it, set gpu_node_skip_unreachable, or add --limit '!gone'"
+    remedy = "To continue without it, set gpu_node_skip, or add --limit '!gone'"
     assert "- gone: it cannot be reached: " in message and remedy in message
     assert "- good: " not in message
     # The hosts with problems fail, and no other.
@@ -88,7 +88,7 @@ def test_unreachable_nodes_can_be_skipped(fleet: Fleet, name: str) -> None:
     fleet.host("gone", **GONE)  # it would be the canary
     for host in ("canary", "good"):
         fleet.node(host, "--board", "A100-80GB")
-    skip = {"nvidia_mig_layout": LAYOUT, "gpu_node_skip_unreachable": True}
+    skip = {"nvidia_mig_layout": LAYOUT, "gpu_node_skip": "unreachable"}
     run = fleet.play(PLAYBOOKS / (name + ".yml"), "--tags", "all,mig", fails=True, **skip)
     assert run.status == 4
     assert [run.count(host, "unreachable") for host in ("gone", "canary", "good")] == [1, 0, 0]
@@ -97,6 +97,23 @@ def test_unreachable_nodes_can_be_skipped(fleet: Fleet, name: str) -> None:
     assert [fleet.held("canary"), fleet.held("good")] == [[HELD], [HELD]]
     fleet.hosts["good"]["nvidia_mig_layout"] = TOO_MUCH
     run = fleet.play(PLAYBOOKS / (name + ".yml"), fails=True, **skip)
+    assert "No node was touched. Problems: 1" in run.output
+
+
+@pytest.mark.parametrize("name", ["site", "mig"])
+def test_nodes_with_problems_can_be_skipped(fleet: Fleet, name: str) -> None:
+    skip = {"gpu_node_skip": "problems"}
+    fleet.node("full", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH, **skip)  # it would be the canary
+    for host in ("canary", "good"):
+        fleet.node(host, "--board", "A100-80GB")
+    arguments = [PLAYBOOKS / (name + ".yml"), "--tags", "all,mig"]
+    run = fleet.play(*arguments, fails=True, nvidia_mig_layout=LAYOUT)
+    assert (run.status, [run.count(host, "failed") for host in ("full", "canary", "good")]) == (2, [1, 0, 0])
+    assert "The nodes with problems are left out. Problems: 1" in run.output
+    assert "Done: canary. Failed: none. Now: good. Left: none" in run.output
+    assert [fleet.held(host) for host in ("full", "canary", "good")] == [[[]], [HELD], [HELD]]
+    fleet.hosts["good"]["nvidia_mig_layout"] = TOO_MUCH  # and may not be skipped
+    run = fleet.play(*arguments, fails=True, nvidia_mig_layout=LAYOUT)
     assert "No node was touched. Problems: 1" in run.output
 
 

@@ -21,6 +21,11 @@ def test_one_message_lists_the_problems_of_all_hosts() -> None:
     }
 
 
+def test_the_message_says_that_others_continue() -> None:
+    found = _report.preflight({"a": [], "b": ["x"]}, ["a", "b"], stops=False)
+    assert found == {"b": "The nodes with problems are left out. Problems: 1\n- b: x"}
+
+
 def test_another_host_fails_if_those_with_problems_have_left_the_play() -> None:
     assert list(_report.preflight({"a": None, "b": [], "c": []}, ["b", "c"])) == ["b"]
 
