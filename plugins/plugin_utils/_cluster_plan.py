@@ -266,14 +266,9 @@ def _of_cluster(settings: Settings, cluster: Cluster) -> list[str]:
         cluster.daemonsets["resources"],
         cluster.policies["resources"],
     )
-    denied = _permissions.denied(cluster.reviews)
-    if denied:
-        remedy = (
-            "use one with the ClusterRole cluster-admin, because helm needs the permissions for all objects of the chart"
-            if _method(settings, cluster) == "helm"
-            else "bind the ClusterRoles of the collection, which docs/security.md describes"
-        )
-        out.append("the user of the kubeconfig is not allowed to %s: %s" % (", ".join(denied), remedy))
+    helm = "use one with the ClusterRole cluster-admin, because helm needs the permissions for all objects of the chart"
+    remedy = helm if _method(settings, cluster) == "helm" else _permissions.BIND
+    out.extend(filter(None, [_permissions.problem(cluster.reviews, remedy)]))
     if settings.own["method"] == "helm_chart" and not cluster.helm_charts.get("api_found"):
         out.append(
             "%s_method is helm_chart, but the cluster has no helm-controller, which is part of RKE2 and k3s: set it to helm"

@@ -25,6 +25,12 @@ _OF_CHARTS: tuple[Data, ...] = (
     {"verb": "create", "group": "apps", "resource": "daemonsets"},
     {"verb": "create", "group": "rbac.authorization.k8s.io", "resource": "clusterroles"},
 )
+BIND = "bind the ClusterRoles of the collection, which docs/security.md describes"
+
+
+def of_drain() -> list[Data]:
+    """The permissions to drain and return nodes, as attributes of SelfSubjectAccessReviews."""
+    return _attributes(_DRAIN, "")
 
 
 def of_chart(namespace: str, method: str, *, changes: bool, drain: bool, check_pods: bool) -> list[Data]:
@@ -48,8 +54,13 @@ def reviews(permissions: t.Iterable[Data]) -> list[Data]:
     return [{**kind, "spec": {"resourceAttributes": each}} for each in permissions]
 
 
-def denied(answers: t.Iterable[Data]) -> list[str]:
-    """The permissions that the user lacks. Reviews that the API did not evaluate are ignored."""
+def problem(answers: t.Iterable[Data], remedy: str) -> str:
+    """Which permissions the user lacks; empty if none. Reviews that the API did not evaluate are ignored."""
+    missing = ", ".join(_denied(answers))
+    return "the user of the kubeconfig is not allowed to %s: %s" % (missing, remedy) if missing else ""
+
+
+def _denied(answers: t.Iterable[Data]) -> list[str]:
     out = []
     for answer in answers:
         result = answer.get("result") or {}

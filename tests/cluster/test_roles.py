@@ -32,6 +32,16 @@ def test_a_drain(plane: control_plane.ControlPlane, cluster: Cluster, user: str)
         cluster.is_in_service()
 
 
+def test_the_preflight_of_a_drain(plane: control_plane.ControlPlane, tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    fleet.node("gpu", "--board", "A100-80GB")
+    fleet.variables["nvidia_mig_layout"] = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
+    kubeconfig = str(plane.kubeconfig("nobody", None))
+    run = fleet.play(PLAYBOOKS / "mig.yml", fails=True, gpu_cluster_drain=True, gpu_cluster_kubeconfig=kubeconfig)
+    assert "gpu: the user of the kubeconfig is not allowed to get nodes, patch nodes, list pods" in run.output
+    assert fleet.held("gpu") == [[]]
+
+
 def test_a_chart(plane: control_plane.ControlPlane, cluster: Cluster, user: str, tmp_path: Path) -> None:
     """Through a helm-controller, which has permissions of its own."""
     cluster.create()
