@@ -307,7 +307,7 @@ def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
                 choice.title(node.desired.role),
                 chosen.version or "",
                 now.version,
-                ", ".join(now.missing) or "nothing",
+                ", ".join(now.absent) or "nothing",
                 ", ".join(now.broken) or "nothing",
                 ", ".join(now.mixed) or "nothing",
             )
