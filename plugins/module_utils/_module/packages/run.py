@@ -149,7 +149,8 @@ def verified(node: Node) -> Data:
         node.record = record.read(node.desired.role)
     except record.RecordError as error:
         problems.append(str(error))
-    return _result(node, packages, packages, False, version=now.version, problems=problems)
+    differences = choice.problems(now, node.desired, ())
+    return _result(node, packages, packages, False, version=now.version, problems=problems, differences=differences)
 
 
 def absent(node: Node) -> Data:
