@@ -22,7 +22,6 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, labels_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 
-_TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {
     "nodes": {"type": "list", "elements": "dict", "default": []},
     "undo": {"type": "str", "default": "", "choices": ["", "own", "operator"]},
@@ -30,6 +29,7 @@ _ARGUMENTS = {
     "managers": {"type": "str", "default": ""},
     "takeover": {"type": "int", "required": True},
     "drained": {"type": "bool", "default": False},
+    "timeout": {"type": "int", "default": 300},
 }
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # by node; None removes a label
 
@@ -44,7 +44,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         arguments = self._arguments
         self._api = Api(self, task_vars)
-        self._progress = Progress(_TIMEOUT, show)
+        self._progress = Progress(arguments["timeout"], show)
         try:
             wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
             if arguments["undo"]:

@@ -57,6 +57,11 @@ options:
       - Whether this run must have taken the nodes out of service. Otherwise, another run must not have.
     type: bool
     default: false
+  timeout:
+    description:
+      - Seconds for each step, such as the end of the MIG managers.
+    type: int
+    default: 300
 """
 
 EXAMPLES = r"""
