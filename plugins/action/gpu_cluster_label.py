@@ -90,7 +90,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return [{"kind": "Pod", "namespace": self._arguments["managers"], **selected}]
 
     def _wait_for_end(self, names: t.Sequence[str]) -> None:
-        """Wait until the chart has stopped the MIG managers of these nodes. Those of a node that is down stay terminating."""
+        """Wait until the chart has stopped the MIG managers of these nodes. Those of a node that is down do not end."""
         requests = self._managers(names) if names else []
 
         def running() -> list[str]:

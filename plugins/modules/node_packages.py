@@ -258,7 +258,8 @@ problems:
   elements: str
   sample: ["driver 535.309.01 is installed, and branch 580 is requested"]
 differences:
-  description: Those of RV(problems) for which packages have to be installed. Missing holds are set without interrupting anything.
+  description:
+    - Those of RV(problems) for which packages have to be installed. Setting a missing hold interrupts nothing.
   returned: if O(state=verified)
   type: list
   elements: str
