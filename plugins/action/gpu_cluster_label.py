@@ -22,7 +22,6 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, labels_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
 
-_TIMEOUT = 300  # seconds for each step
 _ARGUMENTS = {
     "nodes": {"type": "list", "elements": "dict", "default": []},
     "undo": {"type": "str", "default": "", "choices": ["", "own", "operator"]},
@@ -30,6 +29,7 @@ _ARGUMENTS = {
     "managers": {"type": "str", "default": ""},
     "takeover": {"type": "int", "required": True},
     "drained": {"type": "bool", "default": False},
+    "timeout": {"type": "int", "default": 300},
 }
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # by node; None removes a label
 
@@ -44,7 +44,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
         arguments = self._arguments
         self._api = Api(self, task_vars)
-        self._progress = Progress(_TIMEOUT, show)
+        self._progress = Progress(arguments["timeout"], show)
         try:
             wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
             if arguments["undo"]:
@@ -61,6 +61,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 return result
             nodes = {**nodes, **self._label(nodes, retried)}
             self._api.restart(managers, self._progress)
+            self._wait_for_end([name for name, labels in wanted.items() if labels.get(_mig_configs.LABEL, "") is None])
             self._label(nodes, wanted)
         except (Unreadable, ValueError) as error:
             result.update(failed=True, msg=str(error))
@@ -77,13 +78,29 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         """
         applying = {each["node"] for each in self._arguments["nodes"] if each["labels"].get(_mig_configs.LABEL)}
         applying.update(self._arguments["retry"])
-        others: list[Data] = []
-        if self._arguments["managers"]:
-            where = ["spec.nodeName=" + names[0]] if len(names) == 1 else []  # with one node, only its pods are read
-            selected = {"label_selectors": ["app=" + _readiness.MIG_MANAGER], "field_selectors": where}
-            others = [{"kind": "Pod", "namespace": self._arguments["managers"], **selected}]
-        nodes, pods = self._api.nodes(names, *others)
-        return nodes, [_evictions.pod_of(pod) for pod in pods if (pod.get("spec") or {}).get("nodeName") in applying]
+        nodes, pods = self._api.nodes(names, *self._managers(names))
+        return nodes, [_evictions.pod_of(pod) for pod in pods if _node_of(pod) in applying]
+
+    def _managers(self, names: t.Sequence[str]) -> list[Data]:
+        """The request for the MIG managers of these nodes; with one node, only its pods are read."""
+        if not self._arguments["managers"]:
+            return []
+        where = ["spec.nodeName=" + names[0]] if len(names) == 1 else []
+        selected = {"label_selectors": ["app=" + _readiness.MIG_MANAGER], "field_selectors": where}
+        return [{"kind": "Pod", "namespace": self._arguments["managers"], **selected}]
+
+    def _wait_for_end(self, names: t.Sequence[str]) -> None:
+        """Wait until the chart has stopped the MIG managers of these nodes. Those of a node that is down do not end."""
+        requests = self._managers(names) if names else []
+
+        def running() -> list[str]:
+            pods = [pod for found in self._api.read(*requests) for pod in found]
+            left = [each for each in pods if _node_of(each) in names and not each["metadata"].get("deletionTimestamp")]
+            return ["the MIG manager still runs on node %s" % _node_of(each) for each in left]
+
+        waiting = self._progress.until_empty("stopping MIG managers", running) if requests else []
+        if waiting:
+            raise Unreadable("%s, although the chart has disabled it. Its labels were not removed" % "; ".join(waiting))
 
     def _label(self, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
         """The nodes after the change. Fails if another run has taken one of them out of service, or returned it."""
@@ -96,6 +113,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         guarded = _drain.guarded(make, run, self._arguments["takeover"])
         return self._api.change_all({name: nodes[name] for name in changes}, guarded, self._progress)
+
+
+def _node_of(pod: Data) -> str | None:
+    return (pod.get("spec") or {}).get("nodeName")
 
 
 def _diff(node: Data, change: t.Mapping[str, str | None]) -> Data:

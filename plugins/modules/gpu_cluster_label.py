@@ -14,7 +14,8 @@ short_description: Internal to the collection's roles, label nodes of a cluster
 version_added: 0.1.0
 description:
   - Internal to the collection's roles. Changes labels of nodes. Optionally restarts the GPU operator's MIG managers on
-    these nodes first, so that they read their ConfigMap again. Repeats requests while the API server does not respond.
+    these nodes first, so that they read their ConfigMap again, and waits for their end before the label of their
+    configuration is removed. Repeats requests while the API server does not respond.
   - Fails if another run has taken one of the nodes out of service.
 extends_documentation_fragment:
   - gpufleet.node._attributes
@@ -43,7 +44,7 @@ options:
     default: []
   managers:
     description:
-      - The namespace of the MIG managers to restart. Empty restarts none.
+      - The namespace of the MIG managers to restart, or to wait for. Empty does neither.
     type: str
     default: ""
   takeover:
@@ -56,6 +57,11 @@ options:
       - Whether this run must have taken the nodes out of service. Otherwise, another run must not have.
     type: bool
     default: false
+  timeout:
+    description:
+      - Seconds for each step, such as the end of the MIG managers.
+    type: int
+    default: 300
 """
 
 EXAMPLES = r"""

@@ -257,6 +257,12 @@ problems:
   type: list
   elements: str
   sample: ["driver 535.309.01 is installed, and branch 580 is requested"]
+differences:
+  description:
+    - Those of RV(problems) for which packages have to be installed. Setting a missing hold interrupts nothing.
+  returned: if O(state=verified)
+  type: list
+  elements: str
 kept:
   description: Packages that the role installed and that are not removed, because others need them.
   returned: if O(state=absent)

@@ -429,7 +429,7 @@ def _outdated(settings: Settings, cluster: Cluster, planned: Data) -> list[str]:
         "configurations": not all(
             is_current({"data": each["data"]}, maps[each["name"]]) for each in planned["config_maps"]
         ),
-        "node labels": bool(planned["labels"] or planned["retry"]),
+        "node labels": bool(planned["labels"] or planned["retry"] or planned["removed"]),
         "node labels of the device plugin": bool(planned["plugin_labels"]),
         "device plugins older than the MIG instances": bool(planned["stale"]),
     }

@@ -17,7 +17,7 @@ from ._refusal import Refusal
 
 MANAGER = "nvidia.com/gpu.deploy.mig-manager"
 _LATER = _mig_configs.PREFIX + "drain-first"  # the operator keeps any value, and deploys nothing unless it is true
-NOTHING: Data = {"configs": {}, "labels": [], "retry": [], "pending": {}, "config_map": None}
+NOTHING: Data = {"configs": {}, "labels": [], "retry": [], "removed": [], "pending": {}, "config_map": None}
 
 
 def problems(host: Host, node: Data) -> list[str]:
@@ -51,12 +51,12 @@ def without_layout(host: Host) -> list[str]:
 
 
 def removal(nodes: t.Iterable[Data]) -> Data:
-    """The plan if hosts own MIG: the labels are removed."""
+    """The plan if hosts own MIG: the labels are removed, after the chart has stopped the MIG manager."""
     changes: dict[str, dict[str, str | None]] = {}
     for node in nodes:
         late: dict[str, str | None] = {MANAGER: None} if labels_of(node).get(MANAGER) == _LATER else {}
         changes[name_of(node)] = {**(_mig_configs.removal(labels_of(node)) or {}), **late}
-    return {**NOTHING, "labels": _labels(changes)}
+    return {**NOTHING, "removed": _labels(changes)}
 
 
 def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> Data:

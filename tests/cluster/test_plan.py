@@ -65,7 +65,10 @@ class State(t.NamedTuple):
 
 
 class Operator(Model):
-    """The GPU operator's device plugin and MIG manager on the cluster's first node."""
+    """The GPU operator's device plugin and MIG manager on the cluster's first node, with a default configuration.
+
+    Release 25.3 has one if its values have an empty one.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
@@ -86,6 +89,9 @@ class Operator(Model):
         deployed = any(each["kind"] == "DaemonSet" and each["metadata"]["name"] == MANAGER for each in items)
         if deployed and not labels.get(DEPLOYED):
             self.label(**{DEPLOYED: "true"})
+        if deployed and CONFIG not in labels:
+            labels = self._cluster.read()["metadata"]["labels"]  # it may have been labelled in the meantime
+            assert CONFIG in labels, "the operator would label the node all-disabled"
         wanted = labels.get(CONFIG)
         for pod in self._uids(MANAGER, pods):
             if wanted and (pod, wanted) != self._applied:

@@ -149,6 +149,16 @@ def test_idle_gpus_change_and_busy_ones_are_reported(make_node, role, workload):
     assert node.held() == [held, held]
 
 
+def test_a_gpu_that_has_left_the_layout_is_named_in_a_warning(make_node, role):
+    node = make_node("--board", "A100-80GB:2")
+    role(node, SMALL)
+    for part in ("main", "verify"):
+        changed, output = role(node, [dict(SMALL[0], devices=[0])], part=part)
+        assert changed == 0
+        words = "GPU 1 .*is not in the layout, and has 3 GPU instances. It keeps them until the next reboot"
+        assert re.search(words, " ".join(output.split()))
+
+
 def test_a_wait_that_ends_in_vain_names_only_what_is_in_use(make_node, role, workload):
     node = two_gpus(make_node, role, workload)
     _changed, output = role(node, SMALL, fails=True, nvidia_mig_busy_wait=1)

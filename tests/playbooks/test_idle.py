@@ -23,6 +23,12 @@ IDLE = """
     - ansible.builtin.include_role: {name: gpufleet.node.nvidia_driver, tasks_from: idle}
       vars: {__nvidia_driver_reasons: [a reboot]}
 """
+UNDO = """
+- hosts: gpu_nodes
+  gather_facts: false
+  tasks:
+    - ansible.builtin.import_role: {name: gpufleet.node.%s, tasks_from: undo}
+"""
 # Ends a process when the trace shows that its GPU was read.
 ENDER = """
 import os, signal, sys, time
@@ -53,6 +59,19 @@ def test_packages_are_not_changed_while_a_process_uses_a_gpu(fleet: Fleet, role:
     assert "Would fail now: " + refusal in run.output and "Cannot read the key /nosuch" in run.output
     run = fleet.play(SITE, fails=True, **{role + "_interrupt": True})
     assert refusal not in run.output and "Cannot read the key /nosuch" in run.output
+
+
+@pytest.mark.parametrize("role", ["nvidia_driver", "nvidia_container_toolkit"])
+def test_nothing_is_removed_while_a_process_uses_a_gpu(fleet: Fleet, role: str) -> None:
+    """After the task that reads the record, because the machine that runs the tests has none."""
+    fleet.node("busy", "--board", "A100-80GB")
+    attach(fleet, os.getpid())
+    playbook = fleet.work / "undo.yml"
+    playbook.write_text(UNDO % role)
+    recorded = {"__%s_recorded" % role: {"record": {"installed": ["nosuch"]}}}
+    run = fleet.play(playbook, "--start-at-task", "*idle | Fail if processes use the GPUs", fails=True, **recorded)
+    assert "PID %d (training). The role does not continue" % os.getpid() in run.output
+    assert "would be removed)" in run.output
 
 
 def test_the_node_is_not_rebooted_while_a_process_uses_a_gpu(fleet: Fleet) -> None:

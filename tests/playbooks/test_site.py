@@ -194,6 +194,25 @@ def test_preflight_reports_a_missing_runtime(fleet: Fleet) -> None:
         assert "Provision the nodes" not in run.output
 
 
+# One package is held, although it is not installed.
+DPKG_QUERY = "#!/bin/sh\necho 'hn \tcontainerd\t'\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/usr/bin/apt-get"), reason="other systems have no package of containerd")
+def test_preflight_reports_a_hold_on_the_runtime_that_would_be_installed(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = fleet.work / "bin" / "dpkg-query"
+    query.parent.mkdir()
+    query.write_text(DPKG_QUERY)
+    query.chmod(0o755)
+    monkeypatch.setenv("PATH", str(query.parent))  # no container runtime
+    fleet.host("here", gpu_node_roles=["nvidia_container_toolkit"], nvidia_container_toolkit_runtimes=["auto"])
+    run = fleet.play(SITE, "--tags", "toolkit", fails=True)
+    assert "No node was touched. Problems: %d" % (1 + NOT_ROOT) in run.output
+    assert "- here: somebody else holds containerd, which is not installed, which blocks containerd" in run.output
+
+
 def test_variables_are_required_only_for_selected_roles(fleet: Fleet) -> None:
     fleet.host("here", gpu_node_hosts_path=str(fleet.work / "hosts"))
     fleet.play(SITE, "--tags", "name")

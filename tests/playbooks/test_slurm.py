@@ -85,8 +85,9 @@ def test_a_node_is_drained_once_for_a_change_that_interrupts_jobs(slurm: Slurm, 
 
 
 def test_new_instances_in_free_space_drain_nothing(slurm: Slurm) -> None:
-    slurm.play(MIG, MORE)
+    run = slurm.play(MIG, MORE)
     assert len(slurm.fleet.held("here")[0]) == 3 and slurm.updates() == []
+    assert "gpufleet.node.gpu_cluster : " not in run.output  # not even skipped tasks
 
 
 def test_a_node_whose_jobs_do_not_end_is_returned_unchanged(slurm: Slurm) -> None:

@@ -24,6 +24,7 @@ mig-parted recreates ``1c.1g.20gb`` of a document on every run.
 from __future__ import annotations
 
 import difflib
+import re
 import typing as t
 
 from . import layout as layouts
@@ -37,6 +38,7 @@ if t.TYPE_CHECKING:
     from .layout import Entry, Layout
 
 VERSION = "v1"
+_OURS = re.compile(r"\b(device|mig)_(filter|enabled|devices|configs)\b")
 _MOST_LISTED = 20  # names in a message
 _MOST_COMPARED = 1000  # names compared with a misspelled one
 
@@ -57,7 +59,16 @@ def parse(data: object, name: t.Optional[str] = None, warn: Warn = lambda _text:
 
 
 def _layout(name: str, entries: object) -> Layout:
-    return layouts.parse(entries, "configuration %s, " % cut(name))
+    origin = "configuration %s, " % cut(name)
+    try:
+        return layouts.parse(entries, origin)
+    except LayoutError as error:
+        raise LayoutError(origin + _spelled(str(error)[len(origin) :])) from None
+
+
+def _spelled(text: str) -> str:
+    """A message with the keys as nvidia-mig-parted reads them."""
+    return _OURS.sub(r"\1-\2", text)
 
 
 def _selected(configurations: t.Mapping[str, object], name: t.Optional[str]) -> str:
@@ -238,7 +249,10 @@ def _configurations(data: object, warn: Warn) -> t.Dict[str, object]:
             "ConfigMap" % short(data.get("kind"))
         )
     top = plain_keys(data, "the mig-parted file")
-    known_keys(top, ("version", "mig_configs"), "the mig-parted file")
+    try:
+        known_keys(top, ("version", "mig_configs"), "the mig-parted file")
+    except LayoutError as error:
+        raise LayoutError(_spelled(str(error))) from None
     if "version" not in top:
         raise LayoutError("the mig-parted file has no version: add version: v1")
     if top["version"] != VERSION:

@@ -9,13 +9,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import glob
 import os
 import typing as t
 
 from .._backend.select import open_backend
-from .._mig import retry
+from .._mig import parallel, retry
 from .._mig.backend import BackendError
 from . import cdi_devices, env_file, files, systemd
 
@@ -145,9 +144,7 @@ class Cdi:
         try:
             with contextlib.closing(open_backend()) as backend:
                 backend.prefetch()
-                return [
-                    retry.read(functools.partial(backend.read, index)) for index in range(retry.read(backend.count))
-                ]
+                return parallel.over(retry.read(backend.count), lambda index: retry.read(lambda: backend.read(index)))
         except BackendError as error:
             self.module.warn("The CDI specification cannot be compared with the GPUs: %s" % error)
             return []

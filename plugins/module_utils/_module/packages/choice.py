@@ -96,6 +96,11 @@ class Status(t.NamedTuple):
     def flawed(self) -> bool:
         return bool(self.missing or self.broken or self.mixed)
 
+    @property
+    def absent(self) -> t.List[str]:
+        """The missing packages that are not even half installed."""
+        return [name for name in self.missing if not any(each.startswith(name + " ") for each in self.broken)]
+
 
 class Choice(t.NamedTuple):
     version: t.Optional[str]
@@ -166,7 +171,7 @@ def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[st
         elif not desired.version and not desired.in_branch(have):
             found.append("%s %s is installed, and branch %s is requested" % (title(desired.role), have, desired.branch))
     for what, names in (
-        ("%s: not installed", now.missing),
+        ("%s: not installed", now.absent),
         ("%s: left half installed by the package manager", now.broken),
         ("%%s: version differs from %s %s" % (title(desired.role), have), now.mixed),
         ("not held, so a system upgrade changes the version: %s", loose),

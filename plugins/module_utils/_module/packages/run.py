@@ -149,7 +149,8 @@ def verified(node: Node) -> Data:
         node.record = record.read(node.desired.role)
     except record.RecordError as error:
         problems.append(str(error))
-    return _result(node, packages, packages, False, version=now.version, problems=problems)
+    differences = choice.problems(now, node.desired, ())
+    return _result(node, packages, packages, False, version=now.version, problems=problems, differences=differences)
 
 
 def absent(node: Node) -> Data:
@@ -307,7 +308,7 @@ def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
                 choice.title(node.desired.role),
                 chosen.version or "",
                 now.version,
-                ", ".join(now.missing) or "nothing",
+                ", ".join(now.absent) or "nothing",
                 ", ".join(now.broken) or "nothing",
                 ", ".join(now.mixed) or "nothing",
             )

@@ -67,12 +67,32 @@ def test_mig_managers_on_other_nodes_keep_running(run: t.Callable[..., Data]) ->
     assert found.calls == ["objects", "patch"]
 
 
-def test_the_mig_manager_is_not_restarted_where_the_label_is_removed(run: t.Callable[..., Data]) -> None:
-    """When it starts, it would apply the old configuration once more, and write the state again."""
-    found = cluster(manager("one"))
-    label(run, found, nodes=[{"node": "a", "labels": {CONFIG: None, STATE: None}}])
-    assert found.calls == ["objects", "patch"]
+REMOVAL = [{"node": "a", "labels": {CONFIG: None, STATE: None}}]
+
+
+def test_labels_are_removed_after_the_mig_manager_has_ended(run: t.Callable[..., Data]) -> None:
+    """One that starts would apply the old configuration again, and one that runs the default of the operator."""
+    ending = manager("one")
+    found = cluster(ending, manager("elsewhere", "b"))
+    reading = found.gpu_cluster_objects
+
+    def ends(objects: t.Sequence[Data]) -> Data:
+        assert found.patches == []
+        if found.calls.count("objects") == 3:  # the DaemonSet was deleted
+            ending["metadata"]["deletionTimestamp"] = "now"
+        return reading(objects)
+
+    found.gpu_cluster_objects = ends  # type: ignore[method-assign]
+    assert label(run, found, nodes=REMOVAL)["changed"]
+    assert found.calls == ["objects"] * 3 + ["patch"]
     assert found.node and not {CONFIG, STATE} & set(found.node["metadata"]["labels"])
+
+
+def test_labels_stay_while_the_mig_manager_runs(run: t.Callable[..., Data]) -> None:
+    found = cluster(manager("one"))
+    message = label(run, found, nodes=REMOVAL)["msg"]
+    assert message.startswith("the MIG manager still runs on node a, although the chart has disabled it")
+    assert found.patches == []
 
 
 def test_labels_that_no_mig_manager_reads(run: t.Callable[..., Data]) -> None:

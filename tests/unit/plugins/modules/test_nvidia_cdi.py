@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import types
 
 import pytest
@@ -359,6 +360,15 @@ def test_gpus_that_cannot_be_read_are_not_compared(node, monkeypatch):
     monkeypatch.setattr(cdi, "open_backend", fail)
     assert node.run(check=True)["reason"] == "outdated"
     assert node.warnings()[0].startswith("The CDI specification cannot be compared with the GPUs: ")
+
+
+def test_gpus_are_read_in_parallel(node, monkeypatch):
+    """A slow driver call delays the node once: all GPUs are in it at the same time."""
+    node.gpus = [gpu(0), gpu(1)]
+    node.json(["/dev/nvidia0"], ["/dev/nvidia1"])
+    together = threading.Barrier(2, timeout=10)
+    monkeypatch.setattr(Backend, "read", lambda self, index: (together.wait(), self.gpus[index])[1])
+    assert node.run()["reason"] == "outdated"
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"devices": 1}'])

@@ -368,7 +368,7 @@ def test_the_mig_manager_of_a_new_node_starts_when_the_node_is_drained() -> None
     again = configured(drain=True, **interrupted).plan
     assert again["labels"] == [] and again["pending"]["a"]["labels"] == [second]
     assert configured(**interrupted).plan["labels"] == [second]
-    removed = configured("host", **interrupted).plan["labels"][0]["labels"]
+    removed = configured("host", **interrupted).plan["removed"][0]["labels"]
     assert removed == {LABEL: None, STATE: None, manager: None}
     assert configured(drain=True, gpus=7, **{LABEL: name, STATE: "success"}).plan["pending"] == {}
 
@@ -391,7 +391,8 @@ def test_the_operator_needs_a_layout_for_each_host() -> None:
 
 def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
     found = configured("host", **{LABEL: "all-disabled", STATE: "success"})
-    assert found.plan["labels"] == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
+    assert found.plan["labels"] == []  # before the chart
+    assert found.plan["removed"] == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
     assert found.plan["config_maps"] == []
     assert found.plan["wanted"]["a"]["config"] == ""
 

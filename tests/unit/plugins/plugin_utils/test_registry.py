@@ -60,7 +60,7 @@ def roles_in(file: str, inherited: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[
         elif "apply" in included and "tasks_from" not in included:
             yield included, task
         elif "ansible.builtin.import_tasks" in task:
-            yield from roles_in(task["ansible.builtin.import_tasks"], keywords)
+            yield from roles_in(task["ansible.builtin.import_tasks"].rpartition("/")[2], keywords)
 
 
 def test_rows_read_the_results_of_templates() -> None:

@@ -60,6 +60,8 @@ def test_known_keys() -> None:
         ("kubelet_arg", "did you mean kubelet-arg?"),
         ("quantum-plane+", "rke2_config has the unknown key quantum-plane. Remove it"),
         ("cluster-init", "rke2_config has the key cluster-init, which k3s has, and RKE2 does not"),
+        ("no-deploy", "rke2_config has the key no-deploy, which k3s has, and RKE2 does not"),
+        ("cluster-name", "rke2_config sets cluster-name: RKE2 and k3s ignore it, because clusters have no name"),
         ("token", "rke2_config sets token: use rke2_token"),
         ("cluster-reset", "it is not a permanent setting"),
     ],

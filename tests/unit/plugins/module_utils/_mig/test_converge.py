@@ -315,7 +315,7 @@ def test_an_unreadable_result_is_not_rolled_back(a100):
     outcome = run(driver, target(A100, "3g.20gb"))
     assert "could not be read back" in outcome.error
     assert [name for name, _start, _cis in layout(a100)] == ["3g.20gb"]
-    assert outcome.restored is None
+    assert outcome.restored is None and outcome.unmatched
 
 
 @pytest.mark.parametrize("reads", [2, 3])

@@ -132,6 +132,12 @@ def test_messages_name_configuration_and_entry() -> None:
         mig_parted.parse(data, "site")
 
 
+def test_messages_have_the_spelling_of_the_file_and_not_of_its_names() -> None:
+    data = {"version": "v1", "mig-configs": {"mig_enabled": [{"devices": "all", "mig-enabled": True}]}}
+    with pytest.raises(LayoutError, match="^configuration mig_enabled, entry 1 .*mig-enabled is true and mig-devices"):
+        mig_parted.parse(data)
+
+
 def test_the_only_configuration_needs_no_name() -> None:
     data = {"version": "v1", "mig-configs": {"site": [{"devices": "all", "mig-enabled": False}]}}
     assert held(data) == dict.fromkeys(range(4))
@@ -151,7 +157,17 @@ def test_the_only_configuration_needs_no_name() -> None:
         ({"version": "v1", "mig-configs": {}}, None, "add at least one under mig-configs"),
         ({"version": "v1", "mig-configs": []}, None, "add at least one under mig-configs"),
         ({"version": "v1", "mig-configs": None}, None, "add at least one under mig-configs"),
-        ({"version": "v1", "mig-config": {"x": []}}, None, "did you mean mig_configs?"),
+        ({"version": "v1", "mig-config": {"x": []}}, None, "did you mean mig-configs?): use version, mig-configs"),
+        (
+            {"version": "v1", "mig-configs": {"x": [{"devices": "all", "mig-enable": True}]}},
+            None,
+            "unknown key mig_enable (did you mean mig-enabled?): use devices, device-filter, mig-enabled, mig-devices",
+        ),
+        (
+            {"version": "v1", "mig-configs": {"x": [{"devices": "all"}]}},
+            None,
+            "add mig-enabled: true or mig-enabled: false",
+        ),
         ({"version": "v1", "mig-configs": {None: []}}, None, "write its name as a string"),
         ({"version": "v1", "mig-configs": {1: []}}, None, "configuration 1, the layout is empty"),
         ({"version": "v1", "mig-configs": {"x": []}}, "x", "configuration x, the layout is empty"),
@@ -215,7 +231,7 @@ def test_configurations_with_the_same_name_are_a_warning() -> None:
 def test_errors_of_configurations_that_are_not_selected_are_one_warning() -> None:
     (warning,) = parsed({"a": OFF, "b": [], "c": [{"devices": "all"}], "d": None}, "a")
     assert warning.startswith("configurations that are not selected are invalid: configuration b, the layout is empty")
-    assert '; configuration c, entry 1 (devices: "all") has no mig_enabled' in warning
+    assert '; configuration c, entry 1 (devices: "all") has no mig-enabled' in warning
     assert "; configuration d, the layout is null" in warning
 
 

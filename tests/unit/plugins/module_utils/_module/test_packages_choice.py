@@ -140,6 +140,11 @@ def test_a_node_that_matches_has_no_problems() -> None:
             desired(),
             "nvidia-kernel-dkms (half-configured): left half installed by the package manager",
         ),
+        (  # one cause, one message
+            installed(NEW) + dpkg(("hF ", "nvidia-kernel-dkms", NEW)),
+            desired("nvidia-smi", "libnvidia-ml1", "nvidia-kernel-dkms"),
+            "nvidia-kernel-dkms (half-configured): left half installed by the package manager",
+        ),
         (
             installed(NEW) + dpkg(("hi ", "nvidia-kernel-dkms", OLD)),
             desired("nvidia-smi", "libnvidia-ml1", "nvidia-kernel-dkms"),
