@@ -48,6 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         validated = enabled if "always" in tags.run else selected
         facts = arguments["facts"]
         why = _unusable(facts, str(variables.get("inventory_hostname")))
+        why = "; ".join([*filter(None, [why]), *_inventory.forged(variables.get("ansible_facts", {}))])
         # Some machines show no GPUs before the driver is installed.
         compares = not why and (_gpus(facts) or arguments["check"] != "preflight")
         differences = _inventory.of_boards(values, _gpus(facts)) if compares else []

@@ -24,9 +24,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         names = self._names(variables)
+        forged = _inventory.forged(variables["ansible_facts"])
         if arguments["states"] is None:
-            return {**result, "changed": False, "names": names}
+            failure = {"failed": True, "msg": "%s: %s" % (variables["inventory_hostname"], forged[0])} if forged else {}
+            return {**result, "changed": False, "names": names, **failure}
         settings, problems = _inventory.of_role("rke2", variables, self._templar.template)
+        problems += forged
         plan: dict[str, t.Any] = {}
         if not problems:
             wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}
