@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import shutil
 import socket
+import stat
 import time
 import typing as t
 from pathlib import Path
@@ -71,7 +72,10 @@ def folder(temporary: Path) -> Path:
     write(own / _RECORD, json.dumps(current()))
     for record in own.parents[1].glob("*/%s/%s" % (_FOLDER, _RECORD)):
         with contextlib.suppress(OSError, ValueError, TypeError):  # removed by another run, or not readable
-            if has_ended(Run(*json.loads(record.read_text(encoding="utf-8"))), _ABANDONED):
+            # Other users can write to the directory if it is below /tmp.
+            found = record.parents[1].lstat()
+            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            if ours and has_ended(Run(*json.loads(record.read_text(encoding="utf-8"))), _ABANDONED):
                 shutil.rmtree(record.parent)
     return own
 
