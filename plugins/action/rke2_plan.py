@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _inventory, _rke2_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
 
 _ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
 
@@ -19,6 +20,7 @@ _ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)

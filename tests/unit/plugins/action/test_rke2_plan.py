@@ -75,6 +75,10 @@ def test_facts_that_replace_variables() -> None:
     assert result["failed"] and result["msg"].startswith("gpu-1: the node returns facts")
 
 
+def test_facts_with_control_characters() -> None:
+    assert "m\x9b2J" not in run(facts={**FACTS, "architecture": "m\x9b2J"})["problems"][0]
+
+
 def test_the_first_server() -> None:
     assert run("server-1", {**FACTS, "nodename": "server-1"})["plan"]["creates_cluster"]
 
