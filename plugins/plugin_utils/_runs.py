@@ -65,7 +65,7 @@ def has_ended(run: Run, seconds: int) -> bool:
 def folder(temporary: Path) -> Path:
     """The folder of this run in its temporary directory, which Ansible removes when the run ends. For its user only.
 
-    Removes those of runs that were killed.
+    Removes the temporary directories of runs that were killed: Ansible also keeps secrets there that tasks write.
     """
     own = temporary / _FOLDER
     own.mkdir(mode=0o700, exist_ok=True)
@@ -76,7 +76,7 @@ def folder(temporary: Path) -> Path:
             found = record.parents[1].lstat()
             ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
             if ours and has_ended(Run(*json.loads(record.read_text(encoding="utf-8"))), _ABANDONED):
-                shutil.rmtree(record.parent)
+                shutil.rmtree(record.parents[1])
     return own
 
 

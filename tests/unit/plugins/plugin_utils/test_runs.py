@@ -84,9 +84,10 @@ def test_the_folder_of_a_run_that_was_killed_is_removed(tmp_path: Path) -> None:
     (tmp_path / "killed/gpufleet/run.json").write_text(json.dumps(ended))
     (tmp_path / "elsewhere/gpufleet/run.json").write_text(json.dumps(other))
     (tmp_path / "unreadable/gpufleet/run.json").write_text("")
+    (tmp_path / "killed/content-of-the-module-copy").write_text("token")
     folder = _runs.folder(tmp_path / "own")
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert sorted(each.parent.name for each in tmp_path.glob("*/gpufleet")) == ["active", "own", "unreadable"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["active", "own", "unreadable"]
 
 
 def test_folders_of_other_users_are_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
