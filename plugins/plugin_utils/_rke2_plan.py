@@ -129,9 +129,6 @@ def plan(settings: Data, node: Node) -> Outcome:
         "environment_file": "/etc/default/rke2-" + kind,
         "kubeconfig": str(settings["config"].get("write-kubeconfig", "/etc/rancher/rke2/rke2.yaml")),
         "record": record,
-        "copied_from": settings["airgap_copy_sourcepath"],
-        "additional_images": settings["airgap_copy_additional_tarballs"],
-        "kubeconfig_copy": "%s/%s" % (settings["download_kubeconf_path"], settings["download_kubeconf_file_name"]),
         "joined": {
             "server_url": cluster.join,
             "labels": labels,

@@ -59,6 +59,7 @@ def test_a_node_does_not_choose_programs_that_the_server_runs(tmp_path: Path) ->
         ("gpu_node", "return", "gpu_node_return_tasks"),
         ("nvidia_mig", "export", "nvidia_mig_export_path"),  # and to write
         ("nvidia_mig", "pynvml_wheel", "nvidia_mig_pynvml_wheel"),  # and to read
+        ("rke2", "preflight", "rke2_data_path"),  # a directory of a server
     ],
 )
 def test_a_node_does_not_choose_files_of_the_controller(tmp_path: Path, role: str, tasks: str, variable: str) -> None:

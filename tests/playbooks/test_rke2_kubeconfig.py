@@ -18,13 +18,9 @@ def copy(tmp_path: Path, *arguments: str) -> Run:
     variables = {
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
-        "__rke2_planned": {
-            "plan": {
-                "kubeconfig": str(tmp_path / "rke2.yaml"),
-                "kubeconfig_copy": str(tmp_path / "downloaded"),
-                "address": "192.0.2.1",
-            }
-        },
+        "rke2_download_kubeconf_path": str(tmp_path),
+        "rke2_download_kubeconf_file_name": "downloaded",
+        "__rke2_planned": {"plan": {"kubeconfig": str(tmp_path / "rke2.yaml"), "address": "192.0.2.1"}},
     }
     (tmp_path / "inventory.json").write_text(json.dumps({"all": {"hosts": {"server-1": {}, "localhost": variables}}}))
     include = {"ansible.builtin.include_role": {"name": "gpufleet.node.rke2", "tasks_from": "kubeconfig"}}
