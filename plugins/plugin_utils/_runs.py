@@ -17,6 +17,7 @@ import os
 import shutil
 import socket
 import stat
+import tempfile
 import time
 import typing as t
 from pathlib import Path
@@ -86,6 +87,28 @@ def write(path: Path, text: str) -> None:
     new.touch(mode=0o600)
     new.write_text(text, encoding="utf-8")
     new.replace(path)
+
+
+def keep(source: Path, path: Path, check_mode: bool) -> bool:
+    """Copy a file to a path outside of the folder, for its user only; whether that is a change. Raises OSError.
+
+    The file is replaced: another user may have created it, and could read what the module copy writes to it.
+    """
+    content, wanted = source.read_bytes(), (stat.S_IFREG | 0o600, os.geteuid())
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if (found.st_mode, found.st_uid) == wanted and path.read_bytes() == content:
+            return False
+    if not check_mode:
+        descriptor, new = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(new, path)
+        except BaseException:
+            os.unlink(new)
+            raise
+    return True
 
 
 def _place(hashed: bool = True) -> str:
