@@ -20,6 +20,7 @@ _ARGUMENTS = {
     "kubeconfig": {"type": "str", "no_log": True},
     "server": {"type": "str", "default": ""},
     "name": {"type": "str", "default": "kubeconfig"},  # of the file
+    "keep": {"type": "path"},
 }
 
 
@@ -42,4 +43,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 result["problem"] = "the kubeconfig of %s is refused: %s" % (arguments["server"], refusal)
             else:
                 result["kubeconfig"] = str(path)
+        if arguments["keep"]:
+            try:
+                result["changed"] = _runs.keep(
+                    folder / arguments["name"], Path(arguments["keep"]), self._task.check_mode
+                )
+            except OSError as error:
+                result.update(failed=True, msg="the kubeconfig cannot be kept: %s" % error)
         return result

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import (
     _cluster_plan,
     _dra,
     _drain,
+    _inventory,
     _mig_owner,
     _readiness,
 )
@@ -63,7 +64,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         else:
             results = zip((each["kind"] for each in _OBJECTS), found, strict=True)
             shared.extend(_unread(kind, each) for kind, each in results if not was_read(each))
-        problems = {host.name: list(shared) for host in hosts}
+        forged = {host.name: _inventory.forged(hostvars[host.name].get("ansible_facts") or {}) for host in hosts}
+        problems = {host.name: [*shared, *forged[host.name]] for host in hosts}
         if not shared and not warnings:
             nodes, daemonsets, slices, _claims = (each["resources"] for each in found)
             installed = _dra.is_installed(daemonsets, slices)

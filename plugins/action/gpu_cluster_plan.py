@@ -82,6 +82,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             ):
                 planned.plan["outdated"].append("HelmChart")
         planned.problems[hosts[0].name].extend(self._wrong_chart(role, settings.own))
+        for host in hosts:
+            planned.problems[host.name].extend(_inventory.forged(hostvars[host.name].get("ansible_facts") or {}))
         for host in hosts[1:]:
             other = hostvars[host.name]
             given = {name: other[name] for name in own if name in other}

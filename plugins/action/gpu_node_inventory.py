@@ -13,6 +13,7 @@ from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _inventory, _registry
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
 
 _ARGUMENTS = {
     "registry": {"type": "list", "elements": "dict", "required": True},
@@ -27,6 +28,7 @@ _ARGUMENTS = {
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
@@ -48,6 +50,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         validated = enabled if "always" in tags.run else selected
         facts = arguments["facts"]
         why = _unusable(facts, str(variables.get("inventory_hostname")))
+        why = "; ".join([*filter(None, [why]), *_inventory.forged(variables.get("ansible_facts", {}))])
         # Some machines show no GPUs before the driver is installed.
         compares = not why and (_gpus(facts) or arguments["check"] != "preflight")
         differences = _inventory.of_boards(values, _gpus(facts)) if compares else []

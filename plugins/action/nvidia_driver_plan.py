@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_node, _inventory
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
 _ARGUMENTS = {"packages": {"type": "bool", "default": True}}
@@ -22,6 +23,7 @@ _FIND_DKMS = "command -v dkms || dnf --quiet list --available dkms"
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)

@@ -13,6 +13,8 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory
+
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
@@ -22,6 +24,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         source = str(arguments.get("src", ""))
         if source and not re.match("[a-z]+://", source):
             try:
+                for problem in _inventory.forged(variables.get("ansible_facts", {})):
+                    raise AnsibleError(problem)
                 arguments["content"] = base64.b64encode(self._read(source)).decode()
             except (AnsibleError, OSError) as error:
                 why = "Cannot read the key %s on the controller: %s" % (source, error)

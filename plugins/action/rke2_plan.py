@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
 from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _inventory, _rke2_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
 
 _ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
 
@@ -19,14 +20,18 @@ _ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         names = self._names(variables)
+        forged = _inventory.forged(variables["ansible_facts"])
         if arguments["states"] is None:
-            return {**result, "changed": False, "names": names}
+            failure = {"failed": True, "msg": "%s: %s" % (variables["inventory_hostname"], forged[0])} if forged else {}
+            return {**result, "changed": False, "names": names, **failure}
         settings, problems = _inventory.of_role("rke2", variables, self._templar.template)
+        problems += forged
         plan: dict[str, t.Any] = {}
         if not problems:
             wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}

@@ -33,9 +33,13 @@ options:
     default: ""
   name:
     description:
-      - The name of the file.
+      - The name of the file in the folder.
     type: str
     default: kubeconfig
+  keep:
+    description:
+      - A path on the controller to which the file in the folder is copied, with mode 0600, and for the user of the run.
+    type: path
 """
 
 EXAMPLES = r"""

@@ -13,7 +13,7 @@ import re
 import typing as t
 
 from ..module_utils._mig import layout as layouts
-from . import _content, _resources, _sharing
+from . import _content, _gpus, _resources, _sharing
 
 Data = t.Dict[str, t.Any]
 
@@ -48,7 +48,10 @@ VARIABLES = (
 def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
     """A host with its facts, and what the role gpu_cluster read on it."""
     facts = variables.get("ansible_facts") or {}
-    gpus = (facts.get("nvidia") or {}).get("gpus")
+    nvidia = facts.get("nvidia")
+    gpus = nvidia.get("gpus") if isinstance(nvidia, dict) else None
+    if not isinstance(gpus, list) or not all(map(_gpus.is_fact, gpus)):  # unknown, or a node returned something else
+        gpus = None
     return Host(
         name=name,
         node_name=str(variables.get("gpu_cluster_node_name") or variables.get("rke2_node_name") or ""),

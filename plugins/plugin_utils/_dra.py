@@ -109,10 +109,15 @@ def present(host: Host) -> list[Device] | None:
 
     A GPU in MIG mode is not published itself, only its MIG devices.
     """
-    out: list[Device] = []
-    if host.gpus is None:
+    try:
+        return None if host.gpus is None else _present(host.gpus)
+    except (KeyError, TypeError):  # the node returned something else
         return None
-    for gpu in host.gpus:
+
+
+def _present(gpus: t.Sequence[Data]) -> list[Device] | None:
+    out: list[Device] = []
+    for gpu in gpus:
         if gpu.get("index") is None:
             continue
         mig = gpu["mig"]

@@ -20,7 +20,7 @@ from . import _mig_configs, _readiness, _runs
 from ._cluster_nodes import Data, labels_of, name_of
 from ._evictions import Pod, pod_of
 from ._runs import Run
-from ._workloads import Workload
+from ._workloads import KINDS, Workload
 
 RECORD = "gpufleet.node/out-of-service"
 PAUSED = "paused-for-mig-change"  # a value that the GPU operator respects, as its MIG manager writes it
@@ -106,7 +106,7 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
             bool(found["cordoned"]),
             bool(found["drained"]),
             dict(found["labels"]),
-            [Workload(*each) for each in found["workloads"]],
+            [_workload_of(*each) for each in found["workloads"]],
             _run_of(found["run"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -118,6 +118,15 @@ def record(node: t.Mapping[str, t.Any]) -> Record | None:
 
 def _run_of(found: Data) -> Run:
     return Run(str(found["place"]), int(found["pid"]), str(found["started"]), int(found["written"]))
+
+
+def _workload_of(*found: t.Any) -> Workload:
+    """Raises TypeError or ValueError: whoever may patch the node can write anything."""
+    known = Workload(*found)
+    texts = all(isinstance(each, str) for each in known[:-1])
+    if not texts or known.kind not in KINDS or not isinstance(known.ready, int):
+        raise ValueError("not a controller of pods")
+    return known
 
 
 def held(node: Data, run: Run, takeover: int) -> Record | None:
@@ -216,7 +225,8 @@ def uncordon(node: Data) -> Data:
 def _former(node: Data, known: Record) -> Data:
     """A label that has another value now was changed by someone else."""
     labels = labels_of(node)
-    return {name: value for name, value in known.labels.items() if labels.get(name) == PAUSED}
+    own = {name: value for name, value in known.labels.items() if name.startswith(DEPLOY)}
+    return {name: value for name, value in own.items() if labels.get(name) == PAUSED}
 
 
 def _cordoned(node: Data, new: Record, labels: t.Mapping[str, str] | None = None) -> Data:

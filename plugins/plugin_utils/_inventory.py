@@ -80,6 +80,11 @@ _OF_CLUSTER = ("gpu_cluster_drain", "gpu_operator_version", "device_plugin_versi
 _FALSE = ("", "false", "no", "off", "0")
 # Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
+_FORGED = (
+    "the node returns facts with the names of variables, which they would replace: %s. Somebody may control the node, "
+    "unless tasks of yours set them with set_fact and cacheable"
+)
+_NAMED = 5  # facts in a message
 _CLASS = re.compile(r"<class '(\w+)'>")
 
 Values = t.Mapping[str, t.Any]
@@ -194,6 +199,16 @@ def of_role(role: str, variables: Values, template: t.Callable[[t.Any], t.Any]) 
 def variables_of(role: str) -> set[str]:
     """The names of the variables that a role's main entry point reads."""
     return set(_main_options(role))
+
+
+def forged(facts: t.Iterable[str]) -> list[str]:
+    """A problem if facts of a host have names of this collection's variables: by default, Ansible prefers the facts.
+
+    ``facts`` are the keys of ansible_facts. Every module that runs on the host can return facts with any names.
+    """
+    prefixes = tuple(role + "_" for role in _described())
+    found = sorted(name for name in facts if name.lstrip("_").startswith(prefixes))
+    return [_FORGED % ", ".join("%.70s" % name for name in found[:_NAMED])] if found else []
 
 
 def _plain(value: t.Any) -> t.Any:

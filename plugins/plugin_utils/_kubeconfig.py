@@ -38,7 +38,8 @@ def rebuild(text: str, server: str) -> str:
     cluster and user, such as a program to run or a file to read.
     """
     try:
-        found: t.Any = yaml.safe_load(text) if len(text) <= _LONGEST else None
+        # All values as strings, and no merged mappings: both can take very long.
+        found: t.Any = yaml.load(text, Loader=yaml.BaseLoader) if len(text) <= _LONGEST else None
         context = _named(found, "context", found["current-context"])
         cluster = _strings("cluster", _named(found, "cluster", context["cluster"]), _CLUSTER)
         user = _strings("user", _named(found, "user", context["user"]), _USER)

@@ -23,6 +23,8 @@ LABEL = "nvidia.com/mig.config"
 STATE = "nvidia.com/mig.config.state"
 APPLYING = ("pending", "rebooting")  # states in which the MIG manager is at work
 
+_LONGEST = 100000  # characters; a configuration has hundreds
+
 Entries = t.List[t.Dict[str, t.Any]]
 
 
@@ -47,11 +49,17 @@ def config_map(wanted: t.Mapping[str, Entries], existing: object) -> dict[str, s
     return {KEY: yaml.safe_dump(document, sort_keys=True, default_flow_style=None)}
 
 
+class _Loader(yaml.SafeLoader):
+    def flatten_mapping(self, node: object) -> None:
+        """Merge no mappings: a short text can contain very many. Constructing the key then fails."""
+
+
 def _configurations(existing: object) -> dict[str, t.Any]:
     """The configurations in our ConfigMap, which may have been edited."""
     data = existing.get("data") if isinstance(existing, dict) else None
     try:
-        document = yaml.safe_load((data or {}).get(KEY) or "")
+        text = (data or {}).get(KEY) or ""
+        document = yaml.load(text, Loader=_Loader) if len(text) <= _LONGEST else None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         return {}
     found = document.get("mig-configs") if isinstance(document, dict) else None

@@ -16,6 +16,8 @@ import multiprocessing
 import os
 import shutil
 import socket
+import stat
+import tempfile
 import time
 import typing as t
 from pathlib import Path
@@ -64,15 +66,18 @@ def has_ended(run: Run, seconds: int) -> bool:
 def folder(temporary: Path) -> Path:
     """The folder of this run in its temporary directory, which Ansible removes when the run ends. For its user only.
 
-    Removes those of runs that were killed.
+    Removes the temporary directories of runs that were killed: Ansible also keeps secrets there that tasks write.
     """
     own = temporary / _FOLDER
     own.mkdir(mode=0o700, exist_ok=True)
     write(own / _RECORD, json.dumps(current()))
     for record in own.parents[1].glob("*/%s/%s" % (_FOLDER, _RECORD)):
         with contextlib.suppress(OSError, ValueError, TypeError):  # removed by another run, or not readable
-            if has_ended(Run(*json.loads(record.read_text(encoding="utf-8"))), _ABANDONED):
-                shutil.rmtree(record.parent)
+            # Other users can write to the directory if it is below /tmp.
+            found = record.parents[1].lstat()
+            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            if ours and has_ended(Run(*json.loads(record.read_text(encoding="utf-8"))), _ABANDONED):
+                shutil.rmtree(record.parents[1])
     return own
 
 
@@ -82,6 +87,28 @@ def write(path: Path, text: str) -> None:
     new.touch(mode=0o600)
     new.write_text(text, encoding="utf-8")
     new.replace(path)
+
+
+def keep(source: Path, path: Path, check_mode: bool) -> bool:
+    """Copy a file to a path outside of the folder, for its user only; whether that is a change. Raises OSError.
+
+    The file is replaced: another user may have created it, and could read what the module copy writes to it.
+    """
+    content, wanted = source.read_bytes(), (stat.S_IFREG | 0o600, os.geteuid())
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if (found.st_mode, found.st_uid) == wanted and path.read_bytes() == content:
+            return False
+    if not check_mode:
+        descriptor, new = tempfile.mkstemp(prefix=".gpufleet-", dir=path.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(new, path)
+        except BaseException:
+            os.unlink(new)
+            raise
+    return True
 
 
 def _place(hashed: bool = True) -> str:

@@ -18,7 +18,7 @@ from ._cluster_nodes import Data
 from ._evictions import has_ended
 
 # Others, such as those of operators for training jobs, have no common field for ready pods.
-_KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
+KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
 
 
 class Workload(t.NamedTuple):
@@ -38,7 +38,7 @@ def of(evicted: t.Iterable[Data]) -> list[Workload]:
     out = set()
     for pod in evicted:
         owner = _owner(pod)
-        if owner.get("kind") in _KINDS and not has_ended(pod):
+        if owner.get("kind") in KINDS and not has_ended(pod):
             namespace = str(pod["metadata"].get("namespace"))
             out.add(Workload(namespace, owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]))
     return sorted(out)

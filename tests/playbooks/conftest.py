@@ -118,7 +118,8 @@ class Fleet:
         return run
 
 
-def ansible_playbook(work: Path, *arguments: t.Union[str, Path]) -> Run:
+def ansible_playbook(work: Path, *arguments: t.Union[str, Path], **others: str) -> Run:
+    """``others`` are environment variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     environment.update(
         **controller.environment(),
@@ -130,6 +131,7 @@ def ansible_playbook(work: Path, *arguments: t.Union[str, Path]) -> Run:
         ANSIBLE_INJECT_FACT_VARS="false",
         ANSIBLE_NOCOLOR="1",
     )
+    environment.update(others)
     done = subprocess.run(
         ["ansible-playbook", *arguments],
         cwd=work,

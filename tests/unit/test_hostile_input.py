@@ -19,7 +19,14 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module import (
     runtime_service,
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _gpu_pods, _report
+from ansible_collections.gpufleet.node.plugins.plugin_utils import (
+    _cluster_api,
+    _gpu_pods,
+    _kubeconfig,
+    _mig_configs,
+    _report,
+)
+from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
 
 SMALL, TIMES = 20000, 8
 MOST = 30  # times the time of the small input. A quadratic parser takes 64 times
@@ -39,6 +46,16 @@ def devices(text: str) -> object:
     return _gpu_pods.devices([node], {"a": text}, {}, "mixed", {})
 
 
+def kubeconfig(text: str) -> object:
+    with pytest.raises(Refusal):
+        _kubeconfig.rebuild(text, "a")
+    return None
+
+
+def config_map(text: str) -> object:
+    return _mig_configs.config_map({}, {"data": {_mig_configs.KEY: text}})
+
+
 CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
     (journal, "", "a"),
     (journal, "", "failed to start\n"),
@@ -55,6 +72,8 @@ CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
     (lambda text: _cluster_api.message({"msg": text}), "", '"message":"'),
     (devices, "GPU 0: ", "(UUID: GPU-"),
     (devices, " MIG ", "(UUID: MIG-"),
+    (kubeconfig, "a: 1", ":1"),  # a number with the base 60
+    (config_map, "a: 1", ":1"),
     (lambda text: _report.verify("a", [{"msg": text}]), "Task failed: ", "The filter plugin 'a"),
 )
 
@@ -77,3 +96,10 @@ def test_time_is_proportional_to_length(parse: t.Callable[[str], object], start:
 def test_a_log_is_cut_before_it_is_searched() -> None:
     assert sum(map(len, logs.lines("a" * 1000000 + "\n" + "b\n" * 1000000))) < 1000000
     assert logs.lines("first\n" + "b\n" * logs.LINES)[0] == "b"
+
+
+@pytest.mark.parametrize("parse", [kubeconfig, config_map])
+def test_merged_mappings_do_not_grow(parse: t.Callable[[str], object]) -> None:
+    """Each one merges ten copies of the one before."""
+    levels = ["a%d: &a%d {<<: [%s]}" % (level, level, ", ".join(["*a%d" % (level - 1)] * 10)) for level in range(1, 8)]
+    assert seconds(parse, "\n".join(["a0: &a0 {b: 1, c: 2}", *levels])) < 1

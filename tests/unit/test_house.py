@@ -207,6 +207,27 @@ def test_the_import_check_itself(layer: str, name: str, allowed: bool) -> None:
     assert (judged is None) == allowed
 
 
+# --- Tasks on other hosts ---------------------------------------------------------------------------------------------
+
+# These are included after a check, or by the action rke2_plan, which makes it too.
+CHECKED_BEFORE = {
+    "roles/gpu_cluster/tasks/kubeconfig.yml",
+    "roles/gpu_cluster/tasks/undo.yml",
+    "roles/rke2/tasks/delete_node.yml",
+}
+
+
+def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
+    """Modules on the node may have returned facts with the names of variables."""
+    found = {
+        str(path)
+        for path in files()
+        if path.match("roles/*/tasks/*.yml") and "delegate_to:" in text_of(path)
+        if "gpufleet.node.gpu_node_facts:" not in text_of(path) and "tasks/connect.yml" not in text_of(path)
+    }
+    assert found == CHECKED_BEFORE
+
+
 # --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
 
 

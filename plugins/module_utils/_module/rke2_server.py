@@ -9,9 +9,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
+import http.client
 import os
 import re
+import signal
 import socket
 import ssl
 import typing as t
@@ -30,7 +33,8 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "required": {"type": "bool", "default": False},
     }
 }
-TIMEOUT = 10  # seconds for each connection
+TIMEOUT = 10  # seconds for each request
+_LONGEST = 1 << 20  # bytes of a response
 
 # A token is K10, the checksum of the cluster's CA certificates, user and password; or only the password.
 _SECURE = re.compile(r"K10([0-9a-f]{64})::([^:]+):(.+)")
@@ -118,12 +122,28 @@ def fetch(url: str, headers: t.Mapping[str, str], certificates: bytes) -> t.Tupl
     # Ignore proxy variables: servers are in the node's own network.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
-        with opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=TIMEOUT) as answer:
-            return answer.status, answer.read()
+        with _limited(), opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=TIMEOUT) as answer:
+            return answer.status, answer.read(_LONGEST)
     except urllib.error.HTTPError as error:
         return error.code, b""
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return 0, b""
+
+
+@contextlib.contextmanager
+def _limited() -> t.Iterator[None]:
+    """Raise TimeoutError after the time limit, which sockets only have for each part of a response."""
+
+    def stop(*_arguments: t.Any) -> t.NoReturn:
+        raise TimeoutError("no response in %d seconds" % TIMEOUT)
+
+    former = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
 
 
 def _unreachable(host: str, port: int) -> str:

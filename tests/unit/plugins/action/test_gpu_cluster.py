@@ -86,6 +86,21 @@ def test_a_plan_for_two_hosts() -> None:
     assert all(chart.values())  # helm-controller removes empty keys, and null is not allowed
 
 
+@pytest.mark.parametrize("nvidia", [5, [], "x", {"gpus": 5}, {"gpus": "x"}, {"gpus": [1]}, {"gpus": [{"mig": 1}]}])
+def test_malformed_facts_do_not_stop_the_plan_for_other_hosts(nvidia: object) -> None:
+    hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
+    hosts[1]["ansible_facts"]["nvidia"] = nvidia
+    assert sorted(plan(hosts)["plan"]["wanted"]) == ["a", "b"]
+
+
+def test_facts_that_replace_variables() -> None:
+    hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
+    hosts[1]["ansible_facts"]["gpu_cluster_node_name"] = "server-1"
+    result = plan(hosts)
+    assert result["plan"] == {}
+    assert any("facts with the names of variables" in problem for problem in result["problems"]["b"])
+
+
 def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_cluster_plan.shutil, "which", lambda _name: None)
     hosts = [host("a", gpu_operator_version="v26.7.0")]

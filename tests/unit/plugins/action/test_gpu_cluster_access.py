@@ -57,3 +57,30 @@ def test_without_a_kubeconfig(tmp_path: Path) -> None:
 def test_a_server_without_a_kubeconfig_hides_that_of_the_user() -> None:
     """Which may be of another cluster."""
     assert Path(run(kubeconfig="", server="gpu-1")["kubeconfig"]).read_text() == ""
+
+
+def test_a_kubeconfig_is_kept_for_its_user_only(tmp_path: Path) -> None:
+    """Another user may have created the file, and must not own it afterwards."""
+    source, kept = Path(given(config())["kubeconfig"]), tmp_path / "kept"
+    kept.touch(mode=0o644)
+    before = kept.stat().st_ino
+    for expected in (True, False):
+        assert run(keep=str(kept))["changed"] == expected
+        assert kept.read_text() == source.read_text()
+        assert (kept.stat().st_uid, kept.stat().st_mode & 0o777) == (os.geteuid(), 0o600)
+    assert kept.stat().st_ino != before
+    kept.chmod(0o644)
+    assert run(keep=str(kept))["changed"]
+    kept.unlink()
+    kept.symlink_to(tmp_path / "other")
+    assert run(keep=str(kept))["changed"]
+    assert not kept.is_symlink() and not (tmp_path / "other").exists()
+    result = run(keep=str(tmp_path / "kept" / "x"))
+    assert result["failed"] and result["msg"].startswith("the kubeconfig cannot be kept: ")
+
+
+def test_check_mode_keeps_nothing(tmp_path: Path) -> None:
+    given(config())
+    found = action(gpu_cluster_access, "gpu_cluster_access", {"keep": str(tmp_path / "kept")})
+    found._task.check_mode = True
+    assert found.run(task_vars={})["changed"] and not (tmp_path / "kept").exists()

@@ -68,6 +68,19 @@ def test_verify_compares_all_hosts() -> None:
     assert result["problems"]["c"][0].startswith("the cluster has no node named c")
 
 
+@pytest.mark.parametrize(
+    "found", [{}, {"capable": True, "current": True, "devices": 5}, {"capable": True, "current": True, "devices": [{}]}]
+)
+def test_malformed_facts_do_not_stop_the_check_of_other_hosts(found: Data) -> None:
+    other = host(
+        "b", ansible_facts={"nvidia": {"gpus": [{"index": 0, "uuid": "GPU-1", "mig": found}]}, "nodename": "b"}
+    )
+    nodes, slices = [node("a"), node("b")], [resource_slice("MIG-1"), resource_slice("MIG-0", name="b")]
+    result = check("verify", nodes, [driver(None)], slices, [], hosts=[mig_host("a", "MIG-1"), other])
+    assert result["problems"]["a"] == []
+    assert "b: its GPUs or MIG devices cannot be read" in result["problems"]["b"][0]
+
+
 def test_verify_reports_a_node_that_is_out_of_service() -> None:
     run = _runs.current()
     out = patched(node("a"), _drain.cordon(node("a"), run))

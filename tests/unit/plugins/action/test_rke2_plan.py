@@ -66,6 +66,19 @@ def test_an_agent() -> None:
     assert "warnings" not in result
 
 
+def test_facts_that_replace_variables() -> None:
+    """A node must not choose its name in the cluster, with which a server deletes it."""
+    forged = {**FACTS, "rke2_node_name": "server-1"}
+    result = run(facts=forged, rke2_node_name="server-1")
+    assert result["plan"] == {} and "facts with the names of variables" in result["problems"][0]
+    result = run(facts=forged, rke2_node_name="server-1", given_arguments={})
+    assert result["failed"] and result["msg"].startswith("gpu-1: the node returns facts")
+
+
+def test_facts_with_control_characters() -> None:
+    assert "m\x9b2J" not in run(facts={**FACTS, "architecture": "m\x9b2J"})["problems"][0]
+
+
 def test_the_first_server() -> None:
     assert run("server-1", {**FACTS, "nodename": "server-1"})["plan"]["creates_cluster"]
 

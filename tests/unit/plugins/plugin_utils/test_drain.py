@@ -200,6 +200,9 @@ def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -
         "{}",
         '{"cordoned": true, "labels": 1}',
         Record(True).text().replace('"workloads": []', '"workloads": [1]'),
+        Record(True).text().replace('"workloads": []', '"workloads": [["a", "v1", "Secret", "b", "c", 1]]'),
+        Record(True).text().replace('"workloads": []', '"workloads": [["a", "apps/v1", "ReplicaSet", "b", [], 1]]'),
+        Record(True).text().replace('"workloads": []', '"workloads": [["a", "apps/v1", "ReplicaSet", "b", "c", "1"]]'),
         Record(True).text().replace('"written": 0', '"written": "yesterday"'),
         Record(True).text().replace('"written": 0', '"written": Infinity'),
         "[" * 100000,
@@ -211,6 +214,14 @@ def test_a_damaged_record(text: str) -> None:
     with pytest.raises(ValueError, match="the annotation .* of node a is damaged") as caught:
         _drain.record(damaged)
     assert len(str(caught.value)) < 600
+
+
+def test_a_record_restores_no_labels_of_others() -> None:
+    """Whoever may change some labels of a node, and its annotations, must not get other labels changed."""
+    now = node("a", **{"example.com/role": _drain.PAUSED, "nvidia.com/gpu.deploy.dcgm": _drain.PAUSED})
+    labels = {"example.com/role": "admin", "nvidia.com/gpu.deploy.dcgm": "true"}
+    now["metadata"]["annotations"] = {_drain.RECORD: Record(True, labels=labels).text()}
+    assert _drain.uncordon(now)["metadata"]["labels"] == {"nvidia.com/gpu.deploy.dcgm": "true"}
 
 
 def test_a_node_in_service_needs_no_return() -> None:

@@ -210,3 +210,10 @@ def test_a_node_without_the_named_gpus() -> None:
     (problem,) = _inventory.of_boards(named, [])
     assert problem.startswith("the driver shows 0 GPUs, and 1 boards are named")
     assert _inventory.of_boards(named, None) == _inventory.of_boards({}, []) == []
+
+
+def test_facts_with_names_of_variables() -> None:
+    """Ansible's own facts, those of this collection, and those of other software have other names."""
+    assert _inventory.forged(["nvidia", "nodename", "gpus", "ansible_local", "rke2", "gpu_model"]) == []
+    (problem,) = _inventory.forged(["__gpu_cluster_access", "rke2_token", "nvidia", "gpu_cluster_" + "a" * 1000])
+    assert "they would replace: __gpu_cluster_access, gpu_cluster_aaa" in problem and len(problem) < 400

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils import _output
 
 ACTIONS = Path(__file__).parents[4] / "plugins" / "action"
 # Their results have only paths, values of the inventory, and of modules, which have removed control characters.
-OF_VARIABLES = {"gpu_cluster_access", "gpu_node_inventory", "nvidia_driver_plan", "nvidia_repository_key", "rke2_plan"}
+OF_VARIABLES = {"gpu_cluster_access", "nvidia_repository_key"}
 
 
 def test_messages_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,9 +84,26 @@ def test_the_folder_of_a_run_that_was_killed_is_removed(tmp_path: Path) -> None:
     (tmp_path / "killed/gpufleet/run.json").write_text(json.dumps(ended))
     (tmp_path / "elsewhere/gpufleet/run.json").write_text(json.dumps(other))
     (tmp_path / "unreadable/gpufleet/run.json").write_text("")
+    (tmp_path / "killed/content-of-the-module-copy").write_text("token")
     folder = _runs.folder(tmp_path / "own")
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert sorted(each.parent.name for each in tmp_path.glob("*/gpufleet")) == ["active", "own", "unreadable"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["active", "own", "unreadable"]
+
+
+def test_folders_of_other_users_are_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With local_tmp in /tmp, other users can plant a folder beside it, or a link to one."""
+    others = [tmp_path / "tmp" / "planted" / "gpufleet", tmp_path / "elsewhere" / "gpufleet"]
+    for folder in others:
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text(json.dumps(_runs.current()._replace(pid=2**30)))
+    (tmp_path / "tmp" / "own").mkdir()
+    (tmp_path / "tmp" / "link").symlink_to(tmp_path / "elsewhere")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: 12345)
+        _runs.folder(tmp_path / "tmp" / "own")
+    assert [folder.exists() for folder in others] == [True, True]
+    _runs.folder(tmp_path / "tmp" / "own")
+    assert [folder.exists() for folder in others] == [False, True]
 
 
 def test_a_file_in_the_folder(tmp_path: Path) -> None:

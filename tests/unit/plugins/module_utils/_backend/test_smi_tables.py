@@ -141,7 +141,7 @@ def test_log():
 
 
 def test_a_name_of_a_process_cannot_make_the_log_unreadable():
-    named = texts.LOG.replace("<process_name>python<", "<process_name>py\x1bthon<")
+    named = texts.LOG.replace("<process_name>python<", "<process_name>py\x1bt\ufffeh\uffffon<")
     assert {process.name for process in smi_log.parse(named).processes} >= {"python"}
 
 

@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import socket
+import threading
+import time
 import typing as t
 
 import pytest
@@ -85,3 +88,40 @@ def test_a_server_without_tls_gives_no_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = "https://127.0.0.1:%d" % server.getsockname()[1]
     assert rke2_server.fetch(address + "/cacerts", {}, b"") == (0, b"")
+
+
+def response(answer: bytes, pause: float = 0.0) -> t.Tuple[int, bytes]:
+    """What a server returns that sends these bytes, the last one again and again if there is a pause between them."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _address = server.accept()
+            with connection, contextlib.suppress(OSError):  # the client has closed it
+                connection.recv(10000)
+                connection.sendall(answer)
+                while pause:
+                    time.sleep(pause)
+                    connection.sendall(answer[-1:])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        found = rke2_server.fetch("http://127.0.0.1:%d/cacerts" % server.getsockname()[1], {}, b"")
+        thread.join(10)
+    return found
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 200 OK\r\n\r\na", b"HTTP/1.0 200 OK\r\na", b"H"])
+def test_a_response_without_end(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever listens on the server's port must not hold the run."""
+    monkeypatch.setattr(rke2_server, "TIMEOUT", 1)
+    start = time.monotonic()
+    assert response(answer, pause=0.01) == (0, b"")
+    assert time.monotonic() - start < 5
+
+
+def test_a_large_response_is_cut() -> None:
+    assert len(response(b"HTTP/1.0 200 OK\r\n\r\n" + b"a" * (1 << 22))[1]) == 1 << 20
+
+
+def test_a_response_that_is_not_http() -> None:
+    assert response(b"\0\r\n\r\n") == (0, b"")
