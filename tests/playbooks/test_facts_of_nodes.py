@@ -16,9 +16,7 @@ import pytest
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import Run, ansible_playbook
 
 INTERPRETER = "#!/bin/sh\necho '%s'\n"
-MESSAGE = (
-    "gpu-1: the node returns facts with the names of variables, which they would replace: %s. Somebody may control"
-)
+MESSAGE = "the node returns facts with the names of variables, which they would replace: %s. Somebody may control"
 
 RESULT = {"changed": False, "stat": {"exists": False}, "stdout": "/nonexistent", "files": []}
 
@@ -67,5 +65,5 @@ def test_a_node_does_not_choose_files_of_the_controller(tmp_path: Path, role: st
     path = tmp_path / "file"
     run = attack(tmp_path, {variable: str(path), "python": {"executable": "python3"}}, role, tasks)
     assert run.status == 2
-    assert (MESSAGE % variable).partition(" ")[2] in run.output  # the name of the host may be forged
+    assert MESSAGE % variable in run.output
     assert str(path) not in run.output
