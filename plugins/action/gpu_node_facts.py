@@ -24,5 +24,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         variables = task_vars or {}
         result.update(changed=False)
         for problem in _inventory.forged(variables["ansible_facts"]):
-            result.update(failed=True, msg="%s: %s" % (variables["inventory_hostname"], problem))
+            result.update(failed=True, msg=problem)  # without inventory_hostname, which may be forged
         return result

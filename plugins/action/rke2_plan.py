@@ -28,7 +28,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         names = self._names(variables)
         forged = _inventory.forged(variables["ansible_facts"])
         if arguments["states"] is None:
-            failure = {"failed": True, "msg": "%s: %s" % (variables["inventory_hostname"], forged[0])} if forged else {}
+            failure = {"failed": True, "msg": forged[0]} if forged else {}
             return {**result, "changed": False, "names": names, **failure}
         settings, problems = _inventory.of_role("rke2", variables, self._templar.template)
         problems += forged

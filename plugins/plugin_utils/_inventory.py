@@ -202,11 +202,12 @@ def variables_of(role: str) -> set[str]:
 
 
 def forged(facts: t.Iterable[str]) -> list[str]:
-    """A problem if facts of a host have names of this collection's variables: by default, Ansible prefers the facts.
+    """A problem if facts of a host have names of variables that the roles use: by default, Ansible prefers the facts.
 
-    ``facts`` are the keys of ansible_facts. Every module that runs on the host can return facts with any names.
+    ``facts`` are the keys of ansible_facts. Every module that runs on the host can return facts with any names, even
+    inventory_hostname.
     """
-    prefixes = tuple(role + "_" for role in _described())
+    prefixes = (*(role + "_" for role in _described()), "inventory_")
     found = sorted(name for name in facts if name.lstrip("_").startswith(prefixes))
     return [_FORGED % ", ".join("%.70s" % name for name in found[:_NAMED])] if found else []
 

@@ -16,9 +16,7 @@ import pytest
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import Run, ansible_playbook
 
 INTERPRETER = "#!/bin/sh\necho '%s'\n"
-MESSAGE = (
-    "gpu-1: the node returns facts with the names of variables, which they would replace: %s. Somebody may control"
-)
+MESSAGE = "the node returns facts with the names of variables, which they would replace: %s. Somebody may control"
 
 RESULT = {"changed": False, "stat": {"exists": False}, "stdout": "/nonexistent", "files": []}
 
@@ -54,6 +52,7 @@ def test_a_node_does_not_choose_programs_that_the_server_runs(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("role", "tasks", "variable"),
     [
+        ("gpu_cluster", "connect", "inventory_hostname"),  # the node to drain
         ("gpu_cluster", "connect", "gpu_cluster_kubeconfig_keep"),  # a file of the controller to write
         ("gpu_node", "leave", "gpu_node_drain_tasks"),  # and to execute
         ("gpu_node", "return", "gpu_node_return_tasks"),

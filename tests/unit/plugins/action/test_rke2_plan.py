@@ -72,7 +72,7 @@ def test_facts_that_replace_variables() -> None:
     result = run(facts=forged, rke2_node_name="server-1")
     assert result["plan"] == {} and "facts with the names of variables" in result["problems"][0]
     result = run(facts=forged, rke2_node_name="server-1", given_arguments={})
-    assert result["failed"] and result["msg"].startswith("gpu-1: the node returns facts")
+    assert result["failed"] and result["msg"].startswith("the node returns facts")
 
 
 def test_facts_with_control_characters() -> None:

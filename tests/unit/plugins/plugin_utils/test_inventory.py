@@ -217,3 +217,5 @@ def test_facts_with_names_of_variables() -> None:
     assert _inventory.forged(["nvidia", "nodename", "gpus", "ansible_local", "rke2", "gpu_model"]) == []
     (problem,) = _inventory.forged(["__gpu_cluster_access", "rke2_token", "nvidia", "gpu_cluster_" + "a" * 1000])
     assert "they would replace: __gpu_cluster_access, gpu_cluster_aaa" in problem and len(problem) < 400
+    (problem,) = _inventory.forged(["inventory_hostname", "inventory_dir"])
+    assert "they would replace: inventory_dir, inventory_hostname." in problem
