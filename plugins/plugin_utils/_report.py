@@ -45,7 +45,7 @@ def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
             hosts.setdefault(text, []).append(host)
     if not hosts:
         return ""
-    lines = ["- %s: %s" % (_named(names), text) for text, names in hosts.items()]
+    lines = ["- %s: %s" % (_named(names), _indented(text)) for text, names in hosts.items()]
     return "Problems: %d\n%s" % (len(lines), "\n".join(lines))
 
 
@@ -62,7 +62,12 @@ def verify(host: str, problems: t.Sequence[object]) -> str:
     lines = [each for each in found if _NO_PERMISSION in each] or found  # without root, others may follow from that
     if not lines:
         return ""
-    return "\n".join(["%s does not match the inventory:" % host, *("- %s" % each for each in lines)])
+    return "\n".join(["%s does not match the inventory:" % host, *("- %s" % _indented(each) for each in lines)])
+
+
+def _indented(text: str) -> str:
+    """The text of a problem, which comes from a node: no line of it can pass for a problem of another host."""
+    return text.replace("\n", "\n  ")
 
 
 def sentences(problems: t.Sequence[object], host: str) -> list[str]:

@@ -512,9 +512,9 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
     assert "reset does not match the inventory:" in run.output
     # The map, as --diff shows it: the current and the desired instances of the GPU that differs.
     assert re.search(
-        r"layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60\n-GPU 0 GPU-9f0c[^|\n]* \|\.+\|\n"
-        r"\+GPU 0 GPU-9f0c[^|\n]* \|1g\.10gb\|1g\.10gb\|1g\.10gb\|\.+\|3g\.40gb +\|\n"
-        r"The role last changed the GPUs 20[0-9: -]+ UTC by \S*@\S+ \(it is now 20[0-9: -]+\)\. Apply the layout with mig",
+        r"layout: GPU 0 GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60\n  -GPU 0 GPU-9f0c[^|\n]* \|\.+\|\n"
+        r"  \+GPU 0 GPU-9f0c[^|\n]* \|1g\.10gb\|1g\.10gb\|1g\.10gb\|\.+\|3g\.40gb +\|\n"
+        r"  The role last changed the GPUs 20[0-9: -]+ UTC by \S*@\S+ \(it is now 20[0-9: -]+\)\. Apply the layout with mig",
         run.output,
     )
     assert "GPU 1" not in run.output
@@ -563,7 +563,7 @@ def test_verify_names_the_process_that_blocks_the_change(fleet: Fleet) -> None:
     fleet.node("busy", "--board", "H100-80GB")
     fleet.nvsim("attach", "busy", "--gpu", "0", "--pid", str(os.getpid()), "--name", "training")
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT, gpu_node_roles=["nvidia_mig"])
-    assert re.search(r"- GPUs do not match nvidia_mig_layout: GPU 0 GPU-\S+\n-GPU 0 .*MIG off\n\+GPU 0 ", run.output)
+    assert re.search(r"- GPUs do not match nvidia_mig_layout: GPU 0 GPU-\S+\n  -GPU 0 .*MIG off\n  \+GPU 0 ", run.output)
     assert "|  blocked by PID %d (training)\n" % os.getpid() in run.output
     assert "while PID %d (training) uses the GPU. Stop it and run again\n" % os.getpid() in run.output
 

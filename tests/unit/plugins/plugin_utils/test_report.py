@@ -38,6 +38,10 @@ def test_a_problem_of_several_hosts_is_listed_once() -> None:
     assert many["n0"].endswith("n18, n19 and 80 more: x")
 
 
+def test_a_node_cannot_write_a_problem_of_another_host() -> None:
+    assert _report.preflight({"a": ["x\n- b: y"]}, ["a"])["a"].splitlines()[1:] == ["- a: x", "  - b: y"]
+
+
 def test_verify_lists_the_problems_of_one_host() -> None:
     assert _report.verify("a", ["x", "y"]) == "a does not match the inventory:\n- x\n- y"
 
