@@ -73,6 +73,19 @@ PURE = (*PURE, "threading", "typing")
 MIG = "module_utils._mig"
 BACKEND = "module_utils._backend"
 BOOT = "module_utils._boot"
+# The folders of plugin_utils, and those of each that it may import.
+SUBJECTS = {
+    "_common": (),
+    "_layout": (),
+    "_inventory": ("_layout",),
+    "_driver": ("_layout",),
+    "_rke2": ("_inventory",),
+    "_cluster": ("_layout",),
+    "_drain": ("_cluster", "_layout"),
+    "_charts": ("_drain", "_cluster", "_layout"),
+}
+# The client runs these modules in a copy of its own process.
+OF_CLUSTER = {"_cluster": ["module_utils._module.cluster_" + name for name in ("objects", "patch", "pods")]}
 LAYERS = (
     # The backend protocol and its error belong to the engine.
     Layer("module_utils/_mig", [MIG], standard=PURE),
@@ -92,10 +105,13 @@ LAYERS = (
     ),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
-    Layer(
-        "plugin_utils",
-        ["plugin_utils", MIG, *("module_utils._module.cluster_" + name for name in ("objects", "patch", "pods"))],
-        ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml"],
+    *(
+        Layer(
+            "plugin_utils/" + name,
+            [MIG, *("plugin_utils." + each for each in (name, "_common", *below)), *OF_CLUSTER.get(name, [])],
+            ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml"],
+        )
+        for name, below in SUBJECTS.items()
     ),
     Layer("doc_fragments", []),
 )
