@@ -11,14 +11,11 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import (
-    cdi_devices,
-    logs,
-    rke2_log,
-    runtime_check,
-    runtime_service,
-)
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import logs
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import cdi_devices
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import log as rke2_log
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import runtime_check, runtime_service
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import api, mig_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig as cluster_kubeconfig

@@ -24,7 +24,7 @@ import typing as t
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 
-from ...module_utils._module import cluster_objects, cluster_patch, cluster_pods
+from ...module_utils._module.cluster import objects, patch, pods
 from .nodes import Data
 
 with contextlib.suppress(Exception):  # only a server may have it, or one that works
@@ -33,9 +33,9 @@ with contextlib.suppress(Exception):  # only a server may have it, or one that w
 # Variables that Python and the client have read when they were imported.
 _READ_FIRST = {"KUBECONFIG", "PYTHONPATH"}
 _MODULES: t.Mapping[str, t.Any] = {
-    "gpufleet.node.gpu_cluster_objects": cluster_objects,
-    "gpufleet.node.gpu_cluster_patch": cluster_patch,
-    "gpufleet.node.gpu_cluster_pods": cluster_pods,
+    "gpufleet.node.gpu_cluster_objects": objects,
+    "gpufleet.node.gpu_cluster_patch": patch,
+    "gpufleet.node.gpu_cluster_pods": pods,
 }
 
 

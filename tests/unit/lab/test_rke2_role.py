@@ -15,12 +15,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import (
-    rke2_containerd,
-    rke2_server,
-    runtime_check,
-    toml,
-)
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import toml
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import containerd as rke2_containerd
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import server as rke2_server
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import runtime_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import config
 
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")

@@ -73,8 +73,8 @@ def test_no_role_reads_private_variables_of_another(role):
 
 def test_the_role_and_the_module_have_the_same_defaults():
     """Inputs that are passed to the module unchanged."""
-    from ansible_collections.gpufleet.node.plugins.module_utils._module import idle
-    from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS
+    from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import idle
+    from ansible_collections.gpufleet.node.plugins.module_utils._module.mig.nvidia_mig import ARGUMENTS
 
     module = ARGUMENTS["argument_spec"]
     role = options(next(role for role in ROLES if role.name == "nvidia_mig"))
