@@ -64,11 +64,11 @@ class Layout(NamedTuple):
 
 def named(layout: Layout) -> Layout:
     """The layout with the name that the role gpu_operator gives its configuration."""
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _mig_configs
-    from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Host
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 
     host = Host("node", boards=[BOARD] * GPUS, layout=layout.variable)
-    return layout._replace(config=_mig_configs.name(_mig_configs.entries(host)))
+    return layout._replace(config=mig_configs.name(mig_configs.entries(host)))
 
 
 def stages(*layouts: Layout) -> str:

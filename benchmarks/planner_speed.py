@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Wanted,
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
 
 SMALL = ["A30-24GB"]
 
@@ -55,8 +55,8 @@ def geometries(names: t.Iterable[str]) -> t.List[t.List[Board]]:
     found: t.Dict[t.Any, t.List[Board]] = {}
     for name in names:
         try:
-            board = _boards.load(name)
-        except _boards.BoardError:
+            board = boards.load(name)
+        except boards.BoardError:
             continue  # unknown geometry
         key = tuple((p.constant, p.slices, p.placements, p.max_instances) for p in board.profiles)
         found.setdefault(key, []).append(board)
@@ -111,7 +111,7 @@ def timed(state: Gpu, target: Target) -> float:
 def measure(small: bool) -> str:
     rows: t.List[t.Sequence[object]] = []
     everything: t.List[float] = []
-    for alike in geometries(SMALL if small else _boards.names()):
+    for alike in geometries(SMALL if small else boards.names()):
         board = alike[0]
         name = board.model if len(alike) == 1 else "%s (and %d equal boards)" % (board.model, len(alike) - 1)
         fitting, beyond = layouts(board)

@@ -13,8 +13,8 @@ from pathlib import Path
 from ansible import constants
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _kubeconfig, _runs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig, runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 
 _ARGUMENTS = {
     "kubeconfig": {"type": "str", "no_log": True},
@@ -31,13 +31,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        folder = _runs.folder(Path(constants.DEFAULT_LOCAL_TMP))
+        folder = runs.folder(Path(constants.DEFAULT_LOCAL_TMP))
         result.update(changed=False, folder=str(folder))
         if arguments["kubeconfig"] is not None:
             text, path = base64.b64decode(arguments["kubeconfig"]).decode(errors="replace"), folder / arguments["name"]
             try:
                 # An empty one hides that of the user, which may be of another cluster.
-                _runs.write(path, _kubeconfig.rebuild(text, arguments["server"]) if text else "")
+                runs.write(path, kubeconfig.rebuild(text, arguments["server"]) if text else "")
             except Refusal as refusal:
                 # Tasks with credentials have no_log: another one fails with this.
                 result["problem"] = "the kubeconfig of %s is refused: %s" % (arguments["server"], refusal)
@@ -45,7 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 result["kubeconfig"] = str(path)
         if arguments["keep"]:
             try:
-                result["changed"] = _runs.keep(
+                result["changed"] = runs.keep(
                     folder / arguments["name"], Path(arguments["keep"]), self._task.check_mode
                 )
             except OSError as error:

@@ -12,10 +12,11 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods, _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, pauses
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import labels_of, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable, pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
 
 _ARGUMENTS = {
     "wanted": {"type": "dict", "required": True},
@@ -39,7 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         self._arguments, self._api, self._check = arguments, Api(self, task_vars), secrets.token_hex(4)
-        self._selector = ["%s=%s" % (_gpu_pods.LABEL, self._check)]
+        self._selector = ["%s=%s" % (pod_check.LABEL, self._check)]
         wanted = {node: each["resources"] for node, each in arguments["wanted"].items() if each["resources"]}
         self._replicas = {node: each.get("replicas", {}) for node, each in arguments["wanted"].items()}
         self._profiles = {node: each.get("profile") for node, each in arguments["wanted"].items()}
@@ -59,7 +60,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _run(self, wanted: t.Mapping[str, t.Mapping[str, int]], result: Data) -> list[str]:
         arguments = self._arguments
-        settings = _gpu_pods.Settings(
+        settings = pod_check.Settings(
             self._check,
             arguments["namespace"],
             arguments["image"],
@@ -67,11 +68,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             arguments["timeout"] + 60,
         )
         (pods,) = self._api.read({"kind": "Pod"})
-        jobs = _gpu_pods.jobs(wanted, pods, settings)
+        jobs = pod_check.jobs(wanted, pods, settings)
         left = sum(map(sum, (each.values() for each in wanted.values())))
         left -= sum(job["spec"]["completions"] for job in jobs)
         if left:
-            others = any(_gpu_pods.LABEL in labels_of(pod) for pod in pods)
+            others = any(pod_check.LABEL in labels_of(pod) for pod in pods)
             why = "pods, also of another or interrupted check," if others else "pods"
             result["warnings"] = ["%d GPUs or MIG devices were not checked, because %s use them" % (left, why)]
         try:
@@ -91,23 +92,23 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 {"kind": "Pod", "namespace": namespace, "label_selectors": self._selector}, {"kind": "Node"}
             )
             for pod in pods:
-                if _gpu_pods.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
+                if pod_check.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
                     logs[name_of(pod)] = self._log(name_of(pod))
-            missing = _gpu_pods.missing(jobs, pods, logs)
+            missing = pod_check.missing(jobs, pods, logs)
             # GPU feature discovery updates the labels once a minute.
             labels = []
             if arguments["labels"]:
-                labels = _gpu_pods.wrong_labels(nodes, wanted, self._replicas, strategy, self._profiles)
-            failed = any(_gpu_pods.phase(pod) == "Failed" for pod in pods)
+                labels = pod_check.wrong_labels(nodes, wanted, self._replicas, strategy, self._profiles)
+            failed = any(pod_check.phase(pod) == "Failed" for pod in pods)
             if failed or not (missing or labels) or time.monotonic() >= end:
                 break
             time.sleep(next(intervals))
         printed = [pod for pod in pods if logs.get(name_of(pod))]
-        devices, problems = _gpu_pods.devices(printed, logs, self._replicas, strategy, self._profiles)
+        devices, problems = pod_check.devices(printed, logs, self._replicas, strategy, self._profiles)
         result["devices"] = [each._asdict() for each in devices]
         for each in devices:
             show("%s: a pod with one %s got %s" % each)
-        return [*missing, *labels, *problems, *_readiness.explained(pods)]
+        return [*missing, *labels, *problems, *readiness.explained(pods)]
 
     def _remove(self) -> None:
         self._api.call(

@@ -10,18 +10,16 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import (
-    _cluster_nodes,
-    _cluster_plan,
-    _dra,
-    _drain,
-    _inventory,
-    _mig_owner,
-    _readiness,
-)
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable, message, was_read
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, host_of, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import owner
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable, message, was_read
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, host_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 _ARGUMENTS = {
     "check": {"type": "str", "choices": ["preflight", "verify"], "required": True},
@@ -32,8 +30,8 @@ _ARGUMENTS = {
 _OBJECTS: tuple[Data, ...] = (
     {"kind": "Node"},
     {"kind": "DaemonSet", "api_version": "apps/v1"},
-    _dra.slices(),
-    _dra.CLAIMS,
+    dra.slices(),
+    dra.CLAIMS,
 )
 _MISSING = "the cluster has no DRA driver of NVIDIA: install it, or set gpu_cluster_allocator to device_plugin"
 
@@ -58,18 +56,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             found = [{"msg": str(error)}]
         if "resources" not in found[0]:
             may_be_missing = arguments["may_be_missing"] and not verifies
-            why = _cluster_plan.unreachable(found[0], may_be_missing, arguments["on_controller"])
+            why = charts_plan.unreachable(found[0], may_be_missing, arguments["on_controller"])
             unread = "the cluster cannot be read%s, so its DRA driver was not checked" % ("" if verifies else " yet")
             (shared if why or verifies else warnings).append(why or unread)
         else:
             results = zip((each["kind"] for each in _OBJECTS), found, strict=True)
             shared.extend(_unread(kind, each) for kind, each in results if not was_read(each))
-        forged = {host.name: _inventory.forged(hostvars[host.name].get("ansible_facts") or {}) for host in hosts}
+        forged = {
+            host.name: inventory_variables.forged(hostvars[host.name].get("ansible_facts") or {}) for host in hosts
+        }
         problems = {host.name: [*shared, *forged[host.name]] for host in hosts}
         if not shared and not warnings:
             nodes, daemonsets, slices, _claims = (each["resources"] for each in found)
-            installed = _dra.is_installed(daemonsets, slices)
-            own = _dra.dynamic_mig(daemonsets)
+            installed = dra.is_installed(daemonsets, slices)
+            own = dra.dynamic_mig(daemonsets)
             if not installed:
                 (own if verifies else warnings).append(_MISSING)
             by_name = {name_of(each): each for each in nodes}
@@ -78,11 +78,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 problems[host.name].extend(own)
                 if host.gpus == []:  # a server of the cluster
                     continue
-                node, why = _cluster_nodes.find(host, list(by_name))
+                node, why = cluster_nodes.find(host, list(by_name))
                 if node is None:
                     problems[host.name].extend([why] if verifies else [])
                     continue
-                problems[host.name].extend([*_cluster_nodes.taken(node, known), *_others(by_name[node])])
+                problems[host.name].extend([*cluster_nodes.taken(node, known), *_others(by_name[node])])
                 known[host.name] = node
                 if verifies and installed:
                     problems[host.name].extend(_differences(host, by_name[node], slices))
@@ -100,18 +100,18 @@ def _unread(kind: str, result: Data) -> str:
 
 def _others(node: Data) -> list[str]:
     """Other components that hand out the GPUs of a node, or change their layout."""
-    advertised = _readiness.allocatable(node)
+    advertised = readiness.allocatable(node)
     text = "a device plugin advertises %s on node %s, so that pods would get the same GPUs: uninstall it"
-    out = [text % (_readiness.listed(advertised), name_of(node))] if advertised else []
-    return [*out, *_mig_owner.paused(node, "host")]
+    out = [text % (readiness.listed(advertised), name_of(node))] if advertised else []
+    return [*out, *owner.paused(node, "host")]
 
 
 def _differences(host: Host, node: Data, slices: t.Sequence[Data]) -> list[str]:
     name = name_of(node)
-    waiting = _readiness.state({name: _readiness.Wanted()}, [node], []).waiting
+    waiting = readiness.state({name: readiness.Wanted()}, [node], []).waiting
     return [
         *waiting,
-        *_drain.interrupted(node),
-        *_dra.differences(host, name, slices),
-        *_dra.tainted(name, slices),
+        *drain_record.interrupted(node),
+        *dra.differences(host, name, slices),
+        *dra.tainted(name, slices),
     ]

@@ -11,19 +11,16 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import (
-    _cluster_nodes,
-    _dra,
-    _drain,
-    _evictions,
-    _runs,
-    _workloads,
-)
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import Record
-from ansible_collections.gpufleet.node.plugins.plugin_utils._evictions import Pod
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 
 _ARGUMENTS = {
     "gpus": {"type": "list", "elements": "dict"},
@@ -55,15 +52,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._api, self._run = Api(self, task_vars), _runs.current()
+        self._api, self._run = Api(self, task_vars), runs.current()
         host = self._host = self._api.host()
         self._progress = Progress(self._arguments["timeout"], show)
-        self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
-        self._settings = _evictions.Settings(**{name: self._arguments[name] for name in _evictions.Settings._fields})
+        self._uses_dra = self._arguments["allocator"] == dra.ALLOCATOR
+        self._settings = evictions.Settings(**{name: self._arguments[name] for name in evictions.Settings._fields})
         planned = self._arguments["gpus"]
-        self._change = _evictions.Change(
-            None if planned is None else _evictions.devices_changed(planned, host.gpus or ()),
-            _evictions.devices_held(self._arguments["checkpoint"]),
+        self._change = evictions.Change(
+            None if planned is None else evictions.devices_changed(planned, host.gpus or ()),
+            evictions.devices_held(self._arguments["checkpoint"]),
         )
         self._evicted: list[str] = []
         result.update(changed=False, evicted=self._evicted)
@@ -76,28 +73,28 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return result
 
     def _held(self, node: Data) -> Record | None:
-        return _drain.held(node, self._run, self._arguments["takeover"])
+        return drain_record.held(node, self._run, self._arguments["takeover"])
 
     def _drain(self, node: Data, found: list[Data], result: Data) -> None:
         name, known = name_of(node), self._held(node)
         try:
-            if known is not None and not _runs.is_same(known.run, self._run):
+            if known is not None and not runs.is_same(known.run, self._run):
                 show("An earlier run has left node %s out of service: this run continues, and returns it" % name)
             self._require_host(node)
             pods = self._progress.result("planning to drain %s" % name, lambda: self._to_evict(node, found))
-            staying = _evictions.staying(found, self._change)
+            staying = evictions.staying(found, self._change)
             if staying:
                 text = "%s: pods of DaemonSets and static pods stay on the node, and may lose their GPUs or MIG devices: %s"
                 result["warnings"] = [text % (self._host.name, ", ".join(map(str, staying)))]
-            changes = bool(known is None or not _drain.cordoned(node) or pods)
+            changes = bool(known is None or not drain_record.cordoned(node) or pods)
             if self._task.check_mode:
-                result.update(changed=changes, evicted=[str(_evictions.pod_of(pod)) for pod in pods])
+                result.update(changed=changes, evicted=[str(evictions.pod_of(pod)) for pod in pods])
                 self._preview(name, pods, result)
                 return
             node = self._cordon(node, pods)
             result["changed"] = changes
             # A run that is killed, or interrupted from the keyboard, can show nothing.
-            ours = _drain.owned(node, self._run).cordoned
+            ours = drain_record.owned(node, self._run).cordoned
             notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
             show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
             # Other pods may have started before the node was cordoned.
@@ -106,9 +103,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             node, found = self._until_empty(name, "is not drained", self._evict, (node, found))
             # The operator's MIG manager pauses and restarts the components itself.
             by_operator = self._arguments["by_operator"]
-            node = self._pause(node, (), found) if by_operator else self._pause(node, _drain.OPERANDS)
+            node = self._pause(node, (), found) if by_operator else self._pause(node, drain_record.OPERANDS)
             if self._uses_dra:
-                self._pause(node, _drain.DRA_DRIVER)
+                self._pause(node, drain_record.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
 
@@ -126,7 +123,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         This finds mistakes. A host can report any machine ID and host name.
         """
-        different = _cluster_nodes.difference(self._host)
+        different = cluster_nodes.difference(self._host)
         if different:
             raise _Failed(different)
         host = base64.b64decode(self._arguments["machine_id"]).decode(errors="replace").strip()
@@ -143,46 +140,48 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _cordon(self, node: Data, pods: t.Iterable[Data]) -> Data:
         workloads = self._workloads(name_of(node), pods, self._held(node))
-        return self._write(node, lambda item: _drain.cordon(item, self._run, workloads))
+        return self._write(node, lambda item: drain_record.cordon(item, self._run, workloads))
 
     def _pause(self, node: Data, operands: t.Sequence[str], found: list[Data] | None = None) -> Data:
         """Pause operands, and wait until their pods are gone. ``found`` are the pods, if they need not be read again."""
-        node = self._write(node, lambda item: _drain.pause(item, self._run, operands))
+        node = self._write(node, lambda item: drain_record.pause(item, self._run, operands))
         known = (node, found) if found is not None else None
         return self._until_empty(name_of(node), "still runs components of the GPU operator", _operands, known)[0]
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
-        return self._api.change(node, _drain.guarded(make, self._run, self._arguments["takeover"]), self._progress)
+        return self._api.change(
+            node, drain_record.guarded(make, self._run, self._arguments["takeover"]), self._progress
+        )
 
     def _to_evict(self, node: Data, found: list[Data]) -> list[Data]:
         name, change = name_of(node), self._change
-        dynamic = _dra.dynamic_mig(found)
+        dynamic = dra.dynamic_mig(found)
         if dynamic:
             raise _Failed("; ".join(dynamic))
         if self._uses_dra and self._settings.pods != "all":
-            claims, slices = self._api.read(_dra.CLAIMS, _dra.slices(name))
+            claims, slices = self._api.read(dra.CLAIMS, dra.slices(name))
             # The names of devices recur, so that outdated ones may be those of other devices.
-            outdated = _dra.differences(self._host, name, slices)
-            devices = {} if outdated else _dra.published(slices, name) or {}
-            change = change._replace(held=_dra.claimed(claims, devices, name))
-        pods, problems = _evictions.to_evict(found, self._settings, change)
+            outdated = dra.differences(self._host, name, slices)
+            devices = {} if outdated else dra.published(slices, name) or {}
+            change = change._replace(held=dra.claimed(claims, devices, name))
+        pods, problems = evictions.to_evict(found, self._settings, change)
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
 
-    def _workloads(self, name: str, pods: t.Iterable[Data], known: Record | None) -> list[_workloads.Workload]:
+    def _workloads(self, name: str, pods: t.Iterable[Data], known: Record | None) -> list[drain_workloads.Workload]:
         """The controllers of pods, with their number of ready pods. Waits until all of their pods are ready.
 
         Otherwise, each run would take another pod of a workload that cannot be scheduled after the change. Those from
         which an earlier run has evicted pods are recorded, and lack these.
         """
         recorded = {each.uid for each in known.workloads} if known else set[str]()
-        wanted = _workloads.of(pods) if self._arguments["wait_for_pods"] else []
+        wanted = drain_workloads.of(pods) if self._arguments["wait_for_pods"] else []
         found, read = [each for each in wanted if each.uid not in recorded], list[list[Data]]()
 
         def degraded() -> list[str]:
-            read[:] = self._api.read(*_workloads.requests(found)) if found else []
-            return _workloads.degraded(found, read)
+            read[:] = self._api.read(*drain_workloads.requests(found)) if found else []
+            return drain_workloads.degraded(found, read)
 
         waiting = self._progress.until_empty("draining %s" % name, degraded)
         if waiting:
@@ -190,7 +189,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 "after %d seconds, pods are not ready whose controllers would lose more pods: %s. Resolve this, or set "
                 "gpu_cluster_drain_wait_for_pods to false" % (self._arguments["timeout"], "; ".join(waiting))
             )
-        return _workloads.counted(found, read)
+        return drain_workloads.counted(found, read)
 
     def _until_empty(
         self, name: str, why: str, step: t.Callable[[Data, list[Data]], list[str]], known: Reading | None
@@ -203,7 +202,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         def reasons() -> list[str]:
             node, found = first.pop() if first else self._api.node_and_pods(name)
-            node = self._write(node, lambda item: _drain.keep(item, self._run))
+            node = self._write(node, lambda item: drain_record.keep(item, self._run))
             read[:] = [(node, found)]
             return step(node, found)
 
@@ -239,25 +238,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             # The response to an earlier change may be lost.
             node = self._progress.result("reading node %s" % name, lambda: self._api.node_and_pods(name)[0])
-            node = self._write(node, _drain.uncordon)
+            node = self._write(node, drain_record.uncordon)
         except (Unreadable, ValueError) as error:
             return "Node %s may still be cordoned (%s). Its GPUs were not changed. Run this again to continue" % (
                 name,
                 error,
             )
-        return "%s, and its GPUs were not changed" % _drain.returned(node)
+        return "%s, and its GPUs were not changed" % drain_record.returned(node)
 
 
 def _not_terminating(pods: t.Iterable[Data]) -> list[Pod]:
-    return [_evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    return [evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
 
 
 def _operands(node: Data, found: list[Data]) -> list[str]:
-    return ["pod " + str(pod) for pod in _drain.operands(node, found)]
+    return ["pod " + str(pod) for pod in drain_record.operands(node, found)]
 
 
 def _waiting(pod: Data, rejected: t.Mapping[str, str]) -> str:
-    name = str(_evictions.pod_of(pod))
+    name = str(evictions.pod_of(pod))
     metadata = pod["metadata"]
     if name in rejected:
         return "pod %s: %s" % (name, rejected[name])

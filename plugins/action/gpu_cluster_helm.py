@@ -12,10 +12,11 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_client, _drain, _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Reasons, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import client, readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Reasons, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 
 _ARGUMENTS = {
     "options": {"type": "dict", "required": True},
@@ -47,12 +48,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         started, shown = time.monotonic(), Reasons(show)
         waiting: list[str] = []
-        with _cluster_client.beside(helm) as receiver:
+        with client.beside(helm) as receiver:
             while not receiver.poll(_PAUSE):
                 waiting = self._waiting(namespace)
                 title = "waiting for helm, %d s" % (time.monotonic() - started)
                 shown.show(title, "; ".join(waiting) or "no pod reports a problem")
-            result.update(_cluster_client.result(receiver, _MODULE))
+            result.update(client.result(receiver, _MODULE))
         if result.get("failed"):
             result["msg"] = "; ".join([result["msg"].rstrip(), *(self._waiting(namespace) or waiting)])
         elif options.get("state") == "absent" and self._unfinished(options["name"], namespace):
@@ -65,7 +66,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             nodes, pods = self._api.read({"kind": "Node"}, {"kind": "Pod", "namespace": namespace})
         except Unreadable as error:
             return ["the cluster cannot be read: %s" % error]
-        return list(_readiness.state({}, nodes, pods, _drain.all_by_hand(nodes)).waiting)
+        return list(readiness.state({}, nodes, pods, drain_record.all_by_hand(nodes)).waiting)
 
     def _unfinished(self, name: str, namespace: str) -> bool:
         """Whether the release is left in a state that kubernetes.core.helm does not remove."""

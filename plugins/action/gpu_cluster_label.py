@@ -10,17 +10,13 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import (
-    _cluster_plan,
-    _drain,
-    _evictions,
-    _mig_configs,
-    _readiness,
-    _runs,
-)
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, labels_of, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 
 _ARGUMENTS = {
     "nodes": {"type": "list", "elements": "dict", "default": []},
@@ -48,9 +44,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
             if arguments["undo"]:
-                find = _cluster_plan.own_labels if arguments["undo"] == "own" else _cluster_plan.operator_labels
+                find = charts_plan.own_labels if arguments["undo"] == "own" else charts_plan.operator_labels
                 wanted = find(*self._progress.result("reading the nodes", self._all))
-            retried: Labels = {name: {_mig_configs.STATE: None} for name in arguments["retry"]}
+            retried: Labels = {name: {mig_configs.STATE: None} for name in arguments["retry"]}
             changes = {name: {**retried.get(name, {}), **wanted.get(name, {})} for name in [*wanted, *retried]}
             result.update(changed=bool(changes))
             if not changes:
@@ -61,7 +57,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 return result
             nodes = {**nodes, **self._label(nodes, retried)}
             self._api.restart(managers, self._progress)
-            self._wait_for_end([name for name, labels in wanted.items() if labels.get(_mig_configs.LABEL, "") is None])
+            self._wait_for_end([name for name, labels in wanted.items() if labels.get(mig_configs.LABEL, "") is None])
             self._label(nodes, wanted)
         except (Unreadable, ValueError) as error:
             result.update(failed=True, msg=str(error))
@@ -70,23 +66,23 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _all(self) -> list[list[Data]]:
         return self._api.read({"kind": "Node"})
 
-    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[_evictions.Pod]]:
+    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[evictions.Pod]]:
         """The nodes by name, and the MIG managers to restart: those that apply a configuration afterwards.
 
         A running one sees a new ConfigMap with a delay, and does not retry a failed configuration. Where the label is
         removed, one that starts would apply it once more, and write the state again.
         """
-        applying = {each["node"] for each in self._arguments["nodes"] if each["labels"].get(_mig_configs.LABEL)}
+        applying = {each["node"] for each in self._arguments["nodes"] if each["labels"].get(mig_configs.LABEL)}
         applying.update(self._arguments["retry"])
         nodes, pods = self._api.nodes(names, *self._managers(names))
-        return nodes, [_evictions.pod_of(pod) for pod in pods if _node_of(pod) in applying]
+        return nodes, [evictions.pod_of(pod) for pod in pods if _node_of(pod) in applying]
 
     def _managers(self, names: t.Sequence[str]) -> list[Data]:
         """The request for the MIG managers of these nodes; with one node, only its pods are read."""
         if not self._arguments["managers"]:
             return []
         where = ["spec.nodeName=" + names[0]] if len(names) == 1 else []
-        selected = {"label_selectors": ["app=" + _readiness.MIG_MANAGER], "field_selectors": where}
+        selected = {"label_selectors": ["app=" + readiness.MIG_MANAGER], "field_selectors": where}
         return [{"kind": "Pod", "namespace": self._arguments["managers"], **selected}]
 
     def _wait_for_end(self, names: t.Sequence[str]) -> None:
@@ -104,14 +100,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _label(self, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
         """The nodes after the change. Fails if another run has taken one of them out of service, or returned it."""
-        run = _runs.current()
+        run = runs.current()
 
         def make(node: Data) -> Data:
             if self._arguments["drained"]:
-                _drain.owned(node, run)
+                drain_record.owned(node, run)
             return {"metadata": {"labels": changes[name_of(node)]}}
 
-        guarded = _drain.guarded(make, run, self._arguments["takeover"])
+        guarded = drain_record.guarded(make, run, self._arguments["takeover"])
         return self._api.change_all({name: nodes[name] for name in changes}, guarded, self._progress)
 
 

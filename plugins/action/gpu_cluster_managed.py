@@ -10,9 +10,9 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _managed
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import managed
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 
 _ARGUMENTS = {
     "selector": {"type": "list", "elements": "str", "default": []},
@@ -34,7 +34,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         result["changed"] = False
-        settings = _managed.Settings(
+        settings = managed.Settings(
             bool(arguments["selector"]),
             arguments["strategy"],
             arguments["boards"],
@@ -47,13 +47,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             nodes, *rest = Api(self, task_vars).read(*wanted, *every)
         except Unreadable as error:
             return {**result, "failed": True, "msg": _UNREADABLE % error}
-        found = _managed.find(nodes, settings)
+        found = managed.find(nodes, settings)
         result.update(found._asdict())
         warnings = []
         if found.skipped:
             text = "nothing is installed or compared on %s: set nvidia_mig_layout to compare their GPUs with it"
             warnings.append(text % ", ".join(found.skipped))
-        unselected = [each for others in rest for each in _managed.unselected(others, nodes)]
+        unselected = [each for others in rest for each in managed.unselected(others, nodes)]
         if unselected:
             more = " and %d more" % (len(unselected) - _FEW) if len(unselected) > _FEW else ""
             text = "gpu_cluster_selector does not select %d nodes with GPUs: %s%s"

@@ -10,9 +10,10 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _permissions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import permissions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 
 _ARGUMENTS = {
     "may_be_missing": {"type": "bool", "default": False},
@@ -28,11 +29,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        reviews = _permissions.reviews(_permissions.of_drain())
+        reviews = permissions.reviews(permissions.of_drain())
         try:
             answer = Api(self, task_vars).call("kubernetes.core.k8s", resource_definition=reviews)
-            problem = _permissions.problem(answer["result"]["results"], _permissions.BIND)
+            problem = permissions.problem(answer["result"]["results"], permissions.BIND)
         except Unreadable as error:
-            problem = _cluster_plan.unreachable({"msg": str(error)}, **arguments)
+            problem = charts_plan.unreachable({"msg": str(error)}, **arguments)
         result.update(changed=False, problems=[problem] if problem else [])
         return result

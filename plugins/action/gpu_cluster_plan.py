@@ -14,10 +14,12 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_plan, _inventory, _permissions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of, is_true
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import permissions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of, is_true
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 _ARGUMENTS = {
     "role": {"type": "str", "required": True, "choices": ["gpu_operator", "device_plugin"]},
@@ -48,9 +50,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         role = arguments["role"]
-        names = sorted(_inventory.variables_of(role))
+        names = sorted(inventory_variables.variables_of(role))
         values = {name: self._templar.template(variables[name]) for name in names if name in variables}
-        own, errors = _inventory.validated(role, values)
+        own, errors = inventory_variables.validated(role, values)
         hostvars = variables["hostvars"]
         hosts = [host_of(name, hostvars[name]) for name in variables["ansible_play_hosts"]]
         gone = set(variables["ansible_play_hosts_all"]) - {host.name for host in hosts}
@@ -60,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if errors:
             return {**result, **_refused({hosts[0].name: errors})}
         prefix = role + "_"
-        settings = _cluster_plan.Settings(
+        settings = charts_plan.Settings(
             role=role,
             own={name[len(prefix) :]: value for name, value in own.items() if name.startswith(prefix)},
             owner=others["nvidia_mig_owner"],
@@ -70,20 +72,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             check_pods=arguments["check_pods"],
             may_be_missing=arguments["may_be_missing"],
             on_controller=arguments["on_controller"],
-            selected=[each for each in _cluster_plan.CHARTS if each + "_version" in variables],
+            selected=[each for each in charts_plan.CHARTS if each + "_version" in variables],
         )
         failed = [host_of(name, hostvars[name]) for name in sorted(gone)]
         cluster = self._cluster(settings, variables)
-        planned = _cluster_plan.plan(settings, hosts, cluster, failed)
+        planned = charts_plan.plan(settings, hosts, cluster, failed)
         if planned.plan:
             chart = planned.plan["helm_chart"] = self._helm_chart(settings.own, planned.plan["values_text"])
-            if planned.plan["method"] == "helm_chart" and not _cluster_plan.chart_is_current(
-                chart, cluster.helm_charts
-            ):
+            if planned.plan["method"] == "helm_chart" and not charts_plan.chart_is_current(chart, cluster.helm_charts):
                 planned.plan["outdated"].append("HelmChart")
         planned.problems[hosts[0].name].extend(self._wrong_chart(role, settings.own))
         for host in hosts:
-            planned.problems[host.name].extend(_inventory.forged(hostvars[host.name].get("ansible_facts") or {}))
+            planned.problems[host.name].extend(
+                inventory_variables.forged(hostvars[host.name].get("ansible_facts") or {})
+            )
         for host in hosts[1:]:
             other = hostvars[host.name]
             given = {name: other[name] for name in own if name in other}
@@ -106,14 +108,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             result["warnings"] = planned.warnings
         return result
 
-    def _cluster(self, settings: _cluster_plan.Settings, variables: dict[str, t.Any]) -> _cluster_plan.Cluster:
-        api, objects = Api(self, variables), _cluster_plan.objects(settings)
+    def _cluster(self, settings: charts_plan.Settings, variables: dict[str, t.Any]) -> charts_plan.Cluster:
+        api, objects = Api(self, variables), charts_plan.objects(settings)
         try:
             found = api.call("gpufleet.node.gpu_cluster_objects", objects=list(objects.values()))["results"]
         except Unreadable as error:
-            return _cluster_plan.Cluster(nodes={"msg": str(error)})
-        cluster = _cluster_plan.Cluster(**dict(zip(objects, found, strict=True)))
-        reviews = _permissions.reviews(_cluster_plan.permissions(settings, cluster))
+            return charts_plan.Cluster(nodes={"msg": str(error)})
+        cluster = charts_plan.Cluster(**dict(zip(objects, found, strict=True)))
+        reviews = permissions.reviews(charts_plan.permissions(settings, cluster))
         with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
             answer = api.call("kubernetes.core.k8s", resource_definition=reviews)
             return cluster._replace(reviews=answer["result"]["results"])

@@ -11,22 +11,17 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
-from ansible_collections.gpufleet.node.plugins.plugin_utils import (
-    _cluster_nodes,
-    _dra,
-    _drain,
-    _evictions,
-    _mig_configs,
-    _plugin_configs,
-    _readiness,
-    _resources,
-    _runs,
-    _workloads,
-)
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, NoNode, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data, Host, labels_of, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, NoNode, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import resources
 
 _ARGUMENTS = {
     "uncordon": {"type": "bool", "default": True},
@@ -58,21 +53,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._api, self._run = Api(self, task_vars), _runs.current()
+        self._api, self._run = Api(self, task_vars), runs.current()
         self._progress = Progress(self._arguments["timeout"], show)
-        self._uses_dra = self._arguments["allocator"] == _dra.ALLOCATOR
+        self._uses_dra = self._arguments["allocator"] == dra.ALLOCATOR
         self._unsupported = ""  # why the device plugin cannot start before its MIG strategy changes
         host = self._api.host()
         result.update(changed=False)
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
-            known = _drain.held(node, self._run, self._arguments["takeover"])
-            steps = _drain.unrecorded(node) if known is None and self._arguments["drained"] else ""
+            known = drain_record.held(node, self._run, self._arguments["takeover"])
+            steps = drain_record.unrecorded(node) if known is None and self._arguments["drained"] else ""
             if steps:
                 raise _NotReady(
                     "node %s was not returned to service: its annotation %s was removed during this run. Unless someone "
-                    "else has cordoned it, return it with: %s" % (name_of(node), _drain.RECORD, steps)
+                    "else has cordoned it, return it with: %s" % (name_of(node), drain_record.RECORD, steps)
                 )
             if known is None and not self._is_outdated(host, node, pods):
                 return result
@@ -84,7 +79,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if self._unsupported:
                 result["warnings"] = [_WITHOUT_GPUS % (host.name, self._unsupported)]
         except (_NotReady, ValueError) as error:
-            if isinstance(error, _drain.Held) and not self._arguments["uncordon"]:  # this run has already failed
+            if isinstance(error, drain_record.Held) and not self._arguments["uncordon"]:  # this run has already failed
                 other = "%s: another run has its node out of service, and returns it" % host.name
                 return {**result, "changed": False, "warnings": [other]}
             result.update(failed=True, msg="%s: %s" % (host.name, error))
@@ -101,62 +96,64 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _is_outdated(self, host: Host, node: Data, pods: list[Data]) -> bool:
         """Whether the DRA driver publishes other devices than the node has, although the node was not drained."""
         arguments, name = self._arguments, name_of(node)
-        if not (self._uses_dra and arguments["uncordon"] and arguments["wait"] and _dra.plugins(pods)):
+        if not (self._uses_dra and arguments["uncordon"] and arguments["wait"] and dra.plugins(pods)):
             return False
-        if _dra.present(host) is None:  # verify reports it
+        if dra.present(host) is None:  # verify reports it
             return False
-        dynamic = _dra.dynamic_mig(pods)
+        dynamic = dra.dynamic_mig(pods)
         if dynamic:
             raise Unreadable("; ".join(dynamic))
         slices = self._progress.result("reading the devices of node %s" % name, lambda: self._slices(name))
-        return bool(_dra.differences(host, name, slices))
+        return bool(dra.differences(host, name, slices))
 
     def _daemonsets(self) -> list[Data]:
         return self._api.read({"kind": "DaemonSet", "api_version": "apps/v1"})[0]
 
     def _slices(self, name: str) -> list[Data]:
-        return self._api.read(_dra.slices(name))[0]
+        return self._api.read(dra.slices(name))[0]
 
     def _return(self, host: Host, read: Data, pods: list[Data]) -> None:
         node, name, arguments = read, name_of(read), self._arguments
-        known = _drain.record(node)
-        former = _drain.outdated(node, pods, arguments["by_operator"]) if known else []
-        former += _dra.plugins(pods) if self._uses_dra else []
+        known = drain_record.record(node)
+        former = drain_record.outdated(node, pods, arguments["by_operator"]) if known else []
+        former += dra.plugins(pods) if self._uses_dra else []
         if arguments["uncordon"] and former:
-            node = self._write(node, lambda _found: _drain.unconfirmed(former))
-        node = self._write(node, lambda found: _drain.resume(found, self._run))
-        old = [_evictions.pod_of(pod) for pod in former]
+            node = self._write(node, lambda _found: drain_record.unconfirmed(former))
+        node = self._write(node, lambda found: drain_record.resume(found, self._run))
+        old = [evictions.pod_of(pod) for pod in former]
         self._progress.result("restarting pods on node %s" % name, lambda: self._api.delete(old))
         if not arguments["uncordon"]:
             return
         if arguments["wait"]:
             unchanged = node is read
             node = self._wait(host, node, former, pods if unchanged else None)
-        node = self._write(node, _drain.uncordon)
+        node = self._write(node, drain_record.uncordon)
         waits_for_pods = arguments["wait"] and arguments["wait_for_pods"] and not self._unsupported
         if waits_for_pods and known is not None and known.workloads:
             self._wait_for_pods(node, known.workloads)
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
-        return self._api.change(node, _drain.guarded(make, self._run, self._arguments["takeover"]), self._progress)
+        return self._api.change(
+            node, drain_record.guarded(make, self._run, self._arguments["takeover"]), self._progress
+        )
 
     def _wait(self, host: Host, node: Data, former: t.Sequence[Data], pods: list[Data] | None) -> Data:
         """The node when it is ready. ``pods`` are those on it, if it is as it was read with them."""
         name, first, read = name_of(node), [(node, pods)] if pods is not None else [], [node]
         components: set[str] = set()
-        if any(label.startswith(_drain.DEPLOY) for label in labels_of(node)):
+        if any(label.startswith(drain_record.DEPLOY) for label in labels_of(node)):
             reading = "reading the DaemonSets of the cluster"
-            components = _drain.deployed(node, self._progress.result(reading, self._daemonsets))
+            components = drain_record.deployed(node, self._progress.result(reading, self._daemonsets))
 
         def unready() -> list[str]:
             now, here = first.pop() if first else self._api.node_and_pods(name)
             read[:] = [now]
             if self._uses_dra:
-                return _dra.unready(host, now, here, self._slices(name), former, components)
+                return dra.unready(host, now, here, self._slices(name), former, components)
             self._unsupported = self._contradiction(host, now, here)
             if self._unsupported:  # a later task changes the strategy, so that waiting for it here would never end
-                return list(_readiness.state({name: _readiness.Wanted()}, [now], []).waiting)
-            return _drain.unready(now, here, self._resources(host, now, here), former, components)
+                return list(readiness.state({name: readiness.Wanted()}, [now], []).waiting)
+            return drain_record.unready(now, here, self._resources(host, now, here), former, components)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
         if waiting:
@@ -166,23 +163,23 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             )
         return read[0]
 
-    def _wait_for_pods(self, node: Data, workloads: t.Sequence[_workloads.Workload]) -> None:
+    def _wait_for_pods(self, node: Data, workloads: t.Sequence[drain_workloads.Workload]) -> None:
         name = name_of(node)
         wanted = {each.uid: each.ready for each in workloads}
-        left: list[_workloads.Workload] = []
+        left: list[drain_workloads.Workload] = []
 
         def unready() -> list[str]:
-            left[:] = _workloads.unready(workloads, self._api.read(*_workloads.requests(workloads)))
+            left[:] = drain_workloads.unready(workloads, self._api.read(*drain_workloads.requests(workloads)))
             return ["%s has %d ready pods, and had %d before" % (each, each.ready, wanted[each.uid]) for each in left]
 
         waiting = self._progress.until_empty("waiting for the pods that were evicted from node %s" % name, unready)
         if waiting:
             pods = self._api.pods_in(sorted({each.namespace for each in left}))
-            reasons = [reason.rstrip(".") for each in left for reason in _workloads.reasons(each, pods)[:3]]
+            reasons = [reason.rstrip(".") for each in left for reason in drain_workloads.reasons(each, pods)[:3]]
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
                 "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]), _drain.returned(node))
+                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]), drain_record.returned(node))
             )
 
     def _resources(self, host: Host, node: Data, pods: list[Data]) -> dict[str, int] | None:
@@ -190,32 +187,32 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         None if its layout or sharing is not applied yet, or if the strategy is unknown or does not support the layout.
         """
-        strategy, current = _drain.strategy(node, pods), _plugin_configs.in_effect(host, node, pods)
+        strategy, current = drain_record.strategy(node, pods), plugin_configs.in_effect(host, node, pods)
         try:
             applied = self._is_applied(host, node)
-            return _cluster_nodes.expected(current, strategy) if applied and strategy and current else None
+            return cluster_nodes.expected(current, strategy) if applied and strategy and current else None
         except (MigError, Refusal):
             return None
 
     def _contradiction(self, host: Host, node: Data, pods: list[Data]) -> str:
         """Why the device plugin exits at its start: its strategy does not support the layout that the node has."""
-        strategy = _drain.strategy(node, pods)
+        strategy = drain_record.strategy(node, pods)
         try:
             if strategy and self._is_applied(host, node):
-                _cluster_nodes.expected(host._replace(sharing=None), strategy)
-        except _resources.StrategyError as error:
+                cluster_nodes.expected(host._replace(sharing=None), strategy)
+        except resources.StrategyError as error:
             return "%s: %s" % (strategy, error)
         except (MigError, Refusal):
             pass  # reported with the layout
         return ""
 
     def _is_applied(self, host: Host, node: Data) -> bool:
-        config = labels_of(node).get(_mig_configs.LABEL)
+        config = labels_of(node).get(mig_configs.LABEL)
         return bool(self._arguments["layout_applied"]) if config is None else config == _name(host)
 
 
 def _remedy(node: Data, reasons: str) -> str:
-    steps = _drain.by_hand(node)
+    steps = drain_record.by_hand(node)
     if not steps:
         return ": %s. It remains in service. Resolve this and run it again" % reasons
     return ", and remains cordoned: %s. Resolve this and run it again, or return the node with %s" % (reasons, steps)
@@ -223,4 +220,4 @@ def _remedy(node: Data, reasons: str) -> str:
 
 def _name(host: Host) -> str | None:
     """The name of the configuration with which the MIG manager applies the host's layout."""
-    return _mig_configs.name(_mig_configs.entries(host)) if host.layout is not None else None
+    return mig_configs.name(mig_configs.entries(host)) if host.layout is not None else None

@@ -12,11 +12,12 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_api import Api, Final, Reasons, Unreadable, pauses
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._readiness import Container, State, Wanted
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Final, Reasons, Unreadable, pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Container, State, Wanted
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 
 _ARGUMENTS = {
     "wanted": {"type": "dict", "required": True},
@@ -62,7 +63,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             nodes = [{"kind": "Node", "name": name} for name in wanted]
             pods = [{**pods[0], "field_selectors": ["spec.nodeName=" + name]} for name in wanted]
         if arguments["helm_chart"]:
-            labels = ["%s=%s" % (_readiness.INSTALLER, arguments["helm_chart"])]
+            labels = ["%s=%s" % (readiness.INSTALLER, arguments["helm_chart"])]
             pods.append({"kind": "Pod", "namespace": "kube-system", "label_selectors": labels})
         try:
             found = api.read(*nodes, *pods)
@@ -71,7 +72,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             return State((), why) if isinstance(error, Final) else State(why, ())
         chain = itertools.chain.from_iterable
         here = list(chain(found[: len(nodes)]))
-        return _readiness.state(wanted, here, list(chain(found[len(nodes) :])), _drain.all_by_hand(here))
+        return readiness.state(wanted, here, list(chain(found[len(nodes) :])), drain_record.all_by_hand(here))
 
     def _message(self, api: Api, state: State, timeout: int) -> str:
         lines = list(state.failed)

@@ -10,8 +10,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _batches
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import batches
 
 _ARGUMENTS = {
     "most": {"type": "int", "default": 0},
@@ -33,11 +33,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         current = list(variables["ansible_play_batch"])
         failed = sorted(set(every) - set(variables["ansible_play_hosts"]))
         ordered = sorted(every) if arguments["sorted"] else every
-        batch = _batches.Batch(ordered, current, failed, arguments["done_before"])
-        message = _batches.refusal(batch, arguments["most"], arguments["after_batches"])
+        batch = batches.Batch(ordered, current, failed, arguments["done_before"])
+        message = batches.refusal(batch, arguments["most"], arguments["after_batches"])
         result.update(changed=False)
         if message:
             result.update(failed=True, msg=message)
         elif not arguments["after_batches"] and (batch.done or batch.later):
-            show(_batches.progress(batch, "Checked" if self._task.check_mode else "Done"))
+            show(batches.progress(batch, "Checked" if self._task.check_mode else "Done"))
         return result

@@ -10,8 +10,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
@@ -23,6 +23,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         result.update(changed=False)
-        for problem in _inventory.forged(variables["ansible_facts"]):
+        for problem in inventory_variables.forged(variables["ansible_facts"]):
             result.update(failed=True, msg=problem)  # without inventory_hostname, which may be forged
         return result

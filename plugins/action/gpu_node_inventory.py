@@ -11,9 +11,11 @@ import typing as t
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _dra, _inventory, _registry
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster_nodes import host_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import registry as inventory_registry
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 _ARGUMENTS = {
     "registry": {"type": "list", "elements": "dict", "required": True},
@@ -34,32 +36,32 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         values, unreadable = self._read(variables)
-        registry = _registry.rows(arguments["registry"])
+        registry = inventory_registry.rows(arguments["registry"])
         own = variables.get("hostvars", {}).get(variables.get("inventory_hostname"), {})
         wanted = values.get("gpu_node_roles")
-        tags = _registry.Tags(
+        tags = inventory_registry.Tags(
             variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
         )
-        given = [row.role for row in registry if not _inventory.variables_of(row.role).isdisjoint(own)]
-        unrequested = _registry.unrequested(registry, wanted, tags, arguments["record"], given)
-        enabled = [role for role in _registry.enabled(registry, wanted) if role not in unrequested]
+        given = [row.role for row in registry if not inventory_variables.variables_of(row.role).isdisjoint(own)]
+        unrequested = inventory_registry.unrequested(registry, wanted, tags, arguments["record"], given)
+        enabled = [role for role in inventory_registry.enabled(registry, wanted) if role not in unrequested]
         if arguments["all_roles"]:
             enabled = [row.role for row in registry]
-        selected = _registry.selected(registry, enabled, tags)
+        selected = inventory_registry.selected(registry, enabled, tags)
         # The tag "always" validates the variables of all roles, without the roles' own checks.
         validated = enabled if "always" in tags.run else selected
         facts = arguments["facts"]
         why = _unusable(facts, str(variables.get("inventory_hostname")))
-        why = "; ".join([*filter(None, [why]), *_inventory.forged(variables.get("ansible_facts", {}))])
+        why = "; ".join([*filter(None, [why]), *inventory_variables.forged(variables.get("ansible_facts", {}))])
         # Some machines show no GPUs before the driver is installed.
         compares = not why and (_gpus(facts) or arguments["check"] != "preflight")
-        differences = _inventory.of_boards(values, _gpus(facts)) if compares else []
-        found = _inventory.NOTHING
+        differences = inventory_variables.of_boards(values, _gpus(facts)) if compares else []
+        found = inventory_variables.NOTHING
         if validated or not enabled:
             roles = [*dict.fromkeys(["gpu_node", *validated])]
             # The layout does not fit other boards either; the role compares it with the GPUs.
-            found = _inventory.judge(variables, values, unreadable, roles, compares_layout=not differences)
-        problems = [*found.problems, *_registry.unknown(registry, wanted)]
+            found = inventory_variables.judge(variables, values, unreadable, roles, compares_layout=not differences)
+        problems = [*found.problems, *inventory_registry.unknown(registry, wanted)]
         if "gpu_node" in found.invalid:
             differences = []  # of values that are invalid
         if why:
@@ -69,8 +71,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             differences = []
         if arguments["check"] == "preflight":
             host = host_of(str(variables.get("inventory_hostname")), {**values, **facts})
-            problems.extend(_dra.of_variables(host, values))
-        selected = _registry.of_scope(registry, selected, arguments["scope"])
+            problems.extend(dra.of_variables(host, values))
+        selected = inventory_registry.of_scope(registry, selected, arguments["scope"])
         excluded = {"gpu_node", *found.invalid}
         if found.layout and arguments["check"] == "preflight":
             excluded.add("nvidia_mig")  # its own preflight would repeat them
@@ -78,7 +80,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         result.update(
             changed=False, problems=problems, selected=selected, roles=[] if why else checked, unrequested=unrequested
         )
-        warnings = [*differences, *found.notices, *_inventory.without_effect(own, load_extra_vars(self._loader))]
+        warnings = [
+            *differences,
+            *found.notices,
+            *inventory_variables.without_effect(own, load_extra_vars(self._loader)),
+        ]
         if warnings:
             result["warnings"] = warnings
         return result
@@ -87,7 +93,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         """The values of the collection's variables, and an error for each that cannot be read."""
         values: dict[str, t.Any] = {}
         unreadable: dict[str, str] = {}
-        for name in sorted(_inventory.known().intersection(variables)):
+        for name in sorted(inventory_variables.known().intersection(variables)):
             try:
                 values[name] = self._templar.template(variables[name])
             except Exception as error:  # templates and vaults can raise any exception
@@ -95,7 +101,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         return values, unreadable
 
 
-def _compares_boards(registry: t.Sequence[_registry.Row], enabled: t.Collection[str], tags: _registry.Tags) -> bool:
+def _compares_boards(
+    registry: t.Sequence[inventory_registry.Row], enabled: t.Collection[str], tags: inventory_registry.Tags
+) -> bool:
     """A missing GPU blocks the provisioning of a node, but not a change of the layout alone."""
     driver = [row.tag for row in registry if row.role == "nvidia_driver"]
     return any(map(tags.select, driver)) and not {"gpu_node", "nvidia_driver"}.isdisjoint(enabled)

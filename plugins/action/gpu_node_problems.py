@@ -10,8 +10,8 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _report
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import report
 
 _ARGUMENTS = {"check": {"type": "str", "required": True, "choices": ["preflight", "verify"]}}
 _FACT = "gpu_node_problems"
@@ -30,7 +30,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         result.update(changed=False)
         if arguments["check"] == "preflight":
             return {**result, **_preflight(variables)}
-        message = _report.verify(variables["inventory_hostname"], variables[_FACT])
+        message = report.verify(variables["inventory_hostname"], variables[_FACT])
         if message:
             result.update(failed=True, msg=message)
         return result
@@ -47,7 +47,7 @@ def _preflight(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     stops = any(host in lost or of[host].get(_SKIP) != "problems" for host in refused)
     left_out = [*unreachable, *([] if stops else refused)]
     return {
-        "messages": _report.preflight(problems, present, stops),
+        "messages": report.preflight(problems, present, stops),
         "stops": stops,
         "left_out": left_out,
         "warnings": ["%s cannot be reached and is left out" % host for host in unreachable],

@@ -11,9 +11,10 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_node, _inventory
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
-from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import node as driver_node
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 _ARGUMENTS = {"packages": {"type": "bool", "default": True}}
 # dkms may be installed without a package. Otherwise a package source must offer it.
@@ -30,13 +31,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         variables = task_vars or {}
         facts = variables["ansible_facts"]
         if not arguments["packages"]:
-            running = _driver_node.running_problems(facts["nvidia"])
+            running = driver_node.running_problems(facts["nvidia"])
             result.update(changed=False, plan={}, problems=[], running_problems=running)
             return result
-        settings, problems = _inventory.of_role("nvidia_driver", variables, self._templar.template)
+        settings, problems = inventory_variables.of_role("nvidia_driver", variables, self._templar.template)
         plan: dict[str, t.Any] = {}
         try:
-            plan = {} if problems else _driver_node.plan(facts, settings)
+            plan = {} if problems else driver_node.plan(facts, settings)
         except Refusal as error:
             problems = [str(error)]
         if plan and plan["manager"] == "dnf" and plan["build"] == "dkms" and not self._finds_dkms():
@@ -45,10 +46,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
                 "epel-release; on RHEL from dl.fedoraproject.org), or install dkms from a mirror, or use prebuilt modules "
                 "with nvidia_driver_module_build"
             )
-        problems += _driver_node.installation_problems(facts["nvidia"])
+        problems += driver_node.installation_problems(facts["nvidia"])
         if int(facts.get("effective_user_id", 0)) != 0:
             problems.insert(0, words.NOT_ROOT)
-        running = _driver_node.running_problems(facts["nvidia"], plan or None)
+        running = driver_node.running_problems(facts["nvidia"], plan or None)
         result.update(changed=False, plan=plan, problems=problems, running_problems=running)
         if plan.get("notices"):
             result["warnings"] = plan["notices"]

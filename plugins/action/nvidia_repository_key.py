@@ -13,7 +13,7 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
@@ -24,7 +24,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         source = str(arguments.get("src", ""))
         if source and not re.match("[a-z]+://", source):
             try:
-                for problem in _inventory.forged(variables.get("ansible_facts", {})):
+                for problem in inventory_variables.forged(variables.get("ansible_facts", {})):
                     raise AnsibleError(problem)
                 arguments["content"] = base64.b64encode(self._read(source)).decode()
             except (AnsibleError, OSError) as error:

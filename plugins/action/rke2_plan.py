@@ -11,8 +11,10 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_nodes, _inventory, _rke2_plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
+from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import plan as rke2_plan
 
 _ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
 
@@ -26,11 +28,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
         variables = task_vars or {}
         names = self._names(variables)
-        forged = _inventory.forged(variables["ansible_facts"])
+        forged = inventory_variables.forged(variables["ansible_facts"])
         if arguments["states"] is None:
             failure = {"failed": True, "msg": forged[0]} if forged else {}
             return {**result, "changed": False, "names": names, **failure}
-        settings, problems = _inventory.of_role("rke2", variables, self._templar.template)
+        settings, problems = inventory_variables.of_role("rke2", variables, self._templar.template)
         problems += forged
         plan: dict[str, t.Any] = {}
         if not problems:
@@ -38,7 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             servers = variables["groups"].get(wanted["servers_group_name"], ())
             node = _node(variables, servers, arguments["states"], names)
             if node.name in node.states:
-                plan, problems, notices = _rke2_plan.plan(wanted, node)
+                plan, problems, notices = rke2_plan.plan(wanted, node)
                 if notices:
                     result["warnings"] = notices
             else:
@@ -55,7 +57,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             return [str(own).lower()]
         host = variables["inventory_hostname"]
         others = {name.partition(".")[0] for name in variables["groups"].get("all", ()) if name != host}
-        names = _cluster_nodes.inventory_names(str(hostname or host))
+        names = cluster_nodes.inventory_names(str(hostname or host))
         return [name for name in names if name == names[0] or name not in others]
 
 
@@ -64,9 +66,9 @@ def _node(
     servers: t.Sequence[str],
     results: t.Sequence[t.Mapping[str, t.Any]],
     names: t.Sequence[str],
-) -> _rke2_plan.Node:
+) -> rke2_plan.Node:
     facts = variables["ansible_facts"]
-    return _rke2_plan.Node(
+    return rke2_plan.Node(
         name=variables["inventory_hostname"],
         names=names,
         hostname=str(variables.get("gpu_node_hostname") and names[0] or facts["nodename"]).lower(),

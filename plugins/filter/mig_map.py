@@ -74,14 +74,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout.errors import refusing
 
 
 @refusing
 def mig_map(value: object, board: str | None = None, width: int | None = None, gpus: object = None) -> str:
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _map  # see _errors
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import map as layout_map  # see _layout.errors
 
-    return _map.of(value, board, width, gpus)
+    return layout_map.of(value, board, width, gpus)
 
 
 class FilterModule:

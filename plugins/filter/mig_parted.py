@@ -87,14 +87,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout.errors import refusing
 
 
 @refusing
 def mig_parted(value: object, name: str = "current", gpus: object = None, board: str | None = None) -> dict[str, t.Any]:
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _parted  # see _errors
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import parted  # see _layout.errors
 
-    return _parted.of(value, name, gpus, board)
+    return parted.of(value, name, gpus, board)
 
 
 class FilterModule:

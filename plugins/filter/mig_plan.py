@@ -111,14 +111,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout.errors import refusing
 
 
 @refusing
 def mig_plan(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _plan  # see _errors
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import plan as layout_plan  # see _layout.errors
 
-    return _plan.of(current, wanted, board)
+    return layout_plan.of(current, wanted, board)
 
 
 class FilterModule:

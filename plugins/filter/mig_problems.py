@@ -61,14 +61,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout.errors import refusing
 
 
 @refusing
 def mig_problems(layout: object, gpus: object = None, driver: object = None) -> list[str]:
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _layout_problems  # see _errors
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems  # see _layout.errors
 
-    return _layout_problems.of_layout(layout, gpus, driver)
+    return problems.of_layout(layout, gpus, driver)
 
 
 class FilterModule:

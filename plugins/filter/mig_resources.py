@@ -86,18 +86,24 @@ _value:
 
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout.errors import refusing
 
 
 @refusing
 def mig_resources(
     value: object, strategy: str, gpus: object = None, board: str | None = None, sharing: object = None
 ) -> dict[str, int]:
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _content, _resources, _sharing  # see _errors
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import (  # see _layout.errors
+        layouts_on_gpus,
+        resources,
+    )
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import sharing as layout_sharing
 
-    contents = _content.contents(value, gpus, board)
+    contents = layouts_on_gpus.contents(value, gpus, board)
     mig = any(content.held is not None for content in contents.values())
-    return _sharing.advertised(_resources.resources(contents, strategy), _sharing.parse(sharing), strategy, mig)
+    return layout_sharing.advertised(
+        resources.resources(contents, strategy), layout_sharing.parse(sharing), strategy, mig
+    )
 
 
 class FilterModule:

@@ -87,8 +87,8 @@ results:
       type: str
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster_objects import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.objects import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
 
 
 def main() -> None:

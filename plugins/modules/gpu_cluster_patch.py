@@ -59,8 +59,8 @@ nodes:
   elements: dict
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster_patch import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.patch import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
 
 
 def main() -> None:

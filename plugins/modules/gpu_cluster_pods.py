@@ -80,8 +80,8 @@ rejected:
         pods and has 2 currently
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster_pods import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.pods import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
 
 
 def main() -> None:

@@ -80,8 +80,8 @@ clients:
   sample: [{pid: 4711, name: python3}]
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.idle import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig.idle import ARGUMENTS, run
 
 
 def main() -> None:

@@ -278,7 +278,7 @@ diff:
   type: dict
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.run import ARGUMENTS, run
 
 

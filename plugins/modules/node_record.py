@@ -65,8 +65,8 @@ record:
   sample: {held: [nvidia-driver-580-server]}
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.record import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.record import ARGUMENTS, run
 
 
 def main() -> None:

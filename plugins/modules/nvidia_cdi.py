@@ -84,8 +84,8 @@ path:
   sample: /var/run/cdi/nvidia.yaml
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cdi import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig.cdi import ARGUMENTS, run
 
 
 def main() -> None:

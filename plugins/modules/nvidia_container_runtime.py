@@ -105,8 +105,8 @@ cri_healthy:
   type: bool
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.container_runtime import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtime import ARGUMENTS, run
 
 
 def main() -> None:

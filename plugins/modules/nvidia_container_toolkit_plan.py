@@ -91,8 +91,8 @@ install_containerd:
   type: bool
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit_plan import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.plan import ARGUMENTS, run
 
 
 def main() -> None:

@@ -332,8 +332,8 @@ ansible_facts:
                       sample: 3g.40gb
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.facts import run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.facts import run
 
 
 def main() -> None:

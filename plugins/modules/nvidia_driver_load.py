@@ -81,8 +81,8 @@ boot_id:
   type: str
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.driver_load import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.load import ARGUMENTS, run
 
 
 def main() -> None:

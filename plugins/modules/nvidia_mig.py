@@ -512,8 +512,8 @@ diff:
         GPU 0 GPU-9f0c... A100 80GB  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb                        |
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig.nvidia_mig import ARGUMENTS, run
 
 
 def main() -> None:

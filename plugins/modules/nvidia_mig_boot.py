@@ -140,8 +140,8 @@ diff:
   elements: dict
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.boot import ARGUMENTS, run
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig.boot import ARGUMENTS, run
 
 
 def main() -> None:

@@ -124,8 +124,8 @@ interrupted:
   sample: false
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.services import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig.services import ARGUMENTS, run
 
 
 def main() -> None:

@@ -112,8 +112,8 @@ diff:
   type: dict
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.repository_key import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.keys.repository_key import ARGUMENTS, run
 
 
 def main() -> None:

@@ -79,8 +79,8 @@ changes:
   sample: [Label example.com/pool=gpu]
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2_node import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2.node import ARGUMENTS, run
 
 
 def main() -> None:

@@ -57,8 +57,8 @@ problems:
   elements: str
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2_server import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2.server import ARGUMENTS, run
 
 
 def main() -> None:

@@ -90,8 +90,8 @@ problems:
   elements: str
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2_service import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2.service import ARGUMENTS, run
 
 
 def main() -> None:

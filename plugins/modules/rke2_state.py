@@ -75,8 +75,8 @@ state:
       elements: str
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2_state import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2.state import ARGUMENTS, run
 
 
 def main() -> None:

@@ -60,14 +60,14 @@ import typing as t
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import instances
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
-from ansible_collections.gpufleet.node.plugins.plugin_utils._errors import refusing
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout.errors import refusing
 
 
 @refusing
 def mig_feasible(mig_devices: object, board: str) -> bool:
     items = instances.parse(mig_devices)
-    geometry = _boards.load(board)
+    geometry = boards.load(board)
     try:
         target = instances.resolve(items, geometry)
     except LayoutError:  # the board has no such profile, or the profile no such start or compute instance

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import boot, engine
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import boot, engine
 
 TOP = Path(__file__).resolve().parents[2]
 NVSIM = TOP / "tests" / "simulator" / "nvsim"

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from gpulab import charts, control_plane, places, programs
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _charts, _operator_values
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import operator_values, releases
 
 OPERATORS = [chart for chart in charts.CHARTS if chart.name == "gpu-operator"]
 
@@ -22,10 +22,10 @@ OPERATORS = [chart for chart in charts.CHARTS if chart.name == "gpu-operator"]
 def test_the_mig_manager_has_no_default_configuration(
     plane: control_plane.ControlPlane, tmp_path: Path, chart: charts.Chart, owner: str
 ) -> None:
-    release = _charts.release("gpu-operator", chart.version)
-    settings = _operator_values.Settings(release, "mixed", owner)
-    assert _operator_values.problems(settings) == []
-    (tmp_path / "values.yml").write_text(yaml.safe_dump(_operator_values.values(settings)))
+    release = releases.release("gpu-operator", chart.version)
+    settings = operator_values.Settings(release, "mixed", owner)
+    assert operator_values.problems(settings) == []
+    (tmp_path / "values.yml").write_text(yaml.safe_dump(operator_values.values(settings)))
     (tmp_path / "chart.tgz").write_bytes(charts.package(chart))
     helm = [str(programs.BUILT / "helm"), "template", "x", str(tmp_path / "chart.tgz")]
     rendered = yaml.safe_load_all(places.call(*helm, "--values", tmp_path / "values.yml"))

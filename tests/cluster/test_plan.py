@@ -18,11 +18,9 @@ import pytest
 from conftest import DEPLOY, PLUGIN, RECORD, SETTLED, UNSIMULATED, Cluster, is_ready, with_pods
 from test_strategy import MIXED, SEVEN, Model, facts
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils import (
-    _cluster_nodes,
-    _cluster_plan,
-    _plugin_configs,
-)
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 
 Data = t.Dict[str, t.Any]
 CONFIG, STATE, DEFAULT = "nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/device-plugin.config"
@@ -161,16 +159,16 @@ def planned(operator: Operator, cluster: Cluster, state: State) -> Data:
     while True:
         gpus = json.loads(operator.gpus.read_text())
         given = state.variables(cluster.node, gpus)
-        host = _cluster_nodes.host_of("localhost", given)
-        settings = _cluster_plan.Settings("gpu_operator", {**OWN, "namespace": cluster.name}, state.owner, drain=True)
-        found = _cluster_plan.plan(settings, [host], _cluster_plan.Cluster({"resources": [cluster.read()]}))
+        host = cluster_nodes.host_of("localhost", given)
+        settings = charts_plan.Settings("gpu_operator", {**OWN, "namespace": cluster.name}, state.owner, drain=True)
+        found = charts_plan.plan(settings, [host], charts_plan.Cluster({"resources": [cluster.read()]}))
         if not found.problems["localhost"]:
             break
         assert time.monotonic() < deadline, found.problems
         time.sleep(1)
     operator.layouts.update(dict.fromkeys(found.plan["configs"].values(), state.devices))
     if host.sharing:
-        operator.replicas[_plugin_configs.name(host.sharing)] = state.replicas
+        operator.replicas[plugin_configs.name(host.sharing)] = state.replicas
     given.pop("ansible_facts")
     for later in found.plan["pending"].values():
         later["wanted"][cluster.node]["validator"] = False  # not simulated

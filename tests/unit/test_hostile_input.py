@@ -11,22 +11,16 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import (
-    cdi_devices,
-    logs,
-    rke2_log,
-    runtime_check,
-    runtime_service,
-)
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import logs
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import cdi_devices
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import causes
-from ansible_collections.gpufleet.node.plugins.plugin_utils import (
-    _cluster_api,
-    _gpu_pods,
-    _kubeconfig,
-    _mig_configs,
-    _report,
-)
-from ansible_collections.gpufleet.node.plugins.plugin_utils._refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import log as rke2_log
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import runtime_check, runtime_service
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import api, mig_configs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig as cluster_kubeconfig
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import report
 
 SMALL, TIMES = 20000, 8
 MOST = 30  # times the time of the small input. A quadratic parser takes 64 times
@@ -42,18 +36,18 @@ def rke2(text: str) -> object:
 
 
 def devices(text: str) -> object:
-    node: t.Any = {"metadata": {"name": "a", "annotations": {_gpu_pods.NODE: "a", _gpu_pods.RESOURCE: "b"}}}
-    return _gpu_pods.devices([node], {"a": text}, {}, "mixed", {})
+    node: t.Any = {"metadata": {"name": "a", "annotations": {pod_check.NODE: "a", pod_check.RESOURCE: "b"}}}
+    return pod_check.devices([node], {"a": text}, {}, "mixed", {})
 
 
 def kubeconfig(text: str) -> object:
     with pytest.raises(Refusal):
-        _kubeconfig.rebuild(text, "a")
+        cluster_kubeconfig.rebuild(text, "a")
     return None
 
 
 def config_map(text: str) -> object:
-    return _mig_configs.config_map({}, {"data": {_mig_configs.KEY: text}})
+    return mig_configs.config_map({}, {"data": {mig_configs.KEY: text}})
 
 
 CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
@@ -69,12 +63,12 @@ CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
     (lambda text: causes.cause(text, "nvidia_driver"), "", "repomd.xml "),
     (lambda text: causes.cause(text, "nvidia_driver"), "", "Public key for "),
     (cdi_devices.warnings, "", 'level=warning msg="\\'),
-    (lambda text: _cluster_api.message({"msg": text}), "", '"message":"'),
+    (lambda text: api.message({"msg": text}), "", '"message":"'),
     (devices, "GPU 0: ", "(UUID: GPU-"),
     (devices, " MIG ", "(UUID: MIG-"),
     (kubeconfig, "a: 1", ":1"),  # a number with the base 60
     (config_map, "a: 1", ":1"),
-    (lambda text: _report.verify("a", [{"msg": text}]), "Task failed: ", "The filter plugin 'a"),
+    (lambda text: report.verify("a", [{"msg": text}]), "Task failed: ", "The filter plugin 'a"),
 )
 
 

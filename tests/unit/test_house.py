@@ -73,16 +73,42 @@ PURE = (*PURE, "threading", "typing")
 MIG = "module_utils._mig"
 BACKEND = "module_utils._backend"
 BOOT = "module_utils._boot"
+# The folders of _module and of plugin_utils, and those that each may import.
+OF_MODULES = {
+    "common": (),
+    "mig": (),
+    "driver": (),
+    "keys": (),
+    "packages": (),
+    "toolkit": (),
+    "rke2": ("toolkit",),
+    "cluster": (),
+}
+SUBJECTS = {
+    "_common": (),
+    "_layout": (),
+    "_inventory": ("_layout",),
+    "_driver": ("_layout",),
+    "_rke2": ("_inventory",),
+    "_cluster": ("_layout",),
+    "_drain": ("_cluster", "_layout"),
+    "_charts": ("_drain", "_cluster", "_layout"),
+}
+# The client runs these modules in a copy of its own process.
+OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
 LAYERS = (
     # The backend protocol and its error belong to the engine.
     Layer("module_utils/_mig", [MIG], standard=PURE),
     Layer("module_utils/_backend", [BACKEND, MIG + ".model", MIG + ".backend", MIG + ".codes", MIG + ".printable"]),
     # Runs on nodes without Ansible; the two above run with it.
     Layer("module_utils/_boot", [BOOT, BACKEND, MIG]),
-    Layer(
-        "module_utils/_module",
-        ["module_utils._module", BOOT, BACKEND, MIG],
-        ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "yaml"],
+    *(
+        Layer(
+            "module_utils/_module/" + name,
+            [BOOT, BACKEND, MIG, *("module_utils._module." + each for each in (name, "common", *below))],
+            ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "yaml"],
+        )
+        for name, below in OF_MODULES.items()
     ),
     Layer("modules", ["module_utils._module"], ["ansible.module_utils"]),
     Layer(
@@ -92,10 +118,13 @@ LAYERS = (
     ),
     Layer("filter", ["plugin_utils", MIG], ["ansible.errors"]),
     Layer("test", ["plugin_utils", MIG], ["ansible.errors"]),
-    Layer(
-        "plugin_utils",
-        ["plugin_utils", MIG, *("module_utils._module.cluster_" + name for name in ("objects", "patch", "pods"))],
-        ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml"],
+    *(
+        Layer(
+            "plugin_utils/" + name,
+            [MIG, *("plugin_utils." + each for each in (name, "_common", *below)), *OF_CLUSTER.get(name, [])],
+            ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml"],
+        )
+        for name, below in SUBJECTS.items()
     ),
     Layer("doc_fragments", []),
 )

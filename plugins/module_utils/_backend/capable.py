@@ -16,7 +16,7 @@ from .._mig.backend import BackendError
 if t.TYPE_CHECKING:
     from .._mig.model import Gpu
 
-# PCI device ids of the board files (plugins/plugin_utils/boards), which a node does not have.
+# PCI device ids of the board files (plugins/plugin_utils/_layout/models), which a node does not have.
 DEVICES = frozenset(
     (
         *(0x20B010DE, 0x20B110DE, 0x20F110DE, 0x20F610DE),  # A100-40GB

@@ -37,7 +37,7 @@ def sources() -> t.Dict[str, Path]:
     files = [simulator / "nvsim", simulator / "names.list", simulator / "bin" / "nvidia-smi"]
     for folder in (simulator / "simulated", simulator / "data", simulator / "recorded"):
         files += [path for path in folder.iterdir() if path.is_file()]
-    files += (TOP / "plugins" / "plugin_utils" / "boards").glob("*.yml")
+    files += (TOP / "plugins" / "plugin_utils" / "_layout" / "models").glob("*.yml")
     found.update({str(path.relative_to(TOP)): path for path in files})
     yaml = importlib.util.find_spec("yaml")
     if not yaml or not yaml.origin:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import yaml
 
-PATH = Path(__file__).resolve().parents[3] / "tests" / "unit" / "plugins" / "plugin_utils" / "repositories.yml"
+PATH = (
+    Path(__file__).resolve().parents[3] / "tests" / "unit" / "plugins" / "plugin_utils" / "_driver" / "repositories.yml"
+)
 
 
 @functools.lru_cache(maxsize=None)

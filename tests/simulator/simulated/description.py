@@ -15,7 +15,7 @@ import yaml
 
 from .library import ACTIVATIONS, QUIRKS, REPOSITORY, NodeError
 
-BOARDS = REPOSITORY / "plugins" / "plugin_utils" / "boards"
+BOARDS = REPOSITORY / "plugins" / "plugin_utils" / "_layout" / "models"
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "products.yml"
 ARCHITECTURES = {"volta": 5, "turing": 6, "ampere": 7, "ada": 8, "hopper": 9, "blackwell": 10}
 BUSES = (0x07, 0x0F, 0x47, 0x4E, 0x87, 0x90, 0xB7, 0xBD)  # as in an eight-GPU server; more go to further domains

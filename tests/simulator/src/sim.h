@@ -120,7 +120,7 @@ struct sim_gpu {
     uint32_t minor;
     char uuid[48];
     char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
-    char board[48]; /* board model in plugins/plugin_utils/boards, or the product if MIG is unknown */
+    char board[48]; /* board model in plugins/plugin_utils/_layout/models, or the product if MIG is unknown */
     char serial[NVML_DEVICE_SERIAL_BUFFER_SIZE];
     char part_number[NVML_DEVICE_PART_NUMBER_BUFFER_SIZE];
     char vbios[NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE];

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import rke2_server
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import server as rke2_server
 
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
 sys.path[:0] = [LAB, LAB + "/rke2"]

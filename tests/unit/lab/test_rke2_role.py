@@ -15,13 +15,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import (
-    rke2_containerd,
-    rke2_server,
-    runtime_check,
-    toml,
-)
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _rke2_config
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import toml
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import containerd as rke2_containerd
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import server as rke2_server
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import runtime_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import config
 
 LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
 sys.path[:0] = [LAB + "/rke2"]
@@ -113,7 +111,7 @@ def test_each_table_of_the_base_is_known(version: int, tmp_path: Path) -> None:
 
 def test_the_keys_of_the_configuration() -> None:
     """Both lists are from RKE2's source; the role's is newer."""
-    table = yaml.safe_load(_rke2_config._KEYS.read_text())
+    table = yaml.safe_load(config._KEYS.read_text())
     for key in settings.KNOWN["server"]:
         assert key in table["all"] or key in table["server"], key
     assert set(settings.KNOWN["agent"]) == set(table["all"])

@@ -56,13 +56,13 @@ def test_no_registered_result_hides_a_tasks_own_variable(role):
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_facts_that_roles_set_are_not_reported_as_unknown_variables(role):
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _inventory
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables
 
     every = list(tasks(role))
     names = {name for task in every for name in task.get("ansible.builtin.set_fact", {}) if name != "cacheable"}
     names.update(task["register"] for task in every if "register" in task)
     public = {name for name in names if not name.startswith("__") and not name.endswith("_problems")}
-    assert public - _inventory.known() == set()
+    assert public - variables.known() == set()
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -73,8 +73,8 @@ def test_no_role_reads_private_variables_of_another(role):
 
 def test_the_role_and_the_module_have_the_same_defaults():
     """Inputs that are passed to the module unchanged."""
-    from ansible_collections.gpufleet.node.plugins.module_utils._module import idle
-    from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import ARGUMENTS
+    from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import idle
+    from ansible_collections.gpufleet.node.plugins.module_utils._module.mig.nvidia_mig import ARGUMENTS
 
     module = ARGUMENTS["argument_spec"]
     role = options(next(role for role in ROLES if role.name == "nvidia_mig"))
@@ -84,12 +84,12 @@ def test_the_role_and_the_module_have_the_same_defaults():
 
 
 def test_the_readme_of_the_driver_has_the_default_source_and_branch_of_every_system():
-    from ansible_collections.gpufleet.node.plugins.plugin_utils import _driver_tables
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import tables
 
     text = next(role for role in ROLES if role.name == "nvidia_driver").joinpath("README.md").read_text()
     for architecture, part in zip(("x86_64", "aarch64"), text.split("On aarch64:"), strict=True):
-        for name in _driver_tables.systems():
-            table = _driver_tables.load(name)
+        for name in tables.systems():
+            table = tables.load(name)
             sources = {key: rows for key, rows in table["sources"].items() if architecture in rows["architectures"]}
             source = table["default_source"] if table["default_source"] in sources else "cuda_repository"
             expected = "none"

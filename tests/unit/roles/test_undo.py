@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 from jinja2.nativetypes import NativeEnvironment
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import container_runtime
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import container_runtime
 
 ROLES = Path(__file__).resolve().parents[3] / "roles"
 TASKS = ROLES / "nvidia_container_toolkit" / "tasks"

@@ -16,7 +16,7 @@ import tempfile
 import time
 import typing as t
 
-from .. import files
+from ..common import files
 from . import causes
 from .choice import Desired, Package
 from .holds import Blocking, Target

@@ -13,7 +13,7 @@ import re
 import stat
 import typing as t
 
-from .. import files
+from ..common import files
 from .choice import Desired, Package
 from .holds import Blocking, Target, excludes, violates
 from .manager import Manager, Output, Simulation

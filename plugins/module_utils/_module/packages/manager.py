@@ -12,7 +12,7 @@ import re
 import time
 import typing as t
 
-from .. import files
+from ..common import files
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

@@ -12,7 +12,7 @@ import contextlib
 import os
 import typing as t
 
-from .. import record
+from ..common import record
 from . import causes, choice, dkms
 from .apt import Apt
 from .choice import Desired, Package, Status

@@ -17,7 +17,7 @@ import contextlib
 import os
 import typing as t
 
-from .. import exclusive, files, record
+from ..common import exclusive, files, record
 from . import choice, dkms, holds, transaction
 from .choice import Choice, Package, Refusal, Status
 from .manager import CommandError, Repository, Simulation

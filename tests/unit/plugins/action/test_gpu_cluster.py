@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_check, gpu_cluster_plan, gpu_cluster_wait
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _gpu_pods
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
 
@@ -382,7 +382,7 @@ def test_each_device_is_checked_and_the_pods_are_removed(clock: Clock) -> None:
 def test_the_pods_of_another_check_are_ignored(clock: Clock) -> None:
     api = Api(mig("MIG-1"), mig("MIG-2"))
     other = pod("pod-9", "a")
-    other["metadata"]["labels"] = {_gpu_pods.LABEL: "other"}
+    other["metadata"]["labels"] = {pod_check.LABEL: "other"}
     api.pods.append(other)
     assert check(api)["problems"] == [] and api.pods == [other]
 

@@ -16,15 +16,15 @@ import pytest
 from ansible import constants
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_access
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_kubeconfig import config
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.test_kubeconfig import config
 
 
 @pytest.fixture(name="local", autouse=True)
 def fixture_local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
-    monkeypatch.setattr(_runs, "controller", os.getpid)  # the parent of the first process of a namespace has no PID
+    monkeypatch.setattr(runs, "controller", os.getpid)  # the parent of the first process of a namespace has no PID
 
 
 def run(**arguments: t.Any) -> t.Dict[str, t.Any]:

@@ -15,7 +15,8 @@ from ansible_collections.gpufleet.node.plugins.action import (
     gpu_cluster_drain,
     gpu_cluster_return,
 )
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _drain, _runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster_drain import (
     DEPLOY,
@@ -23,15 +24,15 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluste
     fixture_run,
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_dra import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.test_dra import (
     PLUGIN,
     claim,
     driver,
     mig,
     resource_slice,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import patched, user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.test_record import patched, user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 __all__ = ["fixture_run"]
 
@@ -82,8 +83,8 @@ def test_malformed_facts_do_not_stop_the_check_of_other_hosts(found: Data) -> No
 
 
 def test_verify_reports_a_node_that_is_out_of_service() -> None:
-    run = _runs.current()
-    out = patched(node("a"), _drain.cordon(node("a"), run))
+    run = runs.current()
+    out = patched(node("a"), drain_record.cordon(node("a"), run))
     result = check("verify", [out], [driver(None)], [resource_slice("MIG-1")], [], hosts=[mig_host("a", "MIG-1")])
     assert result["problems"]["a"][0].startswith("its node a is out of service for a run of a playbook, %s" % str(run))
 
@@ -260,7 +261,7 @@ def test_the_kubelet_plugin_is_paused_after_its_clients(dra: t.Callable[..., Dat
     paused = [sorted(each["metadata"].get("labels", {})) for each in cluster.patches]
     assert paused == [[], [DEPLOY + "dcgm-dra"], [DEPLOY + "dra-driver"]]
     assert cluster.node
-    record = _drain.record(cluster.node)
+    record = drain_record.record(cluster.node)
     assert record and record.labels == labels and record.drained
     cluster.started, cluster.slices = plugin("new"), [resource_slice(gpu(0)["uuid"])]
     assert "failed" not in dra(gpu_cluster_return, cluster)

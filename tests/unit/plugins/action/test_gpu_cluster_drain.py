@@ -15,19 +15,21 @@ import pytest
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, gpu_cluster_return
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _cluster_api, _drain, _runs, _workloads
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import api, runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.test_record import patched, plugin, user
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, waiting
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.test_drain import patched, plugin, user
 
 Data = t.Dict[str, t.Any]
 DEPLOY = "nvidia.com/gpu.deploy."
 BUDGET = "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget train needs 1"
 
 
-OWN = _runs.current()
+OWN = runs.current()
 # This process, whose end cannot be mistaken.
-OTHER = OWN._replace(pid=os.getpid(), started=_runs._started(os.getpid()))
+OTHER = OWN._replace(pid=os.getpid(), started=runs._started(os.getpid()))
 ENDED = OWN._replace(pid=2**22 + 1)  # no such process
 
 
@@ -130,11 +132,11 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
     def run(
         module: t.Any, cluster: Cluster, check: bool = False, variables: t.Optional[Data] = None, **arguments: t.Any
     ) -> Data:
-        monkeypatch.setattr(_cluster_api.time, "monotonic", lambda: cluster.now)
-        monkeypatch.setattr(_cluster_api.time, "sleep", lambda seconds: setattr(cluster, "now", cluster.now + seconds))
+        monkeypatch.setattr(api.time, "monotonic", lambda: cluster.now)
+        monkeypatch.setattr(api.time, "sleep", lambda seconds: setattr(cluster, "now", cluster.now + seconds))
         monkeypatch.setattr(module, "show", cluster.shown.append)
         given = {"gpus": []} if module is gpu_cluster_drain else {}
-        monkeypatch.setattr(_runs, "current", lambda: cluster.run)
+        monkeypatch.setattr(runs, "current", lambda: cluster.run)
         arguments = {"timeout": 20, "takeover": 3600, **given, **arguments}
         known = {name: value for name, value in arguments.items() if name in module._ARGUMENTS}
         found = action(module, "x", known)
@@ -161,7 +163,7 @@ def test_drain_and_return(run: t.Callable[..., Data]) -> None:
     result = run(gpu_cluster_return, cluster)
     assert result["changed"] and "failed" not in result
     assert cluster.node["metadata"]["labels"] == before["metadata"]["labels"]
-    assert not cluster.node["spec"]["unschedulable"] and _drain.record(cluster.node) is None
+    assert not cluster.node["spec"]["unschedulable"] and drain_record.record(cluster.node) is None
     assert run(gpu_cluster_return, cluster)["changed"] is False
     assert len(cluster.patches) == 4  # the repeated drain has written nothing
 
@@ -174,7 +176,7 @@ def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
         "a: these evictions would be rejected now, and repeated for 20 seconds: pod gpu-operator/train: " + BUDGET
     )
     assert result["warnings"] == [rejected]
-    cluster.node = patched(operator_node(), _drain.cordon(operator_node(), OWN))
+    cluster.node = patched(operator_node(), drain_record.cordon(operator_node(), OWN))
     assert run(gpu_cluster_return, cluster, check=True)["changed"]
     assert cluster.patches == [] and len(cluster.pods) == 1
 
@@ -194,7 +196,7 @@ def test_a_budget_that_never_allows_it(run: t.Callable[..., Data]) -> None:
         "a: after 20 seconds, node a is not drained: pod gpu-operator/train: %s. The node is in service, and its GPUs were not "
         "changed" % BUDGET
     )
-    assert cluster.node and not cluster.node["spec"]["unschedulable"] and _drain.record(cluster.node) is None
+    assert cluster.node and not cluster.node["spec"]["unschedulable"] and drain_record.record(cluster.node) is None
     assert len(cluster.pods) == 1 and result["evicted"] == []
 
 
@@ -215,8 +217,8 @@ def test_a_pod_that_must_not_be_evicted(run: t.Callable[..., Data]) -> None:
 @pytest.mark.parametrize("drained", [False, True])
 def test_a_node_that_an_earlier_run_left_and_that_cannot_be_drained(run: t.Callable[..., Data], drained: bool) -> None:
     """Its GPUs may have been changed if it was drained."""
-    left = patched(node("a"), _drain.cordon(node("a"), ENDED))
-    cluster = Cluster(patched(left, _drain.pause(left, ENDED)) if drained else left, user("bare", owner=""))
+    left = patched(node("a"), drain_record.cordon(node("a"), ENDED))
+    cluster = Cluster(patched(left, drain_record.pause(left, ENDED)) if drained else left, user("bare", owner=""))
     message = run(gpu_cluster_drain, cluster)["msg"]
     assert cluster.node and cluster.node["spec"]["unschedulable"] is drained
     assert ("It was out of service before, and remains so" in message) is drained
@@ -332,7 +334,7 @@ def test_pods_of_daemonsets_that_may_lose_their_gpus(run: t.Callable[..., Data],
 def test_a_record_that_someone_removes_during_the_change(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(operator_node())
     run(gpu_cluster_drain, cluster)
-    cluster.write({"metadata": {"annotations": {_drain.RECORD: None}}})
+    cluster.write({"metadata": {"annotations": {drain_record.RECORD: None}}})
     assert cluster.node and cluster.node["spec"]["unschedulable"]
     message = run(gpu_cluster_return, cluster, drained=True)["msg"]
     assert message.endswith("kubectl label node a --overwrite %sdevice-plugin=true && kubectl uncordon a" % DEPLOY)
@@ -479,12 +481,12 @@ def test_a_run_that_continues_an_eviction_does_not_wait_for_the_evicted_pods(run
     ]
     cluster = Cluster(node("a"), pod)
     cluster.controller = {"metadata": {"uid": "rs"}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
-    (workload,) = _workloads.counted(_workloads.of([pod]), [[cluster.controller]])
-    cluster.write(_drain.cordon(cluster.node or {}, ENDED, [workload]))
+    (workload,) = workloads.counted(workloads.of([pod]), [[cluster.controller]])
+    cluster.write(drain_record.cordon(cluster.node or {}, ENDED, [workload]))
     pod["metadata"]["deletionTimestamp"] = "2026-11-25T00:00:00Z"
     cluster.controller["status"] = {}  # the new pod finds no other node
     assert "failed" not in run(gpu_cluster_drain, cluster)
-    assert _drain.record(cluster.node or {}).workloads[0].ready == 1  # type: ignore[union-attr]
+    assert drain_record.record(cluster.node or {}).workloads[0].ready == 1  # type: ignore[union-attr]
 
 
 def test_undo_returns_no_node_that_was_removed_before(run: t.Callable[..., Data]) -> None:
@@ -527,7 +529,7 @@ def test_a_run_whose_node_was_taken_over_changes_nothing_more(run: t.Callable[..
         found = reads(objects)
         if len(objects) == 2:
             assert cluster.node is not None
-            cluster.write(_drain.cordon(cluster.node, OTHER))
+            cluster.write(drain_record.cordon(cluster.node, OTHER))
         return found
 
     cluster.gpu_cluster_objects = taken  # type: ignore[method-assign]
@@ -545,9 +547,9 @@ def test_another_run_takes_over(run: t.Callable[..., Data], returned: bool) -> N
         assert cluster.node
         if BUDGET not in shown:
             return
-        cluster.write(_drain.cordon(cluster.node, OTHER))
+        cluster.write(drain_record.cordon(cluster.node, OTHER))
         if returned:
-            cluster.write(_drain.uncordon(cluster.node))
+            cluster.write(drain_record.uncordon(cluster.node))
         cluster.patches.clear()
 
     cluster.shown = SimpleNamespace(append=other)  # type: ignore[assignment]
@@ -561,7 +563,7 @@ def test_a_run_that_is_killed(run: t.Callable[..., Data], monkeypatch: pytest.Mo
     cluster = Cluster(operator_node(), user("train"), train=9)
     parents = [os.getppid(), 1]
     killed = SimpleNamespace(append=lambda text: BUDGET in text and parents.pop(0))
-    monkeypatch.setattr(_cluster_api.os, "getppid", lambda: parents[0])
+    monkeypatch.setattr(api.os, "getppid", lambda: parents[0])
     cluster.shown = killed  # type: ignore[assignment]
     assert "ansible-playbook has ended" in run(gpu_cluster_drain, cluster)["msg"]
     assert cluster.calls.count("pods") == 1 and len(cluster.patches) == 1

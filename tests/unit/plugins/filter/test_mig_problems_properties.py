@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout a
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils import _boards
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards as layout_boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter import facts
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import gpu, models
 
@@ -31,7 +31,7 @@ mig_problems = FilterModule().filters()["mig_problems"]
 mig_parted = PartedModule().filters()["mig_parted"]
 
 MODELS = models()
-PRODUCTS = {model: _boards.products(model) for model in MODELS}
+PRODUCTS = {model: layout_boards.products(model) for model in MODELS}
 # Several products of one board, one board of one product, and another geometry.
 NODES = ["A100-80GB", "A100-40GB", "H100-80GB", "A30-24GB"]
 SUBSYSTEMS = [0x147F10DE, 0x153310DE]
@@ -72,7 +72,7 @@ _BOARDS = st.lists(st.sampled_from(NODES), min_size=1, max_size=2)
 def product(model: str, index: int, device: int, name: str, subsystem: int) -> Gpu:
     """An empty GPU as the driver reports it."""
     return gpu(
-        _boards.load(model),
+        layout_boards.load(model),
         index=index,
         uuid=UUIDS[index],
         pci_bus_id=BUS_IDS[index],

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Process
-from ansible_collections.gpufleet.node.plugins.module_utils._module import idle, services
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import idle, services
 
 UNIT = "0::/system.slice/nvidia-dcgm.service\n"
 JOB = "0::/system.slice/slurmstepd.scope/job_1\n"

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import record
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import record
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import run as packages
 from ansible_collections.gpufleet.node.plugins.modules import node_packages

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import record
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import record
 from ansible_collections.gpufleet.node.plugins.modules import node_record
 
 from .running import run

@@ -13,7 +13,7 @@ import types
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
-from ansible_collections.gpufleet.node.plugins.module_utils._module import cdi
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import cdi
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_cdi
 
 from .running import run

@@ -14,12 +14,12 @@ import time
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import (
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import (
     container_runtime,
     runtime_check,
     runtime_config,
 )
-from ansible_collections.gpufleet.node.plugins.module_utils._module.container_runtimes import Runtime
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtimes import Runtime
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_container_runtime
 
 from .running import run

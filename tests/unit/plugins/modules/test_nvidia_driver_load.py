@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import driver_load, record
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import record
+from ansible_collections.gpufleet.node.plugins.module_utils._module.driver import load as driver_load
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_driver_load
 
 from .running import run

@@ -984,7 +984,7 @@ NO_CHANGE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout
-from ansible_collections.gpufleet.node.plugins.module_utils._module import mig
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import nvidia_mig
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import FakeBackend, FakeGpu
 gpu = FakeGpu()
 for start in range(7):
@@ -992,8 +992,8 @@ for start in range(7):
 driver = FakeBackend(gpu)
 driver.open()
 wanted = layout.parse([{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.5gb": 7}}])
-node = mig.plan_node(driver, wanted, disturb=True, reset=False)
-[result] = mig._converge(driver, node, reset=False, check_mode=False, ending=mig.signals.Ending())
+node = nvidia_mig.plan_node(driver, wanted, disturb=True, reset=False)
+[result] = nvidia_mig._converge(driver, node, reset=False, check_mode=False, ending=nvidia_mig.signals.Ending())
 assert not driver.writes and not result.gpu["changed"], result
 print(" ".join(name.rpartition(".")[2] for name in sys.modules if ".module_utils._" in name))
 """

@@ -13,7 +13,7 @@ import signal
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import services
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import services
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig_services
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import files, repository_key
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import files
+from ansible_collections.gpufleet.node.plugins.module_utils._module.keys import repository_key
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_repository_key
 
 from .running import run

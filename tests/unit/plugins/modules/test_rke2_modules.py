@@ -11,8 +11,8 @@ import json
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module import files, record
-from ansible_collections.gpufleet.node.plugins.module_utils._module import rke2_service as service
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import files, record
+from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import service as service
 from ansible_collections.gpufleet.node.plugins.modules import (
     rke2_artifacts,
     rke2_node,

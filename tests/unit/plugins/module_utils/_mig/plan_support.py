@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import legal
 
 REDUCED = "1c."  # in front of 1g.20gb: its compute instance of the kind with fewer multiprocessors
-_BOARDS = Path(__file__).parents[5] / "plugins" / "plugin_utils" / "boards"
+_BOARDS = Path(__file__).parents[5] / "plugins" / "plugin_utils" / "_layout" / "models"
 # Possible starts of compute instances by slices, for GPU instances by slices; independent of the code under test.
 _CI_STARTS = {
     (1, 1): [0],

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Evict or delete pods.
+
+``kubernetes.core.k8s_drain`` evicts one pod after the other, and stops at the first that a disruption budget protects
+(kubernetes.core#711). Here all evictions are requested, as kubectl does, and the caller repeats the rejected ones.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from . import client as cluster_client
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "state": {"type": "str", "required": True, "choices": ["evicted", "deleted"]},
+        "pods": {
+            "type": "list",
+            "elements": "dict",
+            "required": True,
+            "options": {
+                "namespace": {"type": "str", "required": True},
+                "name": {"type": "str", "required": True},
+                "uid": {"type": "str", "required": True},
+            },
+        },
+        "grace_period": {"type": "int", "default": -1},
+    }
+}
+_GONE = (404, 409)  # 409: another pod has the name now
+
+Data = t.Dict[str, t.Any]
+
+
+def run(module: AnsibleModule) -> None:
+    accepted, rejected = cluster_client.use(module, remove)
+    module.exit_json(changed=accepted > 0, rejected=rejected)
+
+
+def remove(module: t.Any) -> t.Tuple[int, t.List[Data]]:
+    """How many pods the API accepted, and those that it rejected with the reason. Raises the client's exceptions.
+
+    It rejects pods that a budget protects (429) or that several budgets select (500), and for webhooks and permissions.
+    """
+    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
+    from kubernetes.client.exceptions import ApiException
+
+    pods = get_api_client(module).resource("Pod", "v1")
+    seconds = module.params["grace_period"]
+    accepted, rejected = 0, []
+    for pod in module.params["pods"]:
+        where = {"name": pod["name"], "namespace": pod["namespace"]}
+        options: Data = {"preconditions": {"uid": pod["uid"]}}
+        if module.check_mode:
+            options["dryRun"] = ["All"]  # the API checks permissions, budgets and webhooks
+        if seconds >= 0:
+            options["gracePeriodSeconds"] = seconds
+        try:
+            if module.params["state"] == "evicted":
+                eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": where, "deleteOptions": options}
+                pods.subresources["eviction"].create(body=eviction, **where)
+            else:
+                pods.delete(body={"apiVersion": "v1", "kind": "DeleteOptions", **options}, **where)
+            accepted += 1
+        except ApiException as error:
+            if error.status not in _GONE:
+                rejected.append({**pod, "reason": reason(error.body)})
+    return accepted, rejected
+
+
+def reason(body: t.Union[str, bytes, None]) -> str:
+    """The API's explanation, which names the disruption budget."""
+    try:
+        status = json.loads(body or "")
+        causes = [str(each["message"]) for each in (status.get("details") or {}).get("causes") or ()]
+        return " ".join([str(status["message"]), *causes]).rstrip(".")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return str(body)[:1000]

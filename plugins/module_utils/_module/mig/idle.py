@@ -1,0 +1,93 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The module node_idle: fails while processes use the GPUs of the node."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import typing as t
+
+from ..._backend import names, select
+from ..._mig import parallel, retry, words
+from ..._mig.backend import BackendError
+from ..._mig.model import Process
+from ..common import describe
+from . import services
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+    from ..._mig.backend import Backend
+
+ARGUMENTS: t.Dict[str, t.Any] = {
+    "argument_spec": {
+        "host": {"type": "str", "required": True},
+        "reasons": {"type": "list", "elements": "str", "required": True},
+        "variables": {"type": "list", "elements": "str", "required": True},
+        "units": {
+            "type": "list",
+            "elements": "str",
+            "default": [
+                "nvsm*.service",
+                "dcgm.service",
+                "nvidia-dcgm.service",
+                "dcgm-exporter.service",
+                "nvidia-dcgm-exporter.service",
+            ],
+        },
+    }
+}
+# CUDA opens it, and clients of NVML such as DCGM, the persistence daemon and the device plugin do not.
+_UVM = "/dev/nvidia-uvm"
+_REFUSAL = (
+    "%s: processes use its GPUs: %s. The role does not continue, because it would interrupt them (%s). Drain the node, or "
+    "set %s, and run this again"
+)
+
+
+def run(module: AnsibleModule) -> None:
+    params = module.params
+    found = work(services.systemctl_of(module), params["units"], select.open_backend)
+    if found:
+        reasons, variables = "; ".join(params["reasons"]), " or ".join(params["variables"])
+        text = _REFUSAL % (params["host"], words.processes(found), reasons, variables)
+        if not module.check_mode:
+            module.fail_json(msg=text, clients=describe.clients(found))
+        module.warn("Would fail now: " + text)  # a drain, which check mode skips, may end them
+    module.exit_json(changed=False, clients=describe.clients(found))
+
+
+def work(
+    systemctl: services.Systemctl, units: t.Sequence[str], open_backend: t.Callable[[], Backend]
+) -> t.List[Process]:
+    """The processes that use GPUs and belong to none of these units, which are names or patterns."""
+    try:
+        found = _listed(open_backend)
+    except BackendError:  # without a driver, or if its library and the kernel module have different versions
+        found = _holders()
+    counted = services.others([each.pid for each in found], services.running(systemctl, units)) if found else []
+    return [each for each in found if each.pid in counted]
+
+
+def _listed(open_backend: t.Callable[[], Backend]) -> t.List[Process]:
+    """The processes that the driver lists. Raises BackendError."""
+    with contextlib.closing(open_backend()) as backend:
+        backend.prefetch()
+        gpus = parallel.over(retry.read(backend.count), lambda index: retry.read(lambda: backend.read(index)))
+    return [process for gpu in gpus for process in gpu.processes]
+
+
+def _holders() -> t.List[Process]:
+    """The processes that use CUDA, according to the kernel."""
+    found = set()
+    for path in glob.glob(os.path.join(services.PROCESSES, "[0-9]*", "fd", "*")):
+        with contextlib.suppress(OSError):  # it has ended
+            if os.readlink(path) == _UVM:
+                found.add(int(path.split(os.sep)[-3]))
+    return [Process(pid, names.process_name(pid)) for pid in sorted(found)]

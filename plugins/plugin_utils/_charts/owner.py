@@ -1,0 +1,147 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Other owners of MIG in a cluster, and other device plugins."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._cluster import mig_configs
+from .._cluster.nodes import Data, labels_of, name_of
+from .._drain import dra
+from .._drain import record as drain_record
+from .._drain.record import DEPLOY
+
+_PAUSED = "paused-"
+_BY = {
+    drain_record.PAUSED: "the MIG manager",
+    "paused-for-driver-upgrade": "the operator's driver manager",
+}
+# AKS: MicrosoftDocs/azure-aks-docs, articles/aks/aks-managed-gpu-nodes.md, 2026-04-27. The device plugin is a unit of systemd.
+_AKS_MANAGED = ("kubernetes.azure.com/dcgm-exporter", "enabled")
+# HAMi: Project-HAMi/HAMi, charts/hami/templates/device-plugin/daemonsetnvidia.yaml, read 2026-11.
+_HAMI = ("app.kubernetes.io/component", "hami-device-plugin")
+
+
+def paused(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+    """Components of the GPU operator that another program has paused on a node."""
+    labels = labels_of(node)
+    name = name_of(node)
+    out = []
+    try:
+        own = drain_record.record(node)
+    except ValueError as error:
+        return [str(error)]
+    found = {
+        key: value
+        for key, value in sorted(labels.items())
+        if key.startswith(DEPLOY) and value.startswith(_PAUSED) and key not in (own.labels if own else ())
+    }
+    for value in sorted(set(found.values())):
+        if owner == "operator" and value == drain_record.PAUSED and labels.get(mig_configs.STATE) == "pending":
+            continue  # the MIG manager will remove it when it has finished
+        keys = [key for key in found if found[key] == value]
+        out.append(
+            "%s has paused components of the GPU operator on node %s: %s is %s. Wait until it has finished; if it was "
+            "interrupted, restore them with kubectl label node %s --overwrite %s"
+            % (
+                _BY.get(value, "an unknown client"),
+                name,
+                keys[0],
+                value,
+                name,
+                " ".join("%s=true" % key for key in keys),
+            )
+        )
+    return out
+
+
+def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
+    """Node labels that keep the GPU operator's components from running."""
+    labels = labels_of(node)
+    name = name_of(node)
+    out = paused(node, owner)
+    if labels.get(DEPLOY + "operands") == "false":
+        out.append(
+            "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node "
+            "%s %soperands-" % (DEPLOY, name, name, DEPLOY)
+        )
+    if owner == "operator" and labels.get(DEPLOY + "mig-manager") == "false":
+        out.append(
+            "the label %smig-manager=false of node %s disables the MIG manager, but nvidia_mig_owner is operator: remove it "
+            "with kubectl label node %s %smig-manager-, or set nvidia_mig_owner to host" % (DEPLOY, name, name, DEPLOY)
+        )
+    if _AKS_MANAGED in labels.items():
+        out.append(
+            "node %s has the label %s=%s, because AKS manages its device plugin, and two device plugins advertise each GPU "
+            "twice: create a node pool with az aks nodepool add --enable-managed-gpu=false, and remove this one"
+            % (name, *_AKS_MANAGED)
+        )
+    return out
+
+
+def of_cluster(
+    role: str, namespace: str, release: str, daemonsets: t.Iterable[Data], policies: t.Iterable[Data]
+) -> list[str]:
+    """Components in the cluster that conflict with a role of the collection."""
+    daemonsets = list(daemonsets)
+    out = dra.dynamic_mig(daemonsets)
+    for item in daemonsets:
+        namespaced = (item["metadata"].get("namespace"), name_of(item))
+        where = "%s/%s" % namespaced
+        if _HAMI in _selected(item).items():
+            out.append(
+                "the cluster has the device plugin of HAMi, %s, and two device plugins on a node advertise each GPU twice: "
+                "uninstall HAMi, or do not use the role %s" % (where, role)
+            )
+        elif role == "gpu_operator" and _is_standalone(item):
+            out.append(
+                "the cluster has another device plugin, %s, and two device plugins on a node advertise each GPU twice: "
+                "uninstall it, or use the role device_plugin instead of gpu_operator" % where
+            )
+        elif role == "device_plugin" and _is_standalone(item) and _release(item) != (namespace, release):
+            out.append(
+                "the cluster has another device plugin, %s: uninstall it, or set device_plugin_release and "
+                "device_plugin_namespace to its release" % where
+                if any(_release(item))
+                else "the cluster has another device plugin, %s: remove it with kubectl delete daemonset --namespace %s %s"
+                % (where, *namespaced)
+            )
+    if role == "device_plugin":
+        out.extend(
+            "the cluster has the GPU operator (ClusterPolicy %s), which includes a device plugin: use the role "
+            "gpu_operator, or uninstall the operator" % name_of(policy)
+            for policy in policies
+        )
+    else:
+        out.extend(
+            "the cluster has another GPU operator, of release %s in namespace %s: set gpu_operator_release and "
+            "gpu_operator_namespace to these, or uninstall it" % found
+            for policy in policies
+            for found in [_release(policy)]
+            if found[0] and found != (namespace, release)
+        )
+    return out
+
+
+def _release(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
+    """Namespace and name of the Helm release that an object belongs to; empty if Helm did not install it."""
+    notes = item["metadata"].get("annotations") or {}
+    return str(notes.get("meta.helm.sh/release-namespace", "")), str(notes.get("meta.helm.sh/release-name", ""))
+
+
+def _selected(item: t.Mapping[str, t.Any]) -> t.Mapping[str, str]:
+    """The labels of its pods."""
+    return (item["spec"].get("selector") or {}).get("matchLabels") or {}
+
+
+def _is_standalone(item: t.Mapping[str, t.Any]) -> bool:
+    """Whether it is the DaemonSet of the standalone device plugin's chart or static manifest."""
+    labels, selected = labels_of(item), _selected(item)
+    names = {labels.get("app.kubernetes.io/name"), selected.get("name"), selected.get("app.kubernetes.io/name")}
+    mps = "mps-control-daemon" in name_of(item) or "gpu-feature-discovery" in name_of(item)
+    return not mps and bool(names & {"nvidia-device-plugin", "nvidia-device-plugin-ds"})

@@ -1,0 +1,226 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Jobs whose pods list their GPUs and MIG devices, and the checks of their output."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections import Counter
+
+from .._cluster.nodes import Data, labels_of, name_of
+from .._drain.evictions import gpus_of, has_ended
+from .._layout import resources as layout_resources
+
+LABEL = "gpufleet.node/check"  # its value is that of Settings.check
+NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
+# The image may print anything.
+_LONGEST_LOG = 100000
+_SHOWN = 1000
+_GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,80})\)", re.MULTILINE)
+_MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[0-9A-Za-z/-]{1,80})\)", re.MULTILINE)
+PRODUCT = "nvidia.com/gpu.product"
+_HELD = 3600  # seconds; longer than any check
+_NOBODY = 65534  # an image may run as root by default
+_LIMITS = {"cpu": "1", "memory": "256Mi"}
+_REQUESTS = dict.fromkeys(_LIMITS, "0")  # without these, a pod requests its limits, which a busy node does not have
+_KEPT = 60  # seconds after which the cluster removes a finished job that this check left
+
+
+# By node and resource: how many pods get one device. Not shared if missing.
+Replicas = t.Mapping[str, t.Mapping[str, int]]
+# By node, with the strategy single: the profile of its MIG devices, or empty if MIG is off.
+Profiles = t.Mapping[str, t.Optional[str]]
+
+
+class Settings(t.NamedTuple):
+    check: str  # a name for the jobs of this check, because another one may run at the same time
+    namespace: str
+    image: str
+    runtime_class: str
+    seconds: int  # after which the cluster ends the jobs, even if the controller was killed
+
+
+class Device(t.NamedTuple):
+    """A GPU or MIG device that a pod got."""
+
+    node: str
+    resource: str
+    uuid: str
+
+
+def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], settings: Settings) -> list[Data]:
+    """A job for each resource of each node, with one pod for each device that no other pod uses.
+
+    All pods of a job run at the same time, so each must get its own device.
+    """
+    used = in_use(pods)
+    free = [
+        (node, resource, count - used[node, resource])
+        for node, resources in sorted(wanted.items())
+        for resource, count in sorted(resources.items())
+        if count > used[node, resource]
+    ]
+    return [_job(number, *each, settings) for number, each in enumerate(free)]
+
+
+def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
+    """The GPUs and MIG devices that pods use, by node and resource."""
+    out: Counter[tuple[str, str]] = Counter()
+    for pod in pods:
+        node = (pod.get("spec") or {}).get("nodeName")
+        if not node or has_ended(pod):
+            continue
+        for resource, count in gpus_of(pod).items():
+            out[node, resource] += count
+    return out
+
+
+def _job(number: int, node: str, resource: str, count: int, settings: Settings) -> Data:
+    container = {
+        "name": "list",
+        "image": settings.image,
+        "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _HELD],
+        # CUDA images reject drivers older than their CUDA version, which nvidia-smi does not need.
+        "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
+        "resources": {"requests": _REQUESTS, "limits": {**_LIMITS, resource: 1}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    # Select the node, even if it is tainted or cordoned. Unlike nodeName, this respects devices in use.
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [here]}}
+    spec: Data = {
+        "containers": [container],
+        "affinity": {"nodeAffinity": required},
+        "tolerations": [{"operator": "Exists"}],
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "runAsGroup": _NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+    }
+    if settings.runtime_class:
+        spec["runtimeClassName"] = settings.runtime_class
+    notes = {NODE: node, RESOURCE: resource}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "gpufleet-check-%s-%d" % (settings.check, number),
+            "namespace": settings.namespace,
+            "labels": {LABEL: settings.check},
+            "annotations": notes,
+        },
+        "spec": {
+            "parallelism": count,
+            "completions": count,
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": settings.seconds,
+            "ttlSecondsAfterFinished": _KEPT,
+            "template": {"metadata": {"labels": {LABEL: settings.check}, "annotations": notes}, "spec": spec},
+        },
+    }
+
+
+def phase(pod: Data) -> str:
+    return str((pod.get("status") or {}).get("phase"))
+
+
+def missing(wanted: t.Iterable[Data], pods: t.Iterable[Data], logs: t.Mapping[str, str]) -> list[str]:
+    """The jobs whose pods have not all printed their devices yet."""
+    printed = Counter(_place(pod) for pod in pods if _devices(logs.get(name_of(pod), "")))
+    return [
+        "%s: %d of %d pods with %s have listed their devices"
+        % (job["metadata"]["annotations"][NODE], printed[_place(job)], job["spec"]["completions"], _place(job)[1])
+        for job in wanted
+        if printed[_place(job)] < job["spec"]["completions"]
+    ]
+
+
+def _place(item: Data) -> tuple[str, str]:
+    notes = item["metadata"].get("annotations") or {}
+    return str(notes.get(NODE)), str(notes.get(RESOURCE))
+
+
+def devices(
+    pods: t.Iterable[Data], logs: t.Mapping[str, str], replicas: Replicas, strategy: str, profiles: Profiles
+) -> tuple[list[Device], list[str]]:
+    """The devices that the pods list, and problems of pods that do not list exactly one, or share one that is not shared."""
+    found: list[Device] = []
+    problems = []
+    for pod in sorted(pods, key=name_of):
+        node, resource = _place(pod)
+        listed = _devices(logs.get(name_of(pod), ""), whole=strategy == "none")
+        is_mig = resource.startswith(layout_resources.MIG) or profiles.get(node)
+        if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
+            problems.append(
+                "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
+                % (node, resource, " ".join(logs.get(name_of(pod), "").split())[:_SHOWN] or "nothing")
+            )
+            continue
+        found.append(Device(node, resource, listed[0]))
+    times = Counter(each.uuid for each in found)
+    problems.extend(
+        "%s: %d pods got the same device %s" % (each.node, times[each.uuid], each.uuid)
+        for each in sorted(set(found))
+        if times[each.uuid] > replicas.get(each.node, {}).get(each.resource, 1)
+    )
+    return found, problems
+
+
+def _devices(log: str, whole: bool = False) -> list[str]:
+    """The UUIDs of MIG devices, or else of GPUs, in the output of nvidia-smi -L."""
+    log = log[:_LONGEST_LOG]
+    return (not whole and _MIG.findall(log)) or _GPU.findall(log)
+
+
+def profile_of(product: str) -> str:
+    """The profile in the product label of a node with the strategy single; empty if MIG is off."""
+    return product.partition("-MIG-")[2].removesuffix("-SHARED")
+
+
+def wrong_labels(
+    nodes: t.Iterable[Data],
+    wanted: t.Mapping[str, t.Mapping[str, int]],
+    replicas: Replicas,
+    strategy: str,
+    profiles: Profiles,
+) -> list[str]:
+    """Labels of GPU feature discovery that do not match the resources."""
+    out: list[str] = []
+    for node in nodes:
+        resources = wanted.get(name_of(node))
+        if not resources:
+            continue
+        expected: dict[str, str] = {}
+        for name, count in resources.items():
+            times = replicas.get(name_of(node), {}).get(name, 1)
+            label = name.removesuffix(layout_resources.SHARED)
+            if times > 1 and strategy != "none":  # which counts no replicas of GPUs with MIG
+                expected[label + ".replicas"] = str(times)
+            if name.startswith(layout_resources.MIG):
+                expected[label + ".count"] = str(count // times)
+        if strategy != "none":
+            expected["nvidia.com/mig.strategy"] = strategy
+        found = labels_of(node)
+        out.extend(
+            "%s: the label %s is %s, but should be %s" % (name_of(node), name, found.get(name, "missing"), value)
+            for name, value in sorted(expected.items())
+            if found.get(name) != value
+        )
+        product = found.get(PRODUCT)
+        profile = profiles.get(name_of(node))
+        if product is None:
+            out.append("%s: the label %s is missing" % (name_of(node), PRODUCT))
+        elif profile is not None and profile_of(product) != profile:
+            named = "should end with -MIG-%s" % profile if profile else "should name a GPU without MIG"
+            out.append("%s: the label %s is %s, but %s" % (name_of(node), PRODUCT, product, named))
+    return out

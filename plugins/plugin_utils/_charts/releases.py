@@ -1,0 +1,112 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Values of Helm charts: the keys of each chart release, validation, and merging."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.common.yaml import yaml_load
+
+from ...module_utils._mig.errors import LayoutError
+from ...module_utils._mig.keys import known_keys, short
+from .._common.refusal import Refusal
+
+_FOLDER = Path(__file__).with_name("values")
+_VERSION = re.compile(r"v?([0-9]+)\.([0-9]+)\.[0-9]+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
+_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "bool": (bool, "give true or false, without quotes"),
+    "int": (int, "give a number, without quotes"),
+    "str": (str, "give a string; quote numbers"),
+    "list": ((list, tuple), "give a list"),
+    "map": (dict, "give a mapping"),
+}
+
+Data = t.Dict[str, t.Any]
+
+
+def release(chart: str, version: object) -> str:
+    """The release of a chart version, such as 25.10 for v25.10.1. Raises Refusal if it is unsupported."""
+    known = sorted(
+        (path.stem[len(chart) + 1 :] for path in _FOLDER.glob(chart + "-*.yml")),
+        key=lambda name: [int(part) for part in name.split(".")],
+    )
+    found = _VERSION.fullmatch(version) if isinstance(version, str) else None
+    if found is None:
+        raise Refusal("%s is not a version of the chart %s: give one such as %s.1" % (short(version), chart, known[-1]))
+    name = "%s.%s" % found.groups()
+    if name not in known:
+        raise Refusal(
+            "this version of the collection does not support %s %s: use one of the releases %s"
+            % (chart, version, ", ".join(known))
+        )
+    return name
+
+
+@functools.cache
+def _read(chart: str, name: str) -> Data:
+    text = (_FOLDER / ("%s-%s.yml" % (chart, name))).read_text(encoding="utf-8")
+    return t.cast("Data", yaml_load(text))
+
+
+def keys(chart: str, name: str) -> Data:
+    """The keys of a release, as nested mappings with the type name of each value."""
+    return t.cast("Data", _read(chart, name)["values"])
+
+
+def kubernetes(chart: str, name: str) -> range:
+    """The minor versions of Kubernetes that NVIDIA documents for a release; empty if that is unknown."""
+    documented = _read(chart, name).get("kubernetes")
+    return range(documented[0], documented[1] + 1) if documented else range(0)
+
+
+def merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Data:
+    """Merge as Helm does: mappings are merged, everything else is replaced."""
+    out = copy.deepcopy(dict(base))
+    for key, value in over.items():
+        known = out.get(key)
+        out[key] = merged(known, value) if isinstance(known, dict) and isinstance(value, dict) else copy.deepcopy(value)
+    return out
+
+
+def value(values: t.Mapping[str, t.Any], path: str) -> t.Any:
+    """The value at a path such as migManager.enabled; None if it is missing."""
+    found: t.Any = values
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def problems(values: object, known: t.Mapping[str, t.Any], where: str) -> list[str]:
+    """Unknown keys, and values of the wrong type. ``where`` is the name of the variable."""
+    if not isinstance(values, dict):
+        return ["%s is %s: give a mapping" % (where, short(values))]
+    out = []
+    for key, item in values.items():
+        expected = known.get(key) if isinstance(key, str) else None
+        path = "%s.%s" % (where, key)
+        if expected is None:
+            out.append(_unknown(key, list(known), where))
+        elif isinstance(expected, dict):
+            out.extend(problems(item, expected, path) if item is not None else [])
+        elif expected != "any" and item is not None:
+            kind, remedy = _TYPES[expected]
+            if not isinstance(item, kind) or (expected == "int" and isinstance(item, bool)):
+                out.append("%s is %s: %s" % (path, short(item), remedy))
+    return out
+
+
+def _unknown(key: object, known: t.Sequence[str], where: str) -> str:
+    try:
+        known_keys({str(key): None}, known, where)
+    except LayoutError as error:
+        return str(error)
+    return "%s has the key %s: write keys as strings" % (where, short(key))

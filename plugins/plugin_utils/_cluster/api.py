@@ -1,0 +1,302 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Access to the cluster for action plugins, through the modules of kubernetes.core on the task's host."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import time
+import typing as t
+
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
+
+from . import client, runs
+from . import nodes as cluster_nodes
+from .nodes import Data, Host
+
+T = t.TypeVar("T")
+_ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
+_FEW = 5  # pods that are read and named one by one
+_GONE = "the cluster no longer has the node %s"
+_API_MESSAGE = '"message":"'  # in the text of an exception, after the response headers
+_END_OF_MESSAGE = re.compile(r'"(?:,"|})')
+_PERMANENT = ("Failed to import the required Python library", "Invalid kube-config")
+_DENIED = ("Reason: Unauthorized", "Reason: Forbidden")
+_DENIED_SECONDS = 30  # an API server that has just started may reject requests
+_REMEDY = "%s. Check gpu_cluster_kubeconfig, gpu_cluster_context, and the permissions of the user"
+
+
+class Unreadable(Exception):
+    """The API does not respond, or rejects the request."""
+
+
+class Final(Unreadable):
+    """An error that does not pass: the client cannot send requests, or the node does not exist."""
+
+
+class Denied(Unreadable):
+    """The API rejects the user, or does not allow the request."""
+
+
+class NoNode(Final):
+    """The cluster has no node of the host."""
+
+
+def message(result: Data) -> str:
+    """The message of a module's result, on one line and without a full stop. That of the API, if it has responded."""
+    text = " ".join(str(result.get("msg") or "no answer").split())
+    rejected = text.partition(_API_MESSAGE)[2]
+    end = _END_OF_MESSAGE.search(rejected)
+    return (rejected[: end.start()].replace("\\", "") if end else text)[:400].rstrip(".")
+
+
+def _unreadable(result: Data) -> Unreadable:
+    text, raw = message(result), str(result.get("msg"))
+    if any(each in raw for each in _PERMANENT):
+        return Final(text)
+    return Denied(text) if any(each in raw for each in _DENIED) else Unreadable(text)
+
+
+def was_read(result: Data) -> bool:
+    """Whether the API has returned objects. It returns none of a kind that it does not know."""
+    return "resources" in result and bool(result.get("api_found", True))
+
+
+class Api:
+    def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
+        self._action, self._task_vars = action, task_vars
+        self._controller = runs.controller()
+
+    def host(self) -> Host:
+        """The host of the task. Its variables may be templates."""
+        variables = self._task_vars or {}
+        found = {name: variables[name] for name in cluster_nodes.VARIABLES if name in variables}
+        return cluster_nodes.host_of(variables["inventory_hostname"], self._action._templar.template(found))
+
+    def read(self, *wanted: Data) -> list[list[Data]]:
+        """The objects of each kind, in the same order. Raises Unreadable, also if the API does not know a kind."""
+        found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
+        for each in found:
+            if not was_read(each):
+                raise _unreadable(each)
+        return [each["resources"] for each in found]
+
+    def log(self, namespace: str, pod: str, **options: t.Any) -> str:
+        """The log of a container. Raises Unreadable, for example while the container is still starting."""
+        return str(self.call("kubernetes.core.k8s_log", namespace=namespace, name=pod, **options)["log"])
+
+    def call(self, module: str, **arguments: t.Any) -> Data:
+        """The result of a module. Raises Unreadable."""
+        if os.getppid() != self._controller:  # it was killed, and the next run may be at work
+            raise Final("ansible-playbook has ended")
+        if client.runs_here(self._action, module, self._task_vars or {}):
+            found = client.run(self._action, module, arguments)
+        else:
+            try:
+                found = self._action._execute_module(
+                    module_name=module, module_args=arguments, task_vars=self._task_vars
+                )
+            except AnsibleAuthenticationFailure as error:  # which could lock the account
+                raise Final(str(error)) from None
+            except AnsibleConnectionFailure as error:  # to gpu_cluster_host
+                raise Unreadable(str(error)) from None
+        if found.get("failed"):
+            raise _unreadable(found)
+        return found
+
+    def node(self, host: Host) -> Data:
+        """The node of a host. Raises Unreadable, also if there is none."""
+        names = cluster_nodes.candidates(host)
+        for found in self.read(*({"kind": "Node", "name": name} for name in names)):
+            if found:
+                return found[0]
+        raise _no_node(names)
+
+    def host_node_and_pods(self, host: Host) -> tuple[Data, list[Data]]:
+        """The node of a host and all pods on it. Raises Unreadable, also if there is none."""
+        names = cluster_nodes.candidates(host)
+        if len(names) > 1:
+            names = [cluster_nodes.name_of(self.node(host))]
+        node, pods = self.read({"kind": "Node", "name": names[0]}, _pods_on(names[0]))
+        if not node:
+            raise _no_node(names)
+        return node[0], pods
+
+    def node_and_pods(self, name: str) -> tuple[Data, list[Data]]:
+        """A node and all pods on it. Raises Unreadable, also if the node is gone."""
+        node, pods = self.read({"kind": "Node", "name": name}, _pods_on(name))
+        if not node:
+            raise Final(_GONE % name)
+        return node[0], pods
+
+    def pods_in(self, namespaces: t.Iterable[str]) -> list[Data]:
+        """All pods in some namespaces. Raises Unreadable."""
+        wanted = [{"kind": "Pod", "namespace": name} for name in namespaces]
+        return [pod for pods in self.read(*wanted) for pod in pods] if wanted else []
+
+    def nodes(self, names: t.Sequence[str], *others: Data) -> tuple[dict[str, Data], list[Data]]:
+        """Nodes by name, and other objects. Raises Unreadable, also if a node is gone."""
+        wanted: Data = {"kind": "Node", "name": names[0]} if len(names) == 1 else {"kind": "Node"}
+        found, *rest = self.read(wanted, *others)
+        by_name = {cluster_nodes.name_of(node): node for node in found}
+        for name in names:
+            if name not in by_name:
+                raise Final(_GONE % name)
+        return {name: by_name[name] for name in names}, [item for each in rest for item in each]
+
+    def change(self, node: Data, make: t.Callable[[Data], Data], progress: Progress) -> Data:
+        """Change a node with the patch that ``make`` returns for it, and return it as it is then.
+
+        The patch is made again if someone else changes the node at the same time, or the API does not respond. Raises
+        Unreadable after the time of ``progress``, and the errors of ``make``.
+        """
+        name = cluster_nodes.name_of(node)
+        return self.change_all({name: node}, make, progress)[name]
+
+    def change_all(
+        self, nodes: t.Mapping[str, Data], make: t.Callable[[Data], Data], progress: Progress
+    ) -> dict[str, Data]:
+        """The same for several nodes, by name."""
+        done: dict[str, Data] = {}
+        current = dict(nodes)  # as they were read, until they may have changed
+
+        def step() -> dict[str, Data]:
+            for _attempt in range(_ATTEMPTS):
+                left = [name for name in nodes if name not in done]
+                found = dict(current) or self.nodes(left)[0]
+                current.clear()
+                patches = {name: make(found[name]) for name in left}
+                done.update((name, found[name]) for name in left if not patches[name])
+                changing = [name for name in left if patches[name]]
+                if changing:
+                    changed = self._patch([_versioned(found[name], patches[name]) for name in changing])
+                    done.update((name, node) for name, node in zip(changing, changed, strict=True) if node is not None)
+                if len(done) == len(nodes):
+                    return done
+            busy = [name for name in nodes if name not in done]
+            raise Unreadable("someone else is changing node %s all the time" % ", ".join(busy[:_FEW]))
+
+        title = "node %s" % next(iter(nodes)) if len(nodes) == 1 else "%d nodes" % len(nodes)
+        return progress.result("changing %s" % title, step) if nodes else {}
+
+    def _patch(self, patches: list[Data]) -> list[Data | None]:
+        """The nodes after the patches; None for one that someone else has changed. Raises Unreadable."""
+        changed = self.call("gpufleet.node.gpu_cluster_patch", patches=patches)["nodes"]
+        return t.cast("list[Data | None]", changed)
+
+    def remove(self, state: str, pods: t.Sequence[t.Any], grace_period: int = -1) -> list[Data]:
+        """Have pods evicted or deleted; the pods that the API rejected. Raises Unreadable."""
+        if not pods:
+            return []
+        named = [pod._asdict() for pod in pods]
+        result = self.call("gpufleet.node.gpu_cluster_pods", state=state, pods=named, grace_period=grace_period)
+        return t.cast("list[Data]", result["rejected"])
+
+    def delete(self, pods: t.Sequence[t.Any]) -> None:
+        """Delete pods that a controller replaces. Raises Unreadable."""
+        for rejected in self.remove("deleted", pods):
+            raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
+
+    def restart(self, pods: t.Sequence[t.Any], progress: Progress) -> None:
+        """Delete pods, and wait until they are gone. Raises Unreadable."""
+        if not pods:
+            return
+        uids = {pod.uid for pod in pods}
+        wanted = [{"kind": "Pod", "namespace": pod.namespace, "name": pod.name} for pod in pods]
+        if len(wanted) > _FEW:
+            wanted = [{"kind": "Pod", "namespace": name} for name in sorted({pod.namespace for pod in pods})]
+
+        def left() -> list[str]:
+            found = [pod for each in self.read(*wanted) for pod in each if pod["metadata"]["uid"] in uids]
+            return [
+                "pod %s is terminating on node %s" % (cluster_nodes.name_of(pod), pod["spec"].get("nodeName"))
+                for pod in found
+            ]
+
+        title = "restarting %d pod%s" % (len(uids), "s" if len(uids) > 1 else "")
+        progress.result(title, lambda: self.delete(pods))
+        waiting = progress.until_empty(title, left)
+        if waiting:
+            raise Unreadable("%s. A node that is down ends no pods" % "; ".join(waiting[:_FEW]))
+
+
+def _no_node(names: t.Iterable[str]) -> NoNode:
+    return NoNode("the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names))
+
+
+def _versioned(node: Data, patch: Data) -> Data:
+    """A patch that changes nothing if someone else changes the node first."""
+    version = {"resourceVersion": node["metadata"].get("resourceVersion")}
+    body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
+    return {"node": cluster_nodes.name_of(node), "patch": body}
+
+
+def _pods_on(node: str) -> Data:
+    return {"kind": "Pod", "field_selectors": ["spec.nodeName=" + node]}
+
+
+def pauses() -> t.Iterator[int]:
+    """Seconds between checks: short at first, because many changes take only a moment."""
+    return itertools.chain((1, 2, 4), itertools.repeat(5))
+
+
+class Reasons:
+    """Shows why something is not complete, again if it changes, and at least once a minute."""
+
+    _REPEATED = 60  # seconds
+
+    def __init__(self, show: t.Callable[[str], object]) -> None:
+        self._show, self._shown, self._at = show, "", 0.0
+
+    def show(self, title: str, reason: str) -> None:
+        now = time.monotonic()
+        if reason != self._shown or now - self._at > self._REPEATED:
+            self._show("%s: %s" % (title, reason))
+            self._shown, self._at = reason, now
+
+
+class Progress:
+    """Repeats a step for a limited time, and shows why it is not complete."""
+
+    def __init__(self, timeout: int, show: t.Callable[[str], object]) -> None:
+        self._timeout, self._show = timeout, show
+
+    def result(self, title: str, step: t.Callable[[], T]) -> T:
+        """The result of a step. Raises Unreadable if the API server does not respond in time."""
+        out: list[T] = []
+
+        def reasons() -> list[str]:
+            out.append(step())
+            return []
+
+        waiting = self.until_empty(title, reasons)
+        if waiting:
+            raise Unreadable(waiting[0])
+        return out[0]
+
+    def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
+        """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
+        end, reasons = time.monotonic() + self._timeout, Reasons(self._show)
+        denied: float | None = None  # since when
+        intervals = pauses()
+        while True:
+            try:
+                waiting, denied = step(), None
+            except Final:
+                raise
+            except Unreadable as error:
+                waiting = ["a request to the cluster failed: %s" % error]
+                denied = (denied or time.monotonic()) if isinstance(error, Denied) else None
+            now = time.monotonic()
+            if denied and now - denied >= _DENIED_SECONDS:
+                raise Final(_REMEDY % waiting[0])
+            if not waiting or now >= end:
+                return waiting
+            reasons.show("%s, %d s left" % (title, end - now), "; ".join(waiting))
+            time.sleep(next(intervals))

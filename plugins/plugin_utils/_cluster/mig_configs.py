@@ -1,0 +1,78 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Configurations for the operator's MIG manager: a ConfigMap, and a label for each node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+import yaml
+
+from ...module_utils._mig import mig_parted
+from .nodes import Host, layout_contents
+
+KEY = "config.yaml"  # the only key that the MIG manager reads
+PREFIX = "gpufleet-"
+LABEL = "nvidia.com/mig.config"
+STATE = "nvidia.com/mig.config.state"
+APPLYING = ("pending", "rebooting")  # states in which the MIG manager is at work
+
+_LONGEST = 100000  # characters; a configuration has hundreds
+
+Entries = t.List[t.Dict[str, t.Any]]
+
+
+def entries(host: Host) -> Entries:
+    """The configuration for a host's layout, by GPU index. GPUs that the layout does not name are omitted."""
+    return mig_parted.from_gpus({index: content.held for index, content in layout_contents(host).items()})
+
+
+def name(configuration: object) -> str:
+    """A name that changes with the content, so that a node's state refers to exactly this configuration."""
+    return PREFIX + hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def is_ours(label: str | None) -> bool:
+    """Whether the value of a label is a name of this collection."""
+    return label is not None and label.startswith(PREFIX)
+
+
+def config_map(wanted: t.Mapping[str, Entries], existing: object) -> dict[str, str]:
+    """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
+    document = {"version": mig_parted.VERSION, "mig-configs": {**_configurations(existing), **wanted}}
+    return {KEY: yaml.safe_dump(document, sort_keys=True, default_flow_style=None)}
+
+
+class _Loader(yaml.SafeLoader):
+    def flatten_mapping(self, node: object) -> None:
+        """Merge no mappings: a short text can contain very many. Constructing the key then fails."""
+
+
+def _configurations(existing: object) -> dict[str, t.Any]:
+    """The configurations in our ConfigMap, which may have been edited."""
+    data = existing.get("data") if isinstance(existing, dict) else None
+    try:
+        text = (data or {}).get(KEY) or ""
+        document = yaml.load(text, Loader=_Loader) if len(text) <= _LONGEST else None
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
+        return {}
+    found = document.get("mig-configs") if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None] | None:
+    """The changes to a node's labels; None if current. Also removes the state, which refers to the old configuration."""
+    if labels.get(LABEL) == wanted:
+        return None
+    return {LABEL: wanted, STATE: None}
+
+
+def removal(labels: t.Mapping[str, str]) -> dict[str, str | None] | None:
+    """The changes that remove the labels; None if there are none."""
+    return {LABEL: None, STATE: None} if LABEL in labels or STATE in labels else None

@@ -1,0 +1,205 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Map hosts to nodes of a cluster, and to the resources that each node should advertise."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing as t
+
+from ...module_utils._mig import layout as layouts
+from .._layout import gpus as layout_gpus
+from .._layout import layouts_on_gpus, resources
+from .._layout import sharing as layout_sharing
+
+Data = t.Dict[str, t.Any]
+
+
+class Host(t.NamedTuple):
+    """A host in the inventory, with the known facts about its GPUs."""
+
+    name: str
+    node_name: str = ""  # gpu_cluster_node_name
+    hostname: str = ""  # gpu_node_hostname
+    reported: str = ""  # the host name that the node reports, which is only compared
+    gpus: t.Optional[t.Sequence[Data]] = None  # from the facts; None if they cannot be read
+    boards: t.Sequence[str] = ()
+    layout: object = None
+    sharing: object = None  # gpu_cluster_sharing
+    mig_changed: float = 0.0  # seconds since the epoch
+
+
+# Variables that host_of reads.
+VARIABLES = (
+    "ansible_facts",
+    "gpu_cluster_node_name",
+    "gpu_cluster_sharing",
+    "gpu_node_boards",
+    "gpu_node_hostname",
+    "nvidia_mig_layout",
+    "rke2_node_name",
+    "__gpu_cluster_mig_changed",
+)
+
+
+def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
+    """A host with its facts, and what the role gpu_cluster read on it."""
+    facts = variables.get("ansible_facts") or {}
+    nvidia = facts.get("nvidia")
+    gpus = nvidia.get("gpus") if isinstance(nvidia, dict) else None
+    if not isinstance(gpus, list) or not all(
+        map(layout_gpus.is_fact, gpus)
+    ):  # unknown, or a node returned something else
+        gpus = None
+    return Host(
+        name=name,
+        node_name=str(variables.get("gpu_cluster_node_name") or variables.get("rke2_node_name") or ""),
+        hostname=str(variables.get("gpu_node_hostname") or ""),
+        reported=str(facts.get("nodename") or "").lower(),
+        gpus=gpus,
+        boards=list(variables.get("gpu_node_boards") or ()),
+        layout=variables.get("nvidia_mig_layout"),
+        sharing=variables.get("gpu_cluster_sharing"),
+        mig_changed=float(variables.get("__gpu_cluster_mig_changed") or 0),
+    )
+
+
+def is_true(value: object) -> bool:
+    """A variable with a truth value, which -e passes as a string."""
+    return str(value).lower() in ("true", "yes", "1", "on")
+
+
+def name_of(node: t.Mapping[str, t.Any]) -> str:
+    return str(node["metadata"]["name"])
+
+
+def labels_of(item: t.Mapping[str, t.Any]) -> dict[str, str]:
+    """The labels of a node or a pod."""
+    return item["metadata"].get("labels") or {}
+
+
+def inventory_names(name: str) -> list[str]:
+    """The names of a node that the inventory names so: the name in lower case, and its first label."""
+    label = name.partition(".")[0]
+    return list(dict.fromkeys(each.lower() for each in (name, label) if each == name or not label.isdigit()))
+
+
+def candidates(host: Host) -> list[str]:
+    """The names that the host's node may have, in order of preference. None of them comes from the node itself."""
+    return [host.node_name.lower()] if host.node_name else inventory_names(host.hostname or host.name)
+
+
+def difference(host: Host) -> str:
+    """A problem if the node reports another host name than the inventory, and no variable has its name."""
+    names = candidates(host)
+    if host.node_name or host.hostname or not host.reported:
+        return ""
+    if host.reported.partition(".")[0] == names[0].partition(".")[0]:
+        return ""
+    return "the host name is %.70r, and not %s: set gpu_cluster_node_name to %.70r if that is its node" % (
+        host.reported,
+        " or ".join(names),
+        host.reported,
+    )
+
+
+def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
+    """The name of the host's node, or the reason why it has none."""
+    tried = candidates(host)
+    for name in tried:
+        if name in names:
+            different = difference(host)
+            return (None, different) if different else (name, "")
+    reported = [name for name in (host.reported, host.reported.partition(".")[0]) if name in names]
+    near = reported or difflib.get_close_matches(host.node_name or host.name, names, 1)
+    meant = " (did you mean %s?)" % near[0] if near else ""
+    known = ", ".join(sorted(names)[:10]) or "none"
+    return None, (
+        "the cluster has no node named %s%s: set gpu_cluster_node_name to an existing node (%s)"
+        % (", ".join(tried), meant, known)
+    )
+
+
+def taken(node: str, found: t.Mapping[str, str]) -> list[str]:
+    """A problem if another host has the same node. ``found`` are the nodes of other hosts, by host."""
+    return [
+        "the host %s has the same node %s: set gpu_cluster_node_name to different nodes" % (other, node)
+        for other, name in found.items()
+        if name == node
+    ][:1]
+
+
+def gpus(host: Host) -> list[t.Any]:
+    """The GPUs that the driver lists, or the boards before it is installed."""
+    listed = [gpu for gpu in host.gpus or () if gpu.get("index") is not None]
+    return listed or list(host.boards)
+
+
+def expected(host: Host, strategy: str) -> dict[str, int] | None:
+    """The resources that the node should advertise; None if its GPUs are unknown. Raises LayoutError and Refusal."""
+    known = gpus(host)
+    if not known:
+        return {} if host.gpus == [] else None
+    contents = _contents(host, known)
+    mig = any(content.held is not None for content in contents.values())
+    return layout_sharing.advertised(
+        resources.resources(contents, strategy), layout_sharing.parse(host.sharing), strategy, mig
+    )
+
+
+def single_profile(host: Host, strategy: str) -> str | None:
+    """The profile of all MIG devices of a node with the strategy single; empty if MIG is off.
+
+    None with another strategy, for unknown GPUs, and for profiles with attributes, such as 1g.10gb+me.
+    """
+    contents = _contents(host, gpus(host)).values() if strategy == "single" and gpus(host) else ()
+    names = {name for content in contents for name in resources.devices(content) or [""]}
+    name = names.pop() if len(names) == 1 else "?"
+    return name if not name or re.fullmatch(r"(\d+c\.)?\d+g\.\d+gb", name) else None
+
+
+def unused(host: Host, strategy: str) -> str:
+    """A warning if the strategy does not advertise the MIG instances of the layout; empty otherwise."""
+    known = gpus(host)
+    if strategy != "none" or not known:
+        return ""
+    held = [content.label for content in _contents(host, known).values() if content.held]
+    if not held:
+        return ""
+    return (
+        "%s: with the MIG strategy none, pods get whole GPUs, and the MIG instances of %s remain unused: use the "
+        "strategy single or mixed to advertise them" % (host.name, ", ".join(held))
+    )
+
+
+def unshared(host: Host, strategy: str) -> str:
+    """A warning if the node does not advertise resources that are to be shared. Raises LayoutError and Refusal."""
+    plain = expected(host._replace(sharing=None), strategy)
+    why = layout_sharing.unused(plain, layout_sharing.parse(host.sharing)) if plain else ""
+    return why and "%s: %s" % (host.name, why)
+
+
+def _contents(host: Host, known: list[t.Any]) -> dict[int, layouts_on_gpus.Content]:
+    if host.layout is not None:
+        return layouts_on_gpus.contents(host.layout, known)
+    if all(isinstance(gpu, dict) for gpu in known):
+        return layouts_on_gpus.contents(known)
+    return layouts_on_gpus.contents([{"devices": "all", "mig_enabled": False}], known)
+
+
+def contents(host: Host) -> dict[int, layouts_on_gpus.Content]:
+    """The desired contents of all GPUs. Those that the layout does not name have MIG off if only their board is known."""
+    return _contents(host, gpus(host))
+
+
+def layout_contents(host: Host) -> dict[int, layouts_on_gpus.Content]:
+    """The desired contents of the GPUs that the layout names."""
+    known = gpus(host)
+    layout = layouts.parse(host.layout)
+    named = layout.resolve(layouts_on_gpus.known_gpus(layout, known))
+    return {index: content for index, content in _contents(host, known).items() if index in named}

@@ -1,0 +1,232 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Check whether nodes advertise their GPUs, from their allocatable resources, MIG state and pods."""
+
+from __future__ import annotations
+
+import datetime
+import typing as t
+
+from .._layout import resources as layout_resources
+from . import mig_configs
+from .nodes import Data, labels_of, name_of
+
+VALIDATOR = "nvidia-operator-validator"
+MIG_MANAGER = "nvidia-mig-manager"
+INSTALLER = "helmcharts.helm.cattle.io/chart"  # label of the job with which RKE2 and k3s install a chart
+_LONGEST = 300  # characters of a reason
+# The kubelet removes them five minutes after the device plugin stopped, but does not retry if the API server is down.
+_KEPT = " (if this persists, restart the node's kubelet, which kept removed resources)"
+
+
+class Wanted(t.NamedTuple):
+    """The expected state of a node."""
+
+    resources: t.Optional[t.Mapping[str, int]] = None  # None: unknown, not compared
+    config: str = ""  # the configuration that the MIG manager applies; empty if the host owns MIG
+    validator: bool = False  # whether the operator's validator runs there
+    replicas: t.Mapping[str, int] = {}  # of shared resources
+    profile: t.Optional[str] = None  # with the strategy single, of all MIG devices; empty if MIG is off
+
+
+class Container(t.NamedTuple):
+    """A container whose log explains a failure."""
+
+    namespace: str
+    pod: str
+    name: str
+    previous: bool
+
+
+class State(t.NamedTuple):
+    """``waiting`` may resolve by itself; ``failed`` requires a change."""
+
+    waiting: t.Tuple[str, ...]
+    failed: t.Tuple[str, ...]
+    culprit: t.Optional[Container] = None
+
+    @property
+    def ready(self) -> bool:
+        return not self.waiting and not self.failed
+
+
+def state(
+    wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Sequence[Data], held: t.Sequence[str] = ()
+) -> State:
+    """The state of the nodes. ``pods`` are those of the chart and of its installation job.
+
+    A pod that cannot start keeps the others waiting, because an update of the chart would be incomplete. Pods of
+    DaemonSets on other nodes are not counted, nor those that no node accepts while runs of this collection have nodes out
+    of service. ``held`` has the commands that return these: the installation job needs one of them.
+    """
+    by_name = {name_of(node): node for node in nodes}
+    waiting: list[str] = []
+    failed: list[str] = []
+    culprit: Container | None = None
+    for name, each in sorted(wanted.items()):
+        if name not in by_name:
+            failed.append("%s: the cluster no longer has this node" % name)
+            continue
+        here = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == name]
+        reasons, broken = _of_node(by_name[name], each, here)
+        failed.extend("%s: %s" % (name, reason) for reason in broken)
+        if broken:
+            culprit = culprit or _log(here, MIG_MANAGER)
+        if reasons:
+            waiting.append("%s: %s" % (name, ", ".join(reasons)))
+    for pod in filter(_installs, pods):
+        if held and _unscheduled(pod):
+            failed.append("the chart is not installed, because no node accepts pod %s" % name_of(pod))
+        else:
+            waiting.append("the chart is being installed by pod %s" % name_of(pod))
+    explains = bool(waiting or failed or not wanted)
+    counted = [pod for pod in pods if explains or (_counts(pod, wanted) and not (held and _unscheduled(pod)))]
+    explained = [(text, container) for pod in counted for text, container in _problem(pod)]
+    waiting.extend(text for text, _container in explained)
+    if held and any(map(_unscheduled, counted)):
+        waiting.append("an interrupted run has left nodes out of service. Return one with: %s" % "; ".join(held))
+    culprit = culprit or next((container for _text, container in explained if container), None)
+    return State(tuple(waiting), tuple(failed), culprit)
+
+
+def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
+    """Unmet conditions and failures of a node."""
+    labels = labels_of(node)
+    missing: list[str] = []
+    failed: list[str] = []
+    if wanted.config:
+        label, found = labels.get(mig_configs.LABEL), labels.get(mig_configs.STATE)
+        if label != wanted.config:
+            failed.append("another owner changed its label %s to %s" % (mig_configs.LABEL, label))
+        elif found == "failed":
+            failed.append("the MIG manager could not apply %s" % wanted.config)
+        elif found != "success":
+            missing.append("MIG configuration %s" % (found or "not applied yet"))
+    offered = allocatable(node)
+    if wanted.resources is not None and offered != dict(wanted.resources):
+        gone = not set(wanted.resources.items()) - set(offered.items())
+        missing.append(
+            "advertises %s, should advertise %s%s" % (listed(offered), listed(wanted.resources), _KEPT if gone else "")
+        )
+    if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
+        missing.append("%s is not ready" % VALIDATOR)
+    if not _node_ready(node):
+        missing.append("the node is not ready")
+    return missing, failed
+
+
+def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
+    """The GPUs and MIG devices that a node advertises. The kubelet keeps removed resources with a count of 0."""
+    found = layout_resources.counts((node.get("status") or {}).get("allocatable"))
+    return {name: count for name, count in sorted(found.items()) if count}
+
+
+def listed(counts: t.Mapping[str, int]) -> str:
+    return ", ".join("%s: %d" % pair for pair in sorted(counts.items())) or "no GPUs"
+
+
+def is_ready(item: t.Mapping[str, t.Any]) -> bool:
+    """Whether a pod is ready and not being deleted."""
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return ready and not item["metadata"].get("deletionTimestamp")
+
+
+def _node_ready(node: t.Mapping[str, t.Any]) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return not any(each.get("type") == "Ready" and each.get("status") != "True" for each in conditions)
+
+
+def _installs(pod: Data) -> bool:
+    return INSTALLER in labels_of(pod) and _active(pod)
+
+
+def _active(pod: Data) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Pending", "Running")
+
+
+def _counts(pod: Data, wanted: t.Collection[str]) -> bool:
+    """Whether a pod has to start before the nodes are ready."""
+    owners = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or ()}
+    elsewhere = "DaemonSet" in owners and (pod.get("spec") or {}).get("nodeName") not in wanted
+    return _active(pod) and not elsewhere
+
+
+def _unscheduled(pod: Data) -> str:
+    """Why no node accepts a pod; empty if it has one, or was not considered yet."""
+    for each in (pod.get("status") or {}).get("conditions") or ():
+        if each.get("type") == "PodScheduled" and each.get("status") == "False":
+            return _cut(each.get("message") or each.get("reason"))
+    return ""
+
+
+def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:
+    """Why a pod does not run; nothing if it runs or is starting."""
+    status = pod.get("status") or {}
+    name, namespace = name_of(pod), str(pod["metadata"].get("namespace"))
+    if pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Succeeded":
+        return
+    if _unscheduled(pod):
+        yield "pod %s is not scheduled: %s" % (name, _unscheduled(pod)), None
+    for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        current = each.get("state") or {}
+        waiting = current.get("waiting") or {}
+        reason = waiting.get("reason")
+        ended = current.get("terminated") or (each.get("lastState") or {}).get("terminated") or {}
+        crashed = reason == "CrashLoopBackOff" or bool((current.get("terminated") or {}).get("exitCode"))
+        if crashed:
+            previous = "terminated" not in current
+            text = "container %s of pod %s ended with status %s" % (each["name"], name, ended.get("exitCode"))
+            yield text, Container(namespace, name, each["name"], previous)
+        elif reason and reason not in ("ContainerCreating", "PodInitializing"):
+            text = "container %s of pod %s: %s: %s" % (each["name"], name, reason, _cut(waiting.get("message")))
+            yield text.rstrip(": "), None
+
+
+def explained(pods: t.Iterable[Data]) -> list[str]:
+    """Why pods do not run."""
+    return [text for pod in pods for text, _container in _problem(pod)]
+
+
+def _log(pods: t.Iterable[Data], app: str) -> Container | None:
+    """The main container of a component."""
+    for pod in pods:
+        if labels_of(pod).get("app") == app and not pod["metadata"].get("deletionTimestamp"):
+            return Container(
+                str(pod["metadata"].get("namespace")), name_of(pod), pod["spec"]["containers"][0]["name"], False
+            )
+    return None
+
+
+def _cut(text: object) -> str:
+    found = " ".join(str(text or "").split())
+    return found if len(found) <= _LONGEST else found[: _LONGEST - 3] + "..."
+
+
+def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:
+    """The device plugin's pods that started before the last change of their node's MIG instances.
+
+    The device plugin reads the instances once, when it starts. ``changed`` is the time of the change, by node.
+    """
+    out = []
+    for pod in pods:
+        node = str((pod.get("spec") or {}).get("nodeName"))
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        started = [_seconds((each.get("state") or {}).get("running", {}).get("startedAt")) for each in statuses]
+        known = [each for each in started if each is not None]
+        if known and min(known) < changed.get(node, 0.0):
+            out.append({name: str(pod["metadata"].get(name)) for name in ("namespace", "name", "uid")})
+    return out
+
+
+def _seconds(text: object) -> float | None:
+    """Parse a time in the API's format into seconds since the epoch."""
+    try:
+        found = datetime.datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")
+    except ValueError:
+        return None
+    return found.replace(tzinfo=datetime.timezone.utc).timestamp()

@@ -1,0 +1,32 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""What action plugins show. It has no control characters: annotations, logs and names may contain them."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible.utils.display import Display
+
+from ...module_utils._mig.printable import printable
+
+P = t.ParamSpec("P")
+
+
+def show(text: str) -> None:
+    Display().display(printable(text))
+
+
+def clean(run: t.Callable[P, dict[str, t.Any]]) -> t.Callable[P, dict[str, t.Any]]:
+    """Remove control characters from the result of an action plugin."""
+
+    @functools.wraps(run)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> dict[str, t.Any]:
+        return t.cast("dict[str, t.Any]", printable(run(*args, **kwargs)))
+
+    return wrapper

@@ -1,0 +1,264 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""NVIDIA's DRA driver: the devices that it publishes for a node, and the pods that use them.
+
+The driver reads the MIG devices once, when its kubelet plugin starts, so that a change needs a restart. The kubelet
+keeps what a stopped plugin has published for half a minute. A node is therefore ready when exactly its own devices are
+published. Sources: kubernetes-sigs/dra-driver-nvidia-gpu 0.4.1, NVIDIA/gpu-operator 26.7.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...module_utils._mig import profile as profiles
+from ...module_utils._mig.errors import MigError
+from ...module_utils._mig.keys import listed
+from .._cluster import nodes as cluster_nodes
+from .._cluster import readiness
+from .._cluster.nodes import Data, Host, is_true, labels_of, name_of
+from .._common.refusal import Refusal
+
+ALLOCATOR = "dra"  # value of gpu_cluster_allocator
+DRIVER = "gpu.nvidia.com"
+_API = "resource.k8s.io/v1"
+UNKNOWN = ""  # instead of the UUID of a device that is not published
+# Labels of the kubelet plugin's pods: of the driver's chart, its former chart, and the GPU operator.
+_PLUGINS = (
+    ("dra-driver-nvidia-gpu-component", "kubelet-plugin"),
+    ("nvidia-dra-driver-gpu-component", "kubelet-plugin"),
+    ("app", "nvidia-dra-driver-kubelet-plugin"),
+)
+COMPONENT = "dra-driver"  # of the GPU operator, which deploys the kubelet plugin
+_NAMED = 5  # devices in a message
+_CHARTS = ("gpu_operator_version", "device_plugin_version")
+
+CLAIMS: Data = {"kind": "ResourceClaim", "api_version": _API}
+
+
+def slices(node: str = "") -> Data:
+    """The request for the ResourceSlices of a node, or of all nodes."""
+    return {
+        "kind": "ResourceSlice",
+        "api_version": _API,
+        "field_selectors": ["spec.driver=" + DRIVER, *(["spec.nodeName=" + node] if node else [])],
+    }
+
+
+class Device(t.NamedTuple):
+    """A GPU, or a MIG device with its profile. An instance at the same place, of any profile, has the same UUID."""
+
+    uuid: str
+    profile: str = ""
+    taints: t.Tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "%s (%s)" % (self.uuid, self.profile) if self.profile else self.uuid
+
+    def is_like(self, other: Device) -> bool:
+        try:
+            named = self.profile and other.profile
+            one, two = ((profiles.parse(each.profile).gpu_instance if named else None) for each in (self, other))
+            return self.uuid == other.uuid and (one is None or two is None or profiles.is_near(one, two))
+        except MigError:
+            return self[:2] == other[:2]
+
+
+def published(found: t.Iterable[Data], node: str) -> dict[str, Device] | None:
+    """The node's GPUs and MIG devices by name; None if the DRA driver has not published all of them yet."""
+    own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
+    newest = max((spec["pool"]["generation"] for spec in own), default=0)
+    current = [spec for spec in own if spec["pool"]["generation"] == newest]
+    if not current or len(current) != current[0]["pool"]["resourceSliceCount"]:
+        return None
+    devices = [device for spec in current for device in spec.get("devices") or ()]
+    return {
+        device["name"]: Device(
+            _text(device, "uuid"),
+            _text(device, "profile"),
+            # Those with the effect None only inform.
+            tuple(str(taint["key"]) for taint in device.get("taints") or () if taint.get("effect") != "None"),
+        )
+        for device in devices
+        if _text(device, "type") in ("gpu", "mig")
+    }
+
+
+def _text(device: Data, attribute: str) -> str:
+    return str(((device.get("attributes") or {}).get(attribute) or {}).get("string", UNKNOWN))
+
+
+def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, Device], node: str) -> dict[str, set[str]]:
+    """The UUIDs of the GPUs and MIG devices of a node that are reserved for pods, by UID of the pod."""
+    out: dict[str, set[str]] = {}
+    for claim in claims:
+        status = claim.get("status") or {}
+        results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+        names = [each["device"] for each in results if (each["driver"], each["pool"]) == (DRIVER, node)]
+        for user in (status.get("reservedFor") or ()) if names else ():
+            if user.get("resource") == "pods":
+                out.setdefault(user["uid"], set()).update(devices.get(name, Device(UNKNOWN)).uuid for name in names)
+    return out
+
+
+def present(host: Host) -> list[Device] | None:
+    """The devices that the DRA driver should publish, from the facts; None if they are unknown.
+
+    A GPU in MIG mode is not published itself, only its MIG devices.
+    """
+    try:
+        return None if host.gpus is None else _present(host.gpus)
+    except (KeyError, TypeError):  # the node returned something else
+        return None
+
+
+def _present(gpus: t.Sequence[Data]) -> list[Device] | None:
+    out: list[Device] = []
+    for gpu in gpus:
+        if gpu.get("index") is None:
+            continue
+        mig = gpu["mig"]
+        if mig["capable"] is None or (mig["capable"] and mig["current"] is None):
+            return None
+        if not mig["current"]:
+            out.append(Device(gpu["uuid"]))
+        elif mig["devices"] is None:
+            return None
+        else:
+            out.extend(Device(device["uuid"], device["profile"]) for device in mig["devices"])
+    return out
+
+
+def differences(host: Host, node: str, found: t.Iterable[Data]) -> list[str]:
+    """Where the published devices of a node differ from those in its facts."""
+    wanted, devices = present(host), published(found, node)
+    if wanted is None:
+        return ["%s: its GPUs or MIG devices cannot be read, nor compared with the published ones" % node]
+    if devices is None:
+        text = "%s: the DRA driver has not published its devices. Check its pod on the node, and resources.gpus of its chart"
+        return [text % node] if wanted else []
+    listed = list(devices.values())
+    missing = [each for each in wanted if not any(map(each.is_like, listed))]
+    gone = [each for each in listed if not any(map(each.is_like, wanted))]
+    texts = ["%d of %d devices are not published: %s" % (len(missing), len(wanted), _few(missing))] if missing else []
+    texts += ["%d published devices do not exist: %s" % (len(gone), _few(gone))] if gone else []
+    return (
+        ["%s: %s. Restart the kubelet plugin of the DRA driver, or run mig.yml" % (node, "; ".join(texts))]
+        if texts
+        else []
+    )
+
+
+def tainted(node: str, found: t.Iterable[Data]) -> list[str]:
+    """Devices that are published, but that pods may not get, for example because they are faulty."""
+    return [
+        "%s: the DRA driver has tainted the device %s: %s" % (node, device, ", ".join(device.taints))
+        for device in (published(found, node) or {}).values()
+        if device.taints
+    ]
+
+
+def _few(devices: t.Sequence[Device]) -> str:
+    return ", ".join(map(str, devices[:_NAMED])) + (" and others" if len(devices) > _NAMED else "")
+
+
+def unready(
+    host: Host,
+    node: Data,
+    pods: t.Sequence[Data],
+    found: t.Iterable[Data],
+    former: t.Sequence[Data],
+    components: t.Collection[str],
+) -> list[str]:
+    """Why a node cannot return to service yet. ``former`` are pods that were deleted, ``components`` the operator's."""
+    out = list(readiness.state({name_of(node): readiness.Wanted()}, [node], []).waiting)
+    found_plugins = plugins([*pods, *former])
+    found = [each for each in found if each["spec"].get("nodeName") == name_of(node)]
+    if not (found_plugins or found) and COMPONENT not in components:  # not installed yet, or not here
+        return out
+    old = {pod["metadata"].get("uid") for pod in former}
+    running = [pod for pod in found_plugins if pod["metadata"].get("uid") not in old]
+    expected = found_plugins or COMPONENT in components
+    if expected and not any(map(readiness.is_ready, running)):
+        out.append("%s: the kubelet plugin of the DRA driver is not ready" % name_of(node))
+    return [*out, *differences(host, name_of(node), found)]
+
+
+def plugins(pods: t.Iterable[Data]) -> list[Data]:
+    """The pods of the driver's kubelet plugin."""
+    return [pod for pod in pods if any(labels_of(pod).get(name) == value for name, value in _PLUGINS)]
+
+
+def dynamic_mig(items: t.Iterable[Data]) -> list[str]:
+    """Pods or DaemonSets of a DRA driver that creates and destroys MIG instances itself."""
+    templates = [(item, (item.get("spec") or {}).get("template") or item) for item in items]
+    return [
+        "the DRA driver %s/%s has the feature gate DynamicMIG, and destroys MIG instances that it did not create: disable "
+        "the gate" % (item["metadata"].get("namespace"), name_of(item))
+        for item, pod in templates
+        if _has_dynamic_mig(pod)
+    ]
+
+
+def _has_dynamic_mig(pod: Data) -> bool:
+    gates = [
+        gate.strip().lower().partition("=")
+        for container in pod["spec"].get("containers") or ()
+        for variable in container.get("env") or ()
+        if variable.get("name") == "FEATURE_GATES"
+        for gate in str(variable.get("value")).split(",")
+    ]
+    values = {name: value in ("true", "t", "1") for name, _equals, value in gates}
+    # Other programs have the gate AllAlpha too.
+    return values.get("dynamicmig", bool(plugins([pod])) and values.get("allalpha", False))
+
+
+def is_installed(daemonsets: t.Iterable[Data], slices_: t.Collection[Data]) -> bool:
+    return bool(slices_) or any(plugins([item["spec"]["template"]]) for item in daemonsets)
+
+
+def of_variables(host: Host, variables: t.Mapping[str, t.Any]) -> list[str]:
+    """Variables of a host that contradict gpu_cluster_allocator."""
+    if variables.get("gpu_cluster_allocator") != ALLOCATOR:
+        return []
+    out = [
+        "gpu_cluster_allocator is dra, but %s installs a device plugin, which would hand out the same GPUs: remove it"
+        % name
+        for name in _CHARTS
+        if name in variables
+    ]
+    if is_true(variables.get("gpu_cluster_managed")):
+        out.append(
+            "gpu_cluster_allocator is dra, which managed_cluster does not support: it has no access to the hosts"
+        )
+    if variables.get("nvidia_mig_owner", "host") != "host":
+        out.append("gpu_cluster_allocator is dra, so nvidia_mig_owner must be host: the DRA driver has no MIG manager")
+    if variables.get("gpu_cluster_sharing"):
+        out.append("gpu_cluster_sharing configures the device plugin, but gpu_cluster_allocator is dra: remove it")
+    if not is_true(variables.get("gpu_cluster_drain")):
+        out.append(
+            "gpu_cluster_allocator is dra, so gpu_cluster_drain must be true: pods keep claims of MIG devices that a "
+            "change removes"
+        )
+    return [*out, *_of_layout(host)]
+
+
+def _of_layout(host: Host) -> list[str]:
+    try:
+        known = cluster_nodes.contents(host) if host.layout is not None and cluster_nodes.gpus(host) else {}
+    except (MigError, Refusal):
+        return []  # reported with the layout
+    split: dict[str, dict[str, None]] = {}  # the GPUs, by profile
+    for content in known.values():
+        for instance in content.held or ():
+            if any(size != instance.slices for size in instance.compute_instances):
+                split.setdefault(instance.profile, {})[content.label] = None
+    return [
+        "%s: gpu_cluster_allocator is dra, and the DRA driver does not start if a compute instance does not use its whole "
+        "GPU instance: use %s" % (listed([*labels], ", ", 16), profile)
+        for profile, labels in split.items()
+    ]

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The controllers of evicted pods, and whether as many of their pods are ready as before.
+
+Their own status is read, because one of them may have pods on all nodes of a large cluster.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._cluster import readiness
+from .._cluster.nodes import Data
+from .evictions import has_ended
+
+# Others, such as those of operators for training jobs, have no common field for ready pods.
+KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
+
+
+class Workload(t.NamedTuple):
+    namespace: str
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    ready: int = 0  # pods before the eviction
+
+    def __str__(self) -> str:
+        return "%s %s in namespace %s" % (self.kind, self.name, self.namespace)
+
+
+def of(evicted: t.Iterable[Data]) -> list[Workload]:
+    """The controllers of the evicted pods, except of those that have ended."""
+    out = set()
+    for pod in evicted:
+        owner = _owner(pod)
+        if owner.get("kind") in KINDS and not has_ended(pod):
+            namespace = str(pod["metadata"].get("namespace"))
+            out.add(Workload(namespace, owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]))
+    return sorted(out)
+
+
+def requests(workloads: t.Iterable[Workload]) -> list[Data]:
+    """What to read for the next two functions."""
+    return [
+        {"api_version": each.api_version, "kind": each.kind, "name": each.name, "namespace": each.namespace}
+        for each in workloads
+    ]
+
+
+def counted(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]) -> list[Workload]:
+    """The workloads with ready pods, and how many they have now."""
+    out = [each._replace(ready=_ready(item)) for each, item in _existing(workloads, found)]
+    return [each for each in out if each.ready]
+
+
+def degraded(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]) -> list[str]:
+    """The workloads that need more ready pods than they have. Not jobs, whose pods may wait for devices."""
+    out = []
+    for each, item in _existing(workloads, found):
+        if each.kind != "Job" and _ready(item) < _needed(item):
+            out.append("%s has %d of %d pods ready" % (each, _ready(item), _needed(item)))
+    return out
+
+
+def unready(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]) -> list[Workload]:
+    """The workloads with fewer ready pods than before, unless they need fewer now. With the current number."""
+    return [
+        each._replace(ready=_ready(item))
+        for each, item in _existing(workloads, found)
+        if _ready(item) < min(each.ready, _needed(item))
+    ]
+
+
+def reasons(workload: Workload, pods: t.Iterable[Data]) -> list[str]:
+    """Why pods of a workload do not run."""
+    return readiness.explained([pod for pod in pods if _owner(pod).get("uid") == workload.uid])
+
+
+def _existing(
+    workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]
+) -> t.Iterator[tuple[Workload, Data]]:
+    for each, items in zip(workloads, found):
+        if items and items[0]["metadata"].get("uid") == each.uid:
+            yield each, items[0]
+
+
+def _ready(item: Data) -> int:
+    status = item.get("status") or {}
+    return int(status.get("readyReplicas") or status.get("ready") or 0)
+
+
+def _needed(item: Data) -> int:
+    """The pods of a finished job are not needed any more."""
+    if item.get("kind") == "Job":
+        return int((item.get("status") or {}).get("active") or 0)
+    return int((item.get("spec") or {}).get("replicas") or 0)
+
+
+def _owner(pod: Data) -> Data:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((each for each in owners if each.get("controller")), {})

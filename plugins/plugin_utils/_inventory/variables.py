@@ -1,0 +1,274 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Validate a host's variables against the roles' argument specifications and additional rules."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+import re
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.yaml import yaml_load
+
+from .._layout import problems as layout_problems
+from . import values as inventory_values
+
+_ROLES = Path(__file__).resolve().parents[3] / "roles"
+# Variables that only playbooks read, or that roles set.
+_OF_PLAYBOOKS = (
+    "gpu_cluster_changes",
+    "gpu_cluster_drained",
+    "gpu_cluster_plan",
+    "gpu_node_batches",
+    "gpu_node_max_fail_percentage",
+    "gpu_node_environment",
+    "gpu_node_target",
+    "gpu_node_undo_confirmed",
+    "nvidia_container_toolkit_disruption",
+    "nvidia_driver_disruption",
+    "nvidia_driver_reboot_required",
+    "nvidia_mig_pending",
+    "nvidia_mig_plan",
+    "rke2_disruption",
+    "rke2_present",
+)
+# Variables in keywords of plays.
+_KEYWORDS = ("gpu_node_batches", "gpu_node_target")
+# Variables of NVIDIA's role nvidia.nvidia_driver, and their equivalents in this collection.
+_EQUIVALENTS = {
+    "nvidia_driver_package_version": "nvidia_driver_version",
+    "nvidia_driver_persistence_mode_on": "nvidia_driver_persistenced",
+    "nvidia_driver_skip_reboot": "nvidia_driver_reboot, with the opposite value",
+    "nvidia_driver_ubuntu_install_from_cuda_repo": "nvidia_driver_source: cuda_repository",
+}
+# Roles of other collections use the prefixes of these roles. Their variables are only ours where the role is selected.
+_SHARED_PREFIXES = ("rke2",)
+# Variables of lablabs.rke2 that have no equal in this collection, and the keys of rke2_config that replace them.
+_LABLABS_RKE2 = {
+    "rke2_artifact": "rke2_airgap_images",
+    "rke2_cis_profile": "rke2_config with the key profile",
+    "rke2_cluster_cidr": "rke2_config with the key cluster-cidr",
+    "rke2_cluster_domain": "rke2_config with the key cluster-domain",
+    "rke2_cni": "rke2_config with the key cni",
+    "rke2_custom_registry_configs": "rke2_registries",
+    "rke2_custom_registry_mirrors": "rke2_registries",
+    "rke2_disable": "rke2_config with the key disable",
+    "rke2_disable_cloud_controller": "rke2_config with the key disable-cloud-controller",
+    "rke2_ingress_controller": "rke2_config with the key ingress-controller",
+    "rke2_kube_apiserver_args": "rke2_config with the key kube-apiserver-arg",
+    "rke2_kube_controller_manager_arg": "rke2_config with the key kube-controller-manager-arg",
+    "rke2_kube_proxy_arg": "rke2_config with the key kube-proxy-arg",
+    "rke2_kube_scheduler_arg": "rke2_config with the key kube-scheduler-arg",
+    "rke2_kubelet_arg": "rke2_config with the key kubelet-arg",
+    "rke2_selinux": "rke2_config with the key selinux",
+    "rke2_server_options": "rke2_config",
+    "rke2_agent_options": "rke2_config",
+    "rke2_service_cidr": "rke2_config with the key service-cidr",
+    "rke2_snapshotter": "rke2_config with the key snapshotter",
+}
+_LAYOUT = "nvidia_mig_layout"
+_TASKS = ("gpu_node_drain_tasks", "gpu_node_return_tasks")
+# With one of these, a node must advertise all resources of its layout.
+_OF_CLUSTER = ("gpu_cluster_drain", "gpu_operator_version", "device_plugin_version")
+_FALSE = ("", "false", "no", "off", "0")
+# Similarity at which a name counts as misspelled, without the role prefix.
+_NEAR = 0.8
+_FORGED = (
+    "the node returns facts with the names of variables, which they would replace: %s. Somebody may control the node, "
+    "unless tasks of yours set them with set_fact and cacheable"
+)
+_NAMED = 5  # facts in a message
+_CLASS = re.compile(r"<class '(\w+)'>")
+
+Values = t.Mapping[str, t.Any]
+
+
+class Findings(t.NamedTuple):
+    """Sentences without a full stop."""
+
+    problems: list[str]
+    notices: list[str]
+    invalid: list[str]  # the roles with variables of wrong types or values
+    layout: list[str]  # the problems of nvidia_mig_layout
+
+
+NOTHING = Findings([], [], [], [])
+
+
+def known() -> set[str]:
+    """The names of all variables that the collection reads."""
+    return {name for options in _described().values() for name in options} | set(_OF_PLAYBOOKS)
+
+
+def judge(
+    names: t.Iterable[str],
+    values: Values,
+    unreadable: t.Mapping[str, str],
+    roles: t.Sequence[str],
+    compares_layout: bool = True,
+) -> Findings:
+    """All problems of a host's variables, with one message for each cause.
+
+    ``names`` are the names of all variables of the host, ``values`` the collection's variables that can be read, and
+    ``unreadable`` the errors of the others. Required variables are checked only for ``roles``. The layout is compared
+    with the boards if ``compares_layout``.
+    """
+    others = tuple(role + "_" for role in _SHARED_PREFIXES if role not in roles)
+    names = [name for name in names if not name.startswith(others)]
+    values = {name: value for name, value in values.items() if not name.startswith(others)}
+    unreadable = {name: why for name, why in unreadable.items() if not name.startswith(others)}
+    misspelled, notices = _unknown(names)
+    broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
+    unchecked = {name: value for name, value in values.items() if name != _LAYOUT or "nvidia_mig" not in roles}
+    unfit = [*inventory_values.of_values(unchecked, _types()), *_of_tasks(values)]
+    layout: list[str] = []
+    malformed: list[str] = []
+    if len(unchecked) < len(values):
+        usable = not any(problem.startswith("gpu_node_boards") for problem in (*broken, *unfit))
+        boards = values.get("gpu_node_boards") if usable and compares_layout else None
+        malformed = layout_problems.of_variable(values[_LAYOUT])
+        layout = malformed or layout_problems.of_layout(values[_LAYOUT], boards)
+    # Ansible would report a wrong type again, and a wrong entry of the layout without its number.
+    found = {name for name in unchecked if any(each.startswith((name + " ", name + ",")) for each in unfit)}
+    reported = {*unreadable, *found, *(values.keys() - unchecked)}
+    errors = {role: validated(role, values, reported)[1] for role in roles}
+    own = [*broken, *unfit, *(["%s is malformed" % _LAYOUT] if malformed else [])]
+    invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
+    refused = [error for role in roles for error in errors[role]]
+    return Findings([*refused, *broken, *misspelled, *unfit, *layout, *_skipped_busy(values)], notices, invalid, layout)
+
+
+def _skipped_busy(values: Values) -> list[str]:
+    uses = [name for name in _OF_CLUSTER if str(values.get(name, "no")).lower() not in _FALSE]
+    if values.get("nvidia_mig_busy") != "skip" or not uses:
+        return []
+    text = (
+        "nvidia_mig_busy is skip, but with %s the node must advertise all resources of its layout: remove one of them"
+    )
+    return [text % uses[0]]
+
+
+def _of_tasks(values: Values) -> list[str]:
+    """Problems of the task files that drain and return a node. They are on the controller."""
+    given = {name: str(values[name]) for name in _TASKS if values.get(name)}
+    if len(given) == 1:
+        return ["%s is set without %s: give both" % (*given, *(name for name in _TASKS if name not in given))]
+    wrong = [name for name, path in given.items() if not (os.path.isabs(path) and os.path.isfile(path))]
+    return ["%s is %r: give the absolute path of a file on the controller" % (name, given[name]) for name in wrong]
+
+
+def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str]:
+    """Notices about variables of a host that playbooks read before the inventory."""
+    return [
+        "%s has no effect in the inventory, which is read later: give it with -e" % name
+        for name in _KEYWORDS
+        if name in own and name not in extra
+    ]
+
+
+def of_boards(values: Values, gpus: object) -> list[str]:
+    """The differences between gpu_node_boards and the GPUs of the facts, which are null if they cannot be read."""
+    boards = values.get("gpu_node_boards")
+    if not boards or not isinstance(boards, (list, tuple)) or not isinstance(gpus, (list, tuple)):
+        return []
+    remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
+    return [remedy % problem for problem in inventory_values.of_boards(gpus, boards)]
+
+
+def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> tuple[dict[str, t.Any], list[str]]:
+    """A role's variables, with defaults and of the types in its argument specification, and the errors in them."""
+    options = {name: option for name, option in _main_options(role).items() if name not in unreadable}
+    given = {name: _plain(values[name]) for name in options if name in values}
+    result = ArgumentSpecValidator(options).validate(given)
+    # Before ansible-core 2.19, messages contain the names of Python types.
+    return result.validated_parameters, [_CLASS.sub(r"\1", message) for message in result.error_messages]
+
+
+def of_role(role: str, variables: Values, template: t.Callable[[t.Any], t.Any]) -> tuple[dict[str, t.Any], list[str]]:
+    """The same for a role's variables among those of a host, which may be templates."""
+    return validated(role, {name: template(variables[name]) for name in variables_of(role).intersection(variables)})
+
+
+def variables_of(role: str) -> set[str]:
+    """The names of the variables that a role's main entry point reads."""
+    return set(_main_options(role))
+
+
+def forged(facts: t.Iterable[str]) -> list[str]:
+    """A problem if facts of a host have names of variables that the roles use: by default, Ansible prefers the facts.
+
+    ``facts`` are the keys of ansible_facts. Every module that runs on the host can return facts with any names, even
+    inventory_hostname.
+    """
+    prefixes = (*(role + "_" for role in _described()), "inventory_")
+    found = sorted(name for name in facts if name.lstrip("_").startswith(prefixes))
+    return [_FORGED % ", ".join("%.70s" % name for name in found[:_NAMED])] if found else []
+
+
+def _plain(value: t.Any) -> t.Any:
+    """The value with plain Python types, because messages may contain the names of types."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
+    """Unknown names with our prefixes: misspelled ones, and notices about those that may belong to another role."""
+    misspelled, notices = [], []
+    ours = known()
+    prefixes = {role + "_": {name for name in ours if name.startswith(role + "_")} for role in _described()}
+    facts = {role + "_problems" for role in _described()}  # set by an earlier play
+    for name in sorted(set(names) - ours - facts):
+        prefix = next((each for each in prefixes if name.startswith(each)), None)
+        if prefix is None:
+            continue
+        rest = {each[len(prefix) :]: each for each in prefixes[prefix]}
+        near = difflib.get_close_matches(name[len(prefix) :], rest, 1, _NEAR)
+        equivalent = _EQUIVALENTS.get(name) or _LABLABS_RKE2.get(name)
+        if equivalent:
+            notices.append("%s is not a variable of this collection, which has %s" % (name, equivalent))
+        elif near:
+            misspelled.append("%s is not a variable of this collection: did you mean %s?" % (name, rest[near[0]]))
+        else:
+            notices.append("%s is not a variable of this collection and has no effect here" % name)
+    return misspelled, notices
+
+
+@functools.cache
+def _specifications(role: str) -> dict[str, t.Any]:
+    text = (_ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
+    return t.cast("dict[str, t.Any]", yaml_load(text)["argument_specs"])
+
+
+def _main_options(role: str) -> dict[str, t.Any]:
+    return t.cast("dict[str, t.Any]", _specifications(role)["main"]["options"])
+
+
+@functools.cache
+def _described() -> dict[str, dict[str, t.Any]]:
+    """The options of all entry points, by role."""
+    roles = sorted(path.parents[1].name for path in _ROLES.glob("*/meta/argument_specs.yml"))
+    return {
+        role: {
+            name: option
+            for entry in _specifications(role).values()
+            for name, option in entry.get("options", {}).items()
+        }
+        for role in roles
+    }
+
+
+def _types() -> dict[str, str]:
+    return {name: option.get("type", "str") for options in _described().values() for name, option in options.items()}

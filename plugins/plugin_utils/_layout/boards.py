@@ -1,0 +1,181 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The boards that can be named without a GPU: those with MIG and their geometry, and those without MIG."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import typing as t
+from pathlib import Path
+
+from ansible.module_utils.common.yaml import yaml_load
+
+from ...module_utils._mig import profile as profile_names
+from ...module_utils._mig.keys import short
+from ...module_utils._mig.model import Board, Placement, Profile
+from .._common.refusal import Refusal
+
+_FOLDER = Path(__file__).with_name("models")
+_WITHOUT_MIG = Path(__file__).with_name("boards_without_mig.yml")
+_VENDOR = re.compile("^(nvidia|tesla)-")
+
+
+class BoardError(Refusal):
+    """The board is unknown, or its data is too incomplete for planning."""
+
+
+class GeometryError(BoardError):
+    """The board is known, but its placements are not."""
+
+
+def names() -> list[str]:
+    """The models with MIG, sorted."""
+    return sorted(_texts())
+
+
+def data(name: object) -> dict[str, t.Any]:
+    """The parsed file of a board; without MIG, only with the model, its names, and no profiles.
+
+    ``name`` is a model, an alias, a PCI device id, or a product as nvidia-smi prints it, with or without the vendor. Case
+    does not matter, and dashes are spaces.
+    """
+    if not isinstance(name, str):
+        raise BoardError("a board cannot be %s: give a model, alias or PCI device id, such as A100-80GB" % short(name))
+    wanted = _plain(name)
+    # Searching a file is a thousand times faster than parsing it.
+    found = [_parsed(model) for model, text in _searchable().items() if wanted and _bare(wanted) in text]
+    for board in found:
+        if wanted in map(_plain, (board["model"], *board["aliases"], *board["pci_device_ids"])):
+            return board
+    # The name of a product may begin the names of others: H100 is no certain board.
+    sold = [board for board in found if any(_begins(product, wanted) for product in _product_names(board))]
+    if len(sold) == 1 and any(_is_product(product, wanted) for product in _product_names(sold[0])):
+        return sold[0]
+    raise BoardError(
+        "unknown board %r%s: use one of %s; or without MIG, %s"
+        % (name[:60], _suggestion(wanted), ", ".join(names()), ", ".join(_without_mig()))
+    )
+
+
+def _suggestion(wanted: str) -> str:
+    """The boards whose names consist of words of the unknown one, or begin like it; else the most similar one."""
+    bare = _bare(wanted)
+    words = bare.split("-")
+    models = [*names(), *_without_mig()]
+    known = {_plain(name): name for model in models for name in (model, *_parsed(model)["aliases"])}
+    tries = (
+        lambda: [plain for plain in known if set(plain.split("-")) <= set(words)],
+        lambda: [plain for plain in known if plain.startswith(bare + "-")],
+        lambda: difflib.get_close_matches(bare, known, 1, 0.9),
+        lambda: [plain for plain in known if words[0][-1:].isdigit() and plain.startswith(words[0] + "-")],
+        lambda: difflib.get_close_matches(bare, known, 1, 0.8),
+    )
+    near = next(filter(None, (each() for each in tries)), [])
+    return " (did you mean %s?)" % " or ".join(known[plain] for plain in near) if near else ""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "-", name.strip().lower())
+
+
+def _bare(plain: str) -> str:
+    """The plain name of a product without its vendor."""
+    return _VENDOR.sub("", plain)
+
+
+def _product_names(board: dict[str, t.Any]) -> list[str]:
+    return [product for products in board["pci_device_ids"].values() for product in products]
+
+
+def _is_product(product: str, wanted: str) -> bool:
+    return _bare(_plain(product)) == _bare(wanted)
+
+
+def _begins(product: str, wanted: str) -> bool:
+    return (_bare(_plain(product)) + "-").startswith(_bare(wanted) + "-")
+
+
+def load(name: object) -> Board:
+    """The board by any of its names; without MIG, without profiles. GeometryError if its placements are unknown."""
+    return _board(data(name)["model"])
+
+
+def products(name: str) -> list[tuple[int, str]]:
+    """PCI device id and name of each product of the board; for a PCI device id or a product, only those."""
+    ids: dict[str, list[str]] = data(name)["pci_device_ids"]
+    sold = [(device, product) for device, products in ids.items() for product in products]
+    wanted = _plain(name)
+    named = [each for each in sold if each[0].lower() == wanted or _is_product(each[1], wanted)]
+    return [(int(device, 16), product) for device, product in named or sold]
+
+
+@functools.cache
+def _texts() -> dict[str, str]:
+    """The board files by model."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_FOLDER.glob("*.yml"))}
+
+
+@functools.cache
+def _without_mig() -> dict[str, dict[str, t.Any]]:
+    """The boards without MIG by model, with the keys of a board file that apply to them."""
+    found = t.cast("dict[str, dict[str, t.Any]]", yaml_load(_WITHOUT_MIG.read_text(encoding="utf-8")))
+    return {model: {"model": model, "minimum_driver": None, "profiles": [], **found[model]} for model in sorted(found)}
+
+
+@functools.cache
+def _searchable() -> dict[str, str]:
+    """The plain text that contains all names of a board, by model."""
+    texts = {**_texts(), **{model: "%s %s" % (model, board) for model, board in _without_mig().items()}}
+    return {model: _plain(text) for model, text in texts.items()}
+
+
+@functools.cache
+def _parsed(model: str) -> dict[str, t.Any]:
+    return _without_mig().get(model) or t.cast("dict[str, t.Any]", yaml_load(_texts()[model]))
+
+
+@functools.cache
+def _board(model: str) -> Board:
+    if model in _without_mig():
+        return Board(model, (), 0, 0, 0)
+    board = _parsed(model)
+    incomplete = [row["name"] for row in board["profiles"] if row["placements"]["starts"] is None or row["id"] is None]
+    if board["memory_units"] is None or incomplete:
+        raise GeometryError(
+            "the placements of %s are unknown (%s), so it can only be planned on a node, where the GPU reports them"
+            % (model, ", ".join(incomplete))
+        )
+    return Board(
+        model=model,
+        profiles=tuple(_profile(row) for row in board["profiles"]),
+        compute_slices=board["compute_slices"],
+        memory_units=board["memory_units"],
+        max_gpu_instances=board["max_gpu_instances"],
+    )
+
+
+def _profile(row: dict[str, t.Any]) -> Profile:
+    """A profile from a board file. Unknown memory is derived from the name; unknown multiprocessors are 0."""
+    memory = row["memory_mib"]
+    media = row["media"]
+    return Profile(
+        name=row["name"],
+        id=row["id"],
+        constant=row["constant"],
+        slices=row["slices"],
+        memory_mib=profile_names.parse(row["name"]).memory_gb * 1024 if memory is None else memory,
+        multiprocessors=row["multiprocessors"] or 0,
+        max_instances=row["max_instances"],
+        placements=tuple(Placement(start, row["placements"]["size"]) for start in row["placements"]["starts"]),
+        copy_engines=row["copy_engines"],
+        decoders=media["dec"],
+        encoders=media["enc"],
+        jpeg=media["jpeg"],
+        ofa=media["ofa"],
+    )

@@ -1,0 +1,199 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Validate a layout and report all problems, not only the first."""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+
+from ...module_utils._mig import layout as layouts
+from ...module_utils._mig import selector
+from ...module_utils._mig.alike import together
+from ...module_utils._mig.errors import LayoutError, MigError
+from ...module_utils._mig.keys import short
+from ...module_utils._mig.model import Board, Gpu
+from .._common.refusal import Refusal
+from . import boards as layout_boards
+from . import gpus as layout_gpus
+from . import products
+
+# Ansible passes a layout that -e gives as name=value, not as JSON, as a string.
+_JSON = """-e '{"nvidia_mig_layout": [{"devices": "all", "mig_enabled": true, "mig_devices": {"3g.40gb": 2}}]}'"""
+
+
+def of_variable(layout: object) -> list[str]:
+    """The problems of the variable nvidia_mig_layout that do not depend on GPUs."""
+    if isinstance(layout, (list, tuple)):
+        return of_layout(layout)
+    if isinstance(layout, str):
+        return [
+            "nvidia_mig_layout is the string %s, not a list of entries: on the command line, give it as JSON, for "
+            "example %s; if it was read from a file, pass it through from_yaml" % (short(layout), _JSON)
+        ]
+    (problem,) = of_layout(layout)
+    # The role has no variable for a file.
+    problem = problem.replace("give it as config_file with config_name, or ", "")
+    return [problem.replace("the layout is", "nvidia_mig_layout is", 1)]
+
+
+def of_layout(layout: object, gpus: object = None, driver: object = None) -> list[str]:
+    """The problems of a layout, by entry, then by GPU."""
+    version = _version(driver)
+    problems = _of_entries(layout)
+    if problems or gpus is None or gpus == []:
+        return problems
+    try:
+        parsed = layouts.parse(layout)
+        return _of_node(parsed, gpus_of(gpus, _is_of_one_node(parsed)), version)
+    except layout_boards.GeometryError:
+        return []  # the module checks it with the placements of the GPU
+    except (MigError, layout_boards.BoardError) as error:
+        return [str(error)]
+
+
+def _of_entries(layout: object) -> list[str]:
+    """Validate each entry separately, so that one error does not hide another."""
+    if not isinstance(layout, (list, tuple)) or not layout:
+        entries: t.Sequence[object] = [layout]
+    else:
+        entries = [[entry] for entry in layout]
+    problems = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            layouts.parse(entry)
+        except MigError as error:
+            problems.append(str(error).replace("entry 1", "entry %d" % number, 1))
+    return problems
+
+
+def _is_of_one_node(layout: layouts.Layout) -> bool:
+    """Whether the layout names GPUs by UUID or bus id, so that messages must show those of the node."""
+    return any(name.kind in (selector.UUID, selector.BUS_ID) for entry in layout.entries for name in entry.selectors)
+
+
+def gpus_of(values: object, identified: bool) -> list[Gpu]:
+    """GPUs from facts or board names, without current instances, which do not affect the validation.
+
+    Unless ``identified``, messages contain neither UUIDs nor bus ids, so that nodes with the same problem share one.
+    """
+    if not isinstance(values, list) or not any(layout_gpus.is_fact(value) for value in values):
+        return layout_gpus.from_either(values)
+    out: list[Gpu] = []
+    for index, value in enumerate(values):
+        if not layout_gpus.is_fact(value):
+            out.extend(gpu._replace(index=index) for gpu in layout_gpus.from_either([value]))
+        elif value.get("index") is not None:
+            mig = dict(value["mig"], instances=[], capable=value["mig"].get("capable") is not False)
+            gpu = layout_gpus.from_fact(dict(value, mig=mig, problem=None), _board_of(value))
+            out.append(gpu if identified else layout_gpus.FactGpu(*gpu))
+    return out
+
+
+def _board_of(fact: layout_gpus.Fact) -> Board:
+    """The board of a GPU of the facts, or if it is unknown, a board without profiles, which the module checks."""
+    if fact["mig"].get("capable") is not False:
+        with contextlib.suppress(LayoutError):
+            return layout_gpus.board_of(fact)
+    return Board(str(fact.get("name")), (), 0, 0, 0)
+
+
+def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) -> list[str]:
+    found = products.likeliest(layout, gpus)
+    unknown = products.unknown_names(layout, found)
+    namings = products.namings(layout, unknown)
+    _match(layout, found, namings)
+    shared: list[tuple[Gpu, str]] = []
+    for gpu in found:
+        if not any(products.fits(layout, gpu, names) for names in namings):
+            shared.extend((gpu, why) for why in _misfits(layout, gpu))
+        entries = [products.deciding(layout, each) for each in products.readings(layout, gpu)]
+        if gpu.board.profiles and any(entry is not None and entry.enabled for entry in entries):
+            shared.extend((gpu, text) for text in _of_driver(gpu, driver))
+    problems = [*_too_many(layout, found, unknown), *together(shared)]
+    boards = [gpu for gpu in found if isinstance(gpu, layout_gpus.BoardGpu)]
+    for name in unknown:
+        misfits = [_misfits(layout, gpu, names) for gpu in boards for names in namings if name in names]
+        if all(misfits):
+            problems.extend(misfits[0] if misfits else ())
+    return list(dict.fromkeys(problems))
+
+
+def _misfits(layout: layouts.Layout, gpu: Gpu, names: products.Names = ()) -> list[str]:
+    """Why the layout does not fit on a GPU: one reason, or if its PCI id is not known in full, one for each id."""
+    readings = products.readings(layout, gpu)
+    found = [(products.misfit(products.deciding(layout, each, names), each), each) for each in readings]
+    whys = [why for why, _each in found if why is not None]
+    if len(whys) == len(found):
+        return whys[:1]
+    return ["%s. %s" % (why, products.doubt(each)) for why, each in found if why is not None]
+
+
+def _too_many(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Sequence[selector.Selector]) -> list[str]:
+    """Boards have no UUID and no PCI bus id, but the layout cannot name more GPUs than there are boards.
+
+    A UUID and a PCI bus id may mean one GPU, except in one entry, which must name each GPU once.
+    """
+    boards = sum(1 for gpu in gpus if isinstance(gpu, layout_gpus.BoardGpu))
+    problems = [
+        "the layout names %d GPUs by %s, and only %d boards are left for them" % (number, kind, boards)
+        for kind in (selector.UUID, selector.BUS_ID)
+        for number in [sum(1 for name in unknown if name.kind == kind)]
+        if number > boards
+    ]
+    return problems or [
+        "%s: it names %d GPUs by UUID and PCI bus id, and only %d boards are left for them"
+        % (entry.where, number, boards)
+        for entry in layout.entries
+        for number in [sum(1 for name in entry.selectors if name in unknown)]
+        if number > boards
+    ]
+
+
+def _match(layout: layouts.Layout, found: t.Sequence[Gpu], namings: t.Sequence[products.Names]) -> None:
+    """Raise LayoutError if a selector matches no GPU, or no entry applies to any GPU."""
+    unknown = {name for names in namings for name in names}
+    readings = [products.readings(layout, gpu) for gpu in found]
+    gpus = [next((each for each in of_one if products.deciding(layout, each)), of_one[0]) for of_one in readings]
+    entries = []
+    for entry in layout.entries:
+        known = tuple(name for name in entry.selectors if name not in unknown)
+        if known or not entry.selectors:
+            entries.append(entry._replace(selectors=known))
+            entries[-1].gpus(gpus)
+    if any(products.deciding(layout, gpu) for gpu in gpus) or not any(
+        products.deciding(layout, each, names) for of_one in readings for each in of_one for names in namings
+    ):
+        layouts.Layout(tuple(entries)).resolve(gpus)
+
+
+def _version(driver: object) -> str | None:
+    if driver is None or (isinstance(driver, (str, int)) and not isinstance(driver, bool)):
+        return None if driver is None else str(driver)
+    raise Refusal("driver is %s: give a version (580.95.05) or a branch (580)" % short(driver))
+
+
+def _of_driver(gpu: Gpu, driver: str | None) -> list[str]:
+    """Check the minimum driver of the board. A branch means its newest driver, so only branches are compared then."""
+    minimum = layout_boards.data(gpu.board.model)["minimum_driver"]
+    if driver is None or minimum is None:
+        return []
+    given, needed = _numbers(driver), _numbers(minimum)
+    if not given or given >= needed[: len(given)]:
+        return []
+    text = "%s: MIG on %s needs driver %s or later, but %s is requested"
+    return [text % (gpu.label, gpu.board.model, minimum, driver)]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version; for a package version, those of the driver."""
+    out = []
+    for part in version.split("-")[0].split("."):
+        if not (part.isascii() and part.isdigit()):
+            break
+        out.append(int(part))
+    return tuple(out)

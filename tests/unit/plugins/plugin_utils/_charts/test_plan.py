@@ -1,0 +1,442 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plans and problems of the roles that install charts in a cluster."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+import yaml
+from kubernetes.client.exceptions import ApiException
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import permissions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Cluster, Planned, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
+
+Data = t.Dict[str, t.Any]
+SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
+UNEQUAL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 4}}]
+LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
+OWN = {
+    "version": "v26.7.0",
+    "mig_strategy": "mixed",
+    "driver": "host",
+    "toolkit": "host",
+    "values": {},
+    "tolerations": [],
+    "namespace": "gpu-operator",
+    "namespace_privileged": True,
+    "release": "gpu-operator",
+    "method": "auto",
+}
+PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
+RECORD = drain_record.Record(cordoned=True).text()
+OWNED_BY_HOST = {"validator": True, "replicas": {}, "profile": None, "config": ""}
+A = Host("a", gpus=[gpu(0)], layout=SEVEN)
+B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)
+
+
+def plan(*hosts: Host, own: t.Optional[Data] = None, cluster: t.Optional[Data] = None, **settings: t.Any) -> Planned:
+    values: Data = {"role": "gpu_operator", "own": {**OWN, **(own or {})}, **settings}
+    if values["role"] == "device_plugin":
+        values["own"] = {**PLUGIN, **(own or {})}
+    objects = {"nodes": {"resources": [node("a"), node("b")]}, **(cluster or {})}
+    return charts_plan.plan(Settings(**values), hosts or (A, B), Cluster(**objects))
+
+
+def problems(found: Planned) -> t.List[str]:
+    assert found.plan == {}
+    return [problem for each in found.problems.values() for problem in each]
+
+
+def test_a_plan_of_the_operator() -> None:
+    found = plan(own={"version": "v26.7.0"})
+    assert found.problems == {"a": [], "b": []} and found.warnings == [] and not found.missing
+    assert found.plan["wanted"] == {
+        "a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST},
+        "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, **OWNED_BY_HOST},
+    }
+    assert yaml.safe_load(found.plan["values_text"]) == found.plan["values"]
+    assert (found.plan["config_maps"], found.plan["labels"], found.plan["runtime_class"]) == ([], [], "")
+    assert (found.plan["plugin_labels"], found.plan["pending"]) == ([], {})
+
+
+def test_two_hosts_with_one_node() -> None:
+    found = plan(A._replace(node_name="a"), B._replace(node_name="a"))
+    assert found.problems == {
+        "a": [],
+        "b": ["the host a has the same node a: set gpu_cluster_node_name to different nodes"],
+    }
+
+
+def test_hosts_without_gpus_need_not_be_nodes() -> None:
+    found = plan(A, Host("server", gpus=[]))
+    assert list(found.plan["wanted"]) == ["a"]
+
+
+@pytest.mark.parametrize("version", ["v1.35.7+rke2r1", "v1.34.1+k3s1"])
+def test_the_operators_toolkit_finds_the_containerd_of_rke2(version: str) -> None:
+    found = node("a")
+    found["status"]["nodeInfo"]["kubeletVersion"] = version
+    planned = plan(A, own={"toolkit": "operator"}, cluster={"nodes": {"resources": [found]}})
+    assert planned.plan["values"]["toolkit"]["env"][0]["name"] == "CONTAINERD_SOCKET"
+
+
+@pytest.mark.parametrize(
+    ("method", "api_found", "used"),
+    [("auto", True, "helm_chart"), ("auto", False, "helm"), ("helm", True, "helm"), ("helm_chart", True, "helm_chart")],
+)
+def test_methods(method: str, api_found: bool, used: str) -> None:
+    found = plan(own={"method": method}, cluster={"helm_charts": {"api_found": api_found, "resources": []}})
+    assert found.plan["method"] == used
+
+
+def test_helm_chart_needs_a_helm_controller() -> None:
+    (problem,) = problems(
+        plan(own={"method": "helm_chart"}, cluster={"helm_charts": {"api_found": False, "resources": []}})
+    )
+    assert problem.startswith("gpu_operator_method is helm_chart, but the cluster has no helm-controller")
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "host", "words"),
+    [
+        (
+            {},
+            {"mig_strategy": "single"},
+            "b",
+            "or use the strategy mixed (gpu_operator_mig_strategy is single)",
+        ),
+        (
+            {},
+            {"version": "v24.9.2"},
+            "a",
+            "gpu_operator_version: this version of the collection does not support gpu-operator v24.9.2",
+        ),
+        ({}, {"values": {"drivr": {}}}, "a", "gpu_operator_values has the unknown key drivr"),
+        (
+            {"role": "device_plugin"},
+            {"values": {"migStrategi": 1}},
+            "a",
+            "device_plugin_values has the unknown key migStrategi",
+        ),
+        ({"role": "device_plugin", "owner": "operator"}, {}, "a", "the MIG manager is part of the GPU operator"),
+        ({"role": "device_plugin", "selected": ["gpu_operator", "device_plugin"]}, {}, "a", "are both set"),
+    ],
+)
+def test_variables_that_are_refused(settings: Data, own: Data, host: str, words: str) -> None:
+    found = plan(own=own, **settings)
+    assert found.plan == {}
+    assert [words in problem for problem in found.problems[host]] == [True]
+    assert sum(map(len, found.problems.values())) == 1
+
+
+def test_a_malformed_layout_is_reported_as_by_the_check_of_variables() -> None:
+    layout = "[{devices: all}]"
+    assert plan(A._replace(layout=layout)).problems["a"] == layout_problems.of_variable(layout)
+
+
+def test_problems_of_the_layouts_are_found_without_a_cluster() -> None:
+    found = plan(own={"mig_strategy": "single"}, cluster={"nodes": {"msg": "refused"}}, may_be_missing=True)
+    assert [len(each) for each in found.problems.values()] == [0, 1]
+
+
+def test_unused_instances_give_a_warning() -> None:
+    assert len(plan(own={"mig_strategy": "none"}).warnings) == 2
+
+
+@pytest.mark.parametrize("role", ["gpu_operator", "device_plugin"])
+@pytest.mark.parametrize(
+    ("taint", "toleration", "tolerated"),
+    [
+        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, None, False),
+        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, {"key": "sku", "value": "gpu"}, True),
+        ({"key": "sku", "value": "gpu", "effect": "NoSchedule"}, {"key": "sku", "value": "cpu"}, False),
+        ({"key": "sku", "effect": "NoExecute"}, {"key": "sku", "operator": "Exists", "effect": "NoSchedule"}, False),
+        ({"key": "sku", "effect": "NoExecute"}, {"operator": "Exists"}, True),
+        ({"key": "sku", "effect": "PreferNoSchedule"}, None, True),
+        ({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, None, True),
+        ({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, {"key": "sku"}, True),
+        ({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, None, True),
+    ],
+)
+def test_taints_that_the_chart_does_not_tolerate(role: str, taint: Data, toleration: Data, tolerated: bool) -> None:
+    tainted = node("a")
+    tainted["spec"] = {"taints": [taint]}
+    found = plan(
+        A,
+        role=role,
+        own={"tolerations": [toleration] if toleration else []},
+        cluster={"nodes": {"resources": [tainted]}},
+    )
+    expected = (
+        "node a has the taint %s%s:%s, which pods of the chart do not tolerate: add a toleration to %s_tolerations, or "
+        "to the tolerations in its values"
+    )
+    text = expected % (taint["key"], "=gpu" if "value" in taint else "", taint["effect"], role)
+    granted = [each for each in found.warnings if "becomes privileged" in each]
+    assert len(granted) == (role == "device_plugin")
+    assert found.warnings == granted + ([] if tolerated else [text])
+
+
+def test_pods_get_gpus_with_instances_without_cdi() -> None:
+    assert plan(own={"mig_strategy": "none"}).plan["values"]["cdi"] == {"enabled": False}
+    assert "cdi" not in plan().plan["values"]
+
+
+@pytest.mark.parametrize(
+    ("message", "settings", "words"),
+    [
+        ("Connection refused", {}, "the cluster cannot be read: Connection refused. Check gpu_cluster_host"),
+        (
+            "Failed to import the required Python library (kubernetes) on host's Python x.",
+            {},
+            "the controller's Python lacks the library kubernetes",
+        ),
+        (
+            "Exception '403 Reason: Forbidden HTTP response headers: x HTTP response body: "
+            '{"kind":"Status","message":"nodes is forbidden: User cannot list","code":403}',
+            {},
+            "the cluster cannot be read: nodes is forbidden: User cannot list. Check",
+        ),
+        ("Connection refused", {"may_be_missing": True}, ""),
+        ("Failed to import the required Python library (kubernetes) on h", {"on_controller": False}, ""),
+        (
+            "Failed to import the required Python library (kubernetes) on h",
+            {"may_be_missing": True},
+            "the controller's Python lacks the library kubernetes",
+        ),
+    ],
+)
+def test_a_cluster_that_cannot_be_read(message: str, settings: Data, words: str) -> None:
+    found = plan(cluster={"nodes": {"msg": message, "failed": False}}, **settings)
+    assert found.plan == {}
+    assert found.missing is (words == "")
+    assert bool(found.warnings) is found.missing
+    assert [problem.startswith(words) for problem in found.problems["a"]] == ([True] if words else [])
+
+
+def test_a_host_that_is_no_node() -> None:
+    found = plan(A, Host("c", gpus=[gpu(0)]))
+    assert found.problems["a"] == []
+    assert found.problems["c"][0].startswith("the cluster has no node named c")
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"), [("daemonsets", "DaemonSet"), ("policies", "ClusterPolicy"), ("helm_charts", "HelmChart")]
+)
+def test_objects_that_cannot_be_read_are_not_taken_for_none(field: str, kind: str) -> None:
+    denied = ApiException(status=403, reason="Forbidden")
+    denied.body = json.dumps({"message": 'User "x" cannot list', "code": 403}, separators=(",", ":")).encode()
+    (problem,) = problems(plan(cluster={field: {"msg": str(denied), "failed": False}}))
+    assert problem == 'the cluster\'s objects of the kind %s cannot be read: User "x" cannot list' % kind
+
+
+def review(verb: str, resource: str, allowed: t.Optional[bool]) -> Data:
+    status = {} if allowed is None else {"allowed": allowed}
+    return {"result": {"spec": {"resourceAttributes": {"verb": verb, "resource": resource}}, "status": status}}
+
+
+def test_missing_permissions() -> None:
+    reviews = [
+        review("create", "namespaces", False),
+        review("patch", "nodes", True),
+        review("a", "b", None),
+        {"msg": "x"},
+    ]
+    (problem,) = problems(plan(cluster={"reviews": reviews}))
+    assert problem.startswith("the user of the kubeconfig is not allowed to create namespaces: use one with")
+    (problem,) = problems(plan(cluster={"reviews": reviews, "helm_charts": {"resources": [], "api_found": True}}))
+    assert problem.endswith("bind the ClusterRoles of the collection, which docs/security.md describes")
+
+
+def test_what_verify_reports() -> None:
+    """Without permissions to write."""
+    name = configured().plan["configs"]["a"]
+    missing = ["namespace", "configurations", "node labels"]
+    assert configured().plan["outdated"] == missing
+    labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
+    namespace = {"resources": [{"metadata": {"name": "gpu-operator", **labels}}]}
+    (config_map,) = configured().plan["config_maps"]
+    given: Data = {"nodes": {"resources": [node("a", **{LABEL: name, STATE: "success"})]}, "namespace": namespace}
+    given["config_map"] = {"resources": [{"metadata": {}, "data": config_map["data"]}]}
+    assert plan(A, owner="operator", cluster=given).plan["outdated"] == []
+
+
+def test_a_current_helm_chart() -> None:
+    def chart(applied: Data, **spec: str) -> Data:
+        notes = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"spec": applied})}
+        return {"resources": [{"metadata": {"annotations": notes}, "spec": spec}]}
+
+    wanted = {"chart": "a", "version": "1"}
+    assert charts_plan.chart_is_current(wanted, chart(wanted, **wanted, added="by the API"))
+    assert not charts_plan.chart_is_current(wanted, chart({**wanted, "repo": "r"}, **wanted, repo="r"))
+    assert not charts_plan.chart_is_current(wanted, chart(wanted, **{**wanted, "version": "2"}))
+    assert not charts_plan.chart_is_current(wanted, {"resources": []})
+
+
+def test_the_permissions_of_both_methods() -> None:
+    found = permissions.of_chart("gpus", "helm_chart", changes=True, drain=False, check_pods=False)
+    assert {"namespace": "kube-system", "verb": "create", "group": "helm.cattle.io", "resource": "helmcharts"} in found
+    name = {"namespace": "gpus", "name": "gpufleet-mig-configs"}
+    assert {**name, "verb": "patch", "group": "", "resource": "configmaps"} in found
+    assert not {"jobs", "clusterroles", "replicasets"}.intersection(each["resource"] for each in found)
+    only = permissions.of_chart("gpus", "helm_chart", changes=False, drain=False, check_pods=False)
+    assert {each["verb"] for each in only} == {"get", "list"}
+    more = permissions.of_chart("gpus", "helm", changes=True, drain=True, check_pods=True)
+    assert {each["resource"] for each in more} >= {"jobs", "clusterroles", "replicasets"}
+    assert {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"} in more
+    assert len(permissions.reviews(more)) == len(more)
+
+
+def test_other_owners_are_found() -> None:
+    standalone = daemonset("other", **{"app.kubernetes.io/name": "nvidia-device-plugin"})
+    paused = node("a", **{"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"})
+    found = plan(A, cluster={"nodes": {"resources": [paused]}, "daemonsets": {"resources": [standalone]}})
+    assert len(problems(found)) == 2
+
+
+def configured(owner: str = "operator", drain: bool = False, gpus: int = 0, record: str = "", **labels: str) -> Planned:
+    existing = {"resources": [], "api_found": True}
+    item = node("a", {"nvidia.com/gpu": str(gpus)}, **labels)
+    item["metadata"]["annotations"] = {drain_record.RECORD: record} if record else {}
+    return plan(A, owner=owner, drain=drain, cluster={"nodes": {"resources": [item]}, "config_map": existing})
+
+
+def test_the_operator_gets_config_map_and_label() -> None:
+    found = configured()
+    name = found.plan["configs"]["a"]
+    assert found.plan["labels"] == [{"node": "a", "labels": {LABEL: name, STATE: None}}]
+    (config_map,) = found.plan["config_maps"]
+    assert config_map["name"] == found.plan["values"]["migManager"]["config"]["name"]
+    assert list(yaml.safe_load(config_map["data"]["config.yaml"])["mig-configs"]) == [name]
+    assert found.plan["wanted"]["a"]["config"] == name
+    assert found.plan["values"]["migManager"]["enabled"] is True
+    assert found.plan["retry"] == []
+    again = configured(**{LABEL: name, STATE: "success"})
+    assert again.plan["labels"] == [] and again.plan["config_maps"] == found.plan["config_maps"]
+    assert config_map["version"] == ""
+    existing = {"metadata": {"resourceVersion": "7"}, "data": {"config.yaml": "mig-configs: {of-another-run: []}"}}
+    (changed,) = plan(A, owner="operator", cluster={"config_map": {"resources": [existing]}}).plan["config_maps"]
+    assert changed["version"] == "7" and "of-another-run" in changed["data"]["config.yaml"]
+    failed = configured(**{LABEL: name, STATE: "failed"})
+    assert failed.plan["retry"] == ["a"] and failed.plan["labels"] == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "record", "labelled", "retried"),
+    [
+        ({LABEL: "all-1g.10gb", STATE: "success"}, "", True, False),
+        ({LABEL: "all-1g.10gb", STATE: "success"}, RECORD, True, False),
+        ({LABEL: "this", STATE: "failed"}, "", False, True),
+        ({LABEL: "this", STATE: "success"}, RECORD, False, False),
+    ],
+)
+def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: bool, retried: bool) -> None:
+    name = configured().plan["configs"]["a"]
+    labels = {**labels, LABEL: name if labels[LABEL] == "this" else labels[LABEL]}
+    found = configured(drain=True, gpus=7, record=record, **labels).plan
+    assert (found["wanted"], found["labels"], found["retry"]) == ({}, [], [])
+    unapplied = ["its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"]
+    left = {"metadata": {"name": "a", "annotations": {drain_record.RECORD: record} if record else {}}}
+    assert found["pending"] == {
+        "a": {
+            "labels": [{"node": "a", "labels": {LABEL: name, STATE: None}}] if labelled else [],
+            "retry": ["a"] if retried else [],
+            "plugin_labels": [],
+            "differences": drain_record.interrupted(left) + (unapplied if labelled or retried else []),
+            "wanted": {"a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST, "config": name}},
+        }
+    }
+
+
+def test_the_mig_manager_of_a_new_node_starts_when_the_node_is_drained() -> None:
+    """The label must exist before the chart, whose operator would label the node itself."""
+    manager = "nvidia.com/gpu.deploy.mig-manager"
+    found = configured(drain=True).plan
+    name = found["configs"]["a"]
+    (first,), (second,) = found["labels"], found["pending"]["a"]["labels"]
+    assert first["labels"] == {LABEL: name, STATE: None, manager: "gpufleet-drain-first"}
+    assert second["labels"] == {manager: "true"}
+    interrupted = {LABEL: name, manager: "gpufleet-drain-first"}
+    again = configured(drain=True, **interrupted).plan
+    assert again["labels"] == [] and again["pending"]["a"]["labels"] == [second]
+    assert configured(**interrupted).plan["labels"] == [second]
+    removed = configured("host", **interrupted).plan["removed"][0]["labels"]
+    assert removed == {LABEL: None, STATE: None, manager: None}
+    assert configured(drain=True, gpus=7, **{LABEL: name, STATE: "success"}).plan["pending"] == {}
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_node_that_a_run_left_out_of_service(drain: bool) -> None:
+    left = node("a")
+    left["metadata"]["annotations"] = {drain_record.RECORD: RECORD}
+    found = plan(A, drain=drain, cluster={"nodes": {"resources": [left]}}).problems["a"]
+    assert [problem.startswith("its node a is out of service for a run") for problem in found] == [True] * (not drain)
+
+
+def test_the_operator_needs_a_layout_for_each_host() -> None:
+    (problem,) = problems(plan(A, B._replace(layout=None), owner="operator"))
+    assert problem.startswith("nvidia_mig_owner is operator, but the host has no nvidia_mig_layout")
+    assert plan(A._replace(layout=None)).problems["a"] == []
+    incapable = Host("b", gpus=[gpu(0, current=None)])
+    assert plan(A, incapable, owner="operator").problems["b"] == []
+
+
+def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
+    found = configured("host", **{LABEL: "all-disabled", STATE: "success"})
+    assert found.plan["labels"] == []  # before the chart
+    assert found.plan["removed"] == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
+    assert found.plan["config_maps"] == []
+    assert found.plan["wanted"]["a"]["config"] == ""
+
+
+@pytest.mark.parametrize(("state", "refused"), [("pending", True), ("rebooting", True), ("success", False)])
+def test_another_configuration_is_not_interrupted(state: str, refused: bool) -> None:
+    found = configured(**{LABEL: "all-1g.10gb", STATE: state})
+    assert bool(found.problems["a"]) is refused
+    name = configured().plan["configs"]["a"]
+    assert configured(**{LABEL: name, STATE: state}).problems["a"] == []
+
+
+def test_old_device_plugins_are_restarted() -> None:
+    pods = [pod("old", "a", started="2026-11-23T06:00:00Z")]
+    found = plan(A._replace(mig_changed=1795413700.0), cluster={"plugins": {"resources": pods}})
+    assert [each["name"] for each in found.plan["stale"]] == ["old"]
+
+
+def test_the_runtime_class_of_the_variable_is_read() -> None:
+    own = {**PLUGIN, "runtime_class": "other"}
+    assert charts_plan.objects(Settings("device_plugin", own))["runtime_class"]["name"] == "other"
+    assert charts_plan.objects(Settings("gpu_operator", OWN))["runtime_class"]["name"] == "nvidia"
+
+
+@pytest.mark.parametrize(
+    ("existing", "created"),
+    [
+        ([], "nvidia"),
+        ([{"metadata": {"name": "nvidia"}}], ""),
+        ([daemonset("nvidia", **{"app.kubernetes.io/managed-by": "gpufleet.node"})], "nvidia"),
+    ],
+)
+def test_the_runtime_class_is_created_only_if_nobody_has_it(existing: t.Any, created: str) -> None:
+    found = plan(A, role="device_plugin", cluster={"runtime_class": {"resources": existing}})
+    assert found.plan["runtime_class"] == created
+    assert found.plan["wanted"]["a"]["validator"] is False
+
+
+@pytest.mark.parametrize(("version", "warned"), [("v1.35.7+rke2r1", False), ("v1.31.0", True), ("v1.37.0", True)])
+def test_versions_of_kubernetes_that_nvidia_does_not_document(version: str, warned: bool) -> None:
+    found = node("a")
+    found["status"]["nodeInfo"]["kubeletVersion"] = version
+    planned = plan(A, cluster={"nodes": {"resources": [found]}})
+    assert [version in warning for warning in planned.warnings] == ([True] if warned else [])

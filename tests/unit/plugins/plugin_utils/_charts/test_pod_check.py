@@ -1,0 +1,172 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Pods that list their devices."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+
+Data = t.Dict[str, t.Any]
+SETTINGS = pod_check.Settings("check", "ns", "image", "nvidia", 360)
+GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
+
+
+def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
+    return pod_check.jobs(wanted, pods, SETTINGS)
+
+
+def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
+    out = pod("user", on)
+    out["spec"]["containers"][0]["resources"] = {"limits": {resource: count, "cpu": "500m"}}
+    out["status"]["phase"] = phase
+    return out
+
+
+def ran(name: str, on: str = "a", resource: str = MIG) -> Data:
+    out = pod(name, on)
+    out["metadata"]["annotations"] = {pod_check.NODE: on, pod_check.RESOURCE: resource}
+    return out
+
+
+def log(*migs: str, gpu: str = "GPU-1") -> str:
+    lines = ["GPU 0: NVIDIA A100 (UUID: %s)" % gpu]
+    return "\n".join(lines + ["  MIG 1g.10gb     Device  0: (UUID: %s)" % mig for mig in migs])
+
+
+def test_a_job_for_each_resource_of_each_node() -> None:
+    made = jobs({"b": {GPU: 2}, "a": {MIG: 3, GPU: 1}, "c": {}})
+    placed = [(job["metadata"]["annotations"][pod_check.NODE], job["spec"]["parallelism"]) for job in made]
+    assert placed == [("a", 1), ("a", 3), ("b", 2)]
+    assert len({job["metadata"]["name"] for job in made}) == 3
+    spec = made[1]["spec"]["template"]["spec"]
+    assert spec["containers"][0]["resources"] == {
+        "requests": {"cpu": "0", "memory": "0"},
+        "limits": {"cpu": "1", "memory": "256Mi", MIG: 1},
+    }
+    assert (spec["runtimeClassName"], spec["containers"][0]["image"]) == ("nvidia", "image")
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchFields"][0]["values"] == ["a"]
+
+
+def test_the_cluster_removes_a_job_without_the_controller() -> None:
+    spec = jobs({"a": {GPU: 1}})[0]["spec"]
+    assert (spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"], spec["backoffLimit"]) == (360, 60, 0)
+
+
+def test_pods_have_no_privileges() -> None:
+    """The level "restricted" of the Pod Security Standards; and none of the token of the namespace's account."""
+    spec = jobs({"a": {GPU: 1}})[0]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"] and spec["securityContext"]["runAsUser"] > 0
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert spec["automountServiceAccountToken"] is False
+
+
+def test_the_default_runtime_needs_no_class() -> None:
+    (job,) = pod_check.jobs({"a": {GPU: 1}}, [], SETTINGS._replace(runtime_class=""))
+    assert "runtimeClassName" not in job["spec"]["template"]["spec"]
+
+
+def test_devices_in_use_are_left_alone() -> None:
+    wanted = {"a": {MIG: 3}, "b": {MIG: 3}}
+    used = [user("a", MIG, "1"), user("a", MIG, "1"), user("b", MIG, "3"), user("a", MIG, "1", "Succeeded"), pod("x")]
+    (job,) = jobs(wanted, *used)
+    assert (job["metadata"]["annotations"][pod_check.NODE], job["spec"]["completions"]) == ("a", 1)
+
+
+def test_all_pods_must_have_listed_devices() -> None:
+    (job,) = jobs({"a": {MIG: 2}})
+    pods = [ran("p"), ran("q")]
+    expected = "a: 1 of 2 pods with %s have listed their devices" % MIG
+    assert pod_check.missing([job], pods, {"p": log("MIG-1"), "q": "No devices found"}) == [expected]
+    assert pod_check.missing([job], pods, {"p": log("MIG-1"), "q": log("MIG-2")}) == []
+    assert pod_check.missing([job], [ran("p"), ran("q", "b")], {"p": log("MIG-1"), "q": log("MIG-2")}) == [expected]
+
+
+def test_each_pod_gets_another_device() -> None:
+    logs = {"p": log("MIG-1"), "q": log("MIG-2"), "r": log("MIG-2", gpu="GPU-2")}
+    found, problems = pod_check.devices([ran("p"), ran("q")], logs, {}, "mixed", {})
+    assert ([each.uuid for each in found], problems) == (["MIG-1", "MIG-2"], [])
+    _found, problems = pod_check.devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed", {})
+    assert problems == ["%s: 2 pods got the same device MIG-2" % name for name in "ab"]
+
+
+def test_pods_share_a_device_that_is_shared() -> None:
+    pods, logs = [ran("p"), ran("q"), ran("r")], dict.fromkeys("pqr", log("MIG-1"))
+    assert pod_check.devices(pods, logs, {"a": {MIG: 3}}, "mixed", {})[1] == []
+    assert pod_check.devices(pods, logs, {"a": {MIG: 2}}, "mixed", {})[1] == ["a: 3 pods got the same device MIG-1"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "strategy", "output", "uuid"),
+    [
+        (MIG, "mixed", log("MIG-1"), "MIG-1"),
+        (GPU, "single", log("MIG-1"), "MIG-1"),
+        (GPU, "mixed", log(), "GPU-1"),
+        (GPU, "none", log("MIG-1", "MIG-2"), "GPU-1"),
+        (MIG, "mixed", log("MIG-GPU-1/7/0"), "MIG-GPU-1/7/0"),  # drivers before 470
+        (MIG, "mixed", log("MIG-1", "MIG-2"), ""),
+        (MIG, "mixed", log(), ""),
+        (GPU, "single", log("MIG-1", "MIG-2"), ""),
+        (GPU, "mixed", log() + "\n" + log(gpu="GPU-2"), ""),
+        (GPU, "none", "sh: nvidia-smi: not found", ""),
+    ],
+)
+def test_the_device_of_a_pod(resource: str, strategy: str, output: str, uuid: str) -> None:
+    found, problems = pod_check.devices([ran("p", resource=resource)], {"p": output}, {}, strategy, {"a": None})
+    assert [each.uuid for each in found] == [uuid] * bool(uuid)
+    assert bool(problems) != bool(uuid)
+
+
+def test_labels() -> None:
+    right = node("a", **{MIG + ".count": "7", "nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.product": "x"})
+    assert pod_check.wrong_labels([right, node("b"), node("c")], {"a": {MIG: 7}, "c": {}}, {}, "mixed", {}) == []
+    assert pod_check.wrong_labels([right], {"a": {MIG: 6}}, {}, "single", {}) == [
+        "a: the label %s.count is 7, but should be 6" % MIG,
+        "a: the label nvidia.com/mig.strategy is mixed, but should be single",
+    ]
+    shared = node("a", **{**right["metadata"]["labels"], MIG + ".replicas": "4"})
+    wanted, replicas = {MIG + ".shared": 28}, {MIG + ".shared": 4}
+    assert pod_check.wrong_labels([shared], {"a": wanted}, {"a": replicas}, "mixed", {}) == []
+    assert pod_check.wrong_labels([right], {"a": wanted}, {"a": replicas}, "mixed", {}) == [
+        "a: the label %s.replicas is missing, but should be 4" % MIG
+    ]
+    expected = ["a: the label nvidia.com/gpu.product is missing"]
+    assert pod_check.wrong_labels([node("a")], {"a": {GPU: 1}}, {}, "none", {}) == expected
+
+
+def test_the_profile_with_the_strategy_single() -> None:
+    """The number of devices may be the same with another profile, and without MIG."""
+
+    def problems(profile: t.Optional[str], product: str) -> t.List[str]:
+        labelled = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": product})
+        return pod_check.wrong_labels([labelled], {"a": {GPU: 1}}, {}, "single", {"a": profile})
+
+    wrong = "a: the label nvidia.com/gpu.product is %s, but should "
+    for product, profile in (("A100", ""), ("A100-MIG-7g.40gb", "7g.40gb"), ("A100-MIG-7g.40gb-SHARED", "7g.40gb")):
+        assert problems(profile, product) == problems(None, product) == []
+        assert problems("4g.20gb", product) == [wrong % product + "end with -MIG-4g.20gb"]
+    assert problems("", "A100-MIG-7g.40gb") == [wrong % "A100-MIG-7g.40gb" + "name a GPU without MIG"]
+    (problem,) = pod_check.devices([ran("p", resource=GPU)], {"p": log()}, {}, "single", {"a": "7g.40gb"})[1]
+    assert "should list one device" in problem
+
+
+def test_gpus_with_mig_and_the_strategy_none_have_no_replicas() -> None:
+    labelled = node("a", **{"nvidia.com/gpu.product": "A100", "nvidia.com/gpu.replicas": "0"})
+    assert pod_check.wrong_labels([labelled], {"a": {GPU: 4}}, {"a": {GPU: 4}}, "none", {}) == []
+
+
+def test_init_containers_use_gpus_too() -> None:
+    item = user("a", MIG, "1")
+    resources = {"resources": {"limits": {MIG: "1"}}}
+    item["spec"]["initContainers"] = [{**resources, "restartPolicy": "Always"}, {"resources": {"limits": {GPU: "2"}}}]
+    assert evictions.gpus_of(item) == {MIG: 2, GPU: 2}

@@ -1,0 +1,100 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The ConfigMap and the labels for the operator's MIG manager."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+import yaml
+
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import parse
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+
+LAYOUT = [
+    {"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}},
+    {"devices": 1, "mig_enabled": False},
+]
+ENTRIES = [
+    {"devices": [0, 2], "mig-enabled": True, "mig-devices": {"1g.10gb": 7}},
+    {"devices": [1], "mig-enabled": False},
+]
+HOST = Host("a", gpus=[gpu(0), gpu(1), gpu(2)], layout=LAYOUT)
+
+
+def test_each_gpu_is_in_one_entry() -> None:
+    """mig-parted applies every entry that matches a GPU, so that later ones would undo earlier ones in each run."""
+    assert mig_configs.entries(HOST) == ENTRIES
+
+
+def test_uuids_become_indices() -> None:
+    uuid = gpu(1)["uuid"]
+    host = HOST._replace(layout=[{"devices": uuid, "mig_enabled": True, "mig_devices": {"3g.40gb": 2}}])
+    assert mig_configs.entries(host) == [{"devices": [1], "mig-enabled": True, "mig-devices": {"3g.40gb": 2}}]
+
+
+def test_the_name_is_about_the_content() -> None:
+    name = mig_configs.name(ENTRIES)
+    assert name == mig_configs.name(mig_configs.entries(HOST))
+    assert name != mig_configs.name(ENTRIES[:1])
+    assert name.startswith("gpufleet-") and len(name) <= 63
+
+
+def data(*names: str) -> t.Dict[str, t.Any]:
+    document = {"version": "v1", "mig-configs": {name: ENTRIES for name in names}}
+    return {"data": {"config.yaml": yaml.safe_dump(document)}}
+
+
+def test_the_config_map_is_a_mig_parted_file() -> None:
+    found = mig_configs.config_map({"gpufleet-1": ENTRIES}, None)
+    document = yaml.safe_load(found["config.yaml"])
+    assert list(document["mig-configs"]) == ["gpufleet-1"]
+    assert len(parse(document, "gpufleet-1").entries) == 2
+
+
+def test_configurations_are_kept_because_another_run_may_be_about_to_use_them() -> None:
+    found = mig_configs.config_map({"gpufleet-1": ENTRIES}, data("gpufleet-2"))
+    assert sorted(yaml.safe_load(found["config.yaml"])["mig-configs"]) == ["gpufleet-1", "gpufleet-2"]
+    assert found == mig_configs.config_map({"gpufleet-1": ENTRIES}, {"data": found})
+
+
+@pytest.mark.parametrize(
+    "existing",
+    [
+        None,
+        {},
+        {"data": None},
+        *({"data": {"config.yaml": text}} for text in ("a: [", "1", "[" * 100000, "2026-02-30")),
+    ],
+)
+def test_a_damaged_config_map_is_replaced(existing: object) -> None:
+    assert "gpufleet-1" in mig_configs.config_map({"gpufleet-1": ENTRIES}, existing)["config.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "changed"),
+    [
+        ({}, True),
+        ({"nvidia.com/mig.config": "all-disabled", "nvidia.com/mig.config.state": "success"}, True),
+        ({"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": "success"}, False),
+        ({"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": "pending"}, False),
+        ({"nvidia.com/mig.config": "x"}, False),
+        ({"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": "failed"}, False),
+    ],
+)
+def test_a_change_of_the_label_removes_the_old_state(labels: t.Dict[str, str], changed: bool) -> None:
+    wanted = {"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": None} if changed else None
+    assert mig_configs.patch(labels, "x") == wanted
+
+
+def test_labels_are_removed_only_if_they_exist() -> None:
+    assert mig_configs.removal({"a": "b"}) is None
+    assert mig_configs.removal({"nvidia.com/mig.config": "x"}) == {
+        "nvidia.com/mig.config": None,
+        "nvidia.com/mig.config.state": None,
+    }

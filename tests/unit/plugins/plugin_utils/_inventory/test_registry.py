@@ -1,0 +1,145 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The registry of roles is complete, and gpu_node_roles and tags select from it as Ansible does."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import registry
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory.registry import Row, Tags
+
+ROLES = Path(__file__).resolve().parents[5] / "roles"
+REGISTRY = yaml.safe_load((ROLES / "gpu_node" / "vars" / "main.yml").read_text())["__gpu_node_registry"]
+ROWS = [Row("gpu_node", "name", True), Row("nvidia_driver", "driver", True), Row("nvidia_mig", "mig", False)]
+NAMES = [row.role for row in ROWS]
+
+
+def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
+    assert sorted(row["role"] for row in REGISTRY) == sorted(path.name for path in ROLES.iterdir())
+    for row in REGISTRY:
+        assert set(row) - {"plan"} == {"role", "tag", "scope", "enabled"}
+        assert row["scope"] in ("node", "cluster")
+        for entry in ("preflight", "main", "verify", "undo"):
+            assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
+        if "plan" in row:
+            assert row["role"] + "_disruption:" in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
+
+
+@pytest.mark.parametrize(("scope", "file"), [("node", "main.yml"), ("cluster", "cluster.yml")])
+def test_gpu_node_runs_the_roles_of_the_registry_in_its_order(scope: str, file: str) -> None:
+    """Static imports: with dynamic ones, --start-at-task, --list-tasks and --list-tags would not see the roles.
+
+    Dynamic ones for the roles of clusters, so that other nodes skip one task of each.
+    """
+    expected = []
+    for row in REGISTRY:
+        if row["role"] != "gpu_node" and row["scope"] == scope:
+            options = {"name": "gpufleet.node." + row["role"], "rolespec_validate": False}
+            if scope == "cluster" or row["role"] == "rke2":
+                options["apply"] = {"tags": [row["tag"]]}
+            expected.append((options, "'%s' in __gpu_node_enabled" % row["role"], [row["tag"]]))
+    assert [(options, task["when"], task["tags"]) for options, task in roles_in(file, {})] == expected
+
+
+def roles_in(file: str, inherited: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[t.Any, t.Dict[str, t.Any]]]:
+    """The main entry points of roles that the tasks of a file run, with the keywords that they inherit."""
+    tasks = [{**inherited, **task} for task in yaml.safe_load((ROLES / "gpu_node" / "tasks" / file).read_text())]
+    for task in tasks:
+        keywords = {key: task[key] for key in ("when", "tags") if key in task}
+        tasks.extend({**keywords, **inner} for inner in task.get("block", ()))
+        included = task.get("ansible.builtin.include_role", {})
+        if "ansible.builtin.import_role" in task:
+            yield task["ansible.builtin.import_role"], task
+        elif "apply" in included and "tasks_from" not in included:
+            yield included, task
+        elif "ansible.builtin.import_tasks" in task:
+            yield from roles_in(task["ansible.builtin.import_tasks"].rpartition("/")[2], keywords)
+
+
+def test_rows_read_the_results_of_templates() -> None:
+    """Before ansible-core 2.19, a template returns text."""
+    given = [{"role": "a", "tag": "x", "enabled": "False"}, {"role": "b", "tag": "y", "enabled": "True"}]
+    assert registry.rows(given) == [Row("a", "x", False), Row("b", "y", True)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "roles"),
+    [
+        (["all"], ["gpu_node", "nvidia_driver"]),
+        (["nvidia_mig", "gpu_node"], ["gpu_node", "nvidia_mig"]),
+        (["all", "nvidia_mig"], NAMES),
+        ([], []),
+        (None, []),
+        ("all", []),
+        ([["all"]], []),
+    ],
+)
+def test_enabled_roles(wanted: object, roles: t.Sequence[str]) -> None:
+    assert registry.enabled(ROWS, wanted) == roles
+
+
+@pytest.mark.parametrize(("scope", "roles"), [("all", ["a", "b"]), ("node", ["a"]), ("cluster", ["b"])])
+def test_roles_of_a_scope(scope: str, roles: t.Sequence[str]) -> None:
+    rows = registry.rows([{"role": "a", "tag": "x"}, {"role": "b", "tag": "y", "scope": "cluster"}])
+    assert registry.of_scope(rows, ["a", "b"], scope) == roles
+
+
+def test_names_that_are_not_roles() -> None:
+    (problem,) = registry.unknown(ROWS, ["all", "nvidia_mgi"])
+    assert problem == (
+        "gpu_node_roles names 'nvidia_mgi', which is not a role of this collection: use all, gpu_node, nvidia_driver, "
+        "nvidia_mig"
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "roles"),
+    [
+        (Tags(), NAMES),
+        (Tags(["tagged"]), NAMES),
+        (Tags(["mig"]), ["nvidia_mig"]),
+        (Tags(["mig", "name"]), ["gpu_node", "nvidia_mig"]),
+        (Tags(skip=["mig"]), ["gpu_node", "nvidia_driver"]),
+        (Tags(["mig"], ["mig"]), []),
+        (Tags(skip=["all"]), []),
+        (Tags(["always"], inherited=["always"]), []),  # it checks variables only
+        (Tags(["verify"]), []),
+        (Tags(["verify"], inherited=["verify", "always"]), NAMES),
+        (Tags(["gpus"], inherited=["gpus"]), NAMES),  # import_playbook under a tag of the user's own
+        (Tags(skip=["gpus"], inherited=["gpus"]), []),
+        (Tags(["mig"], inherited=["gpus"]), ["nvidia_mig"]),
+    ],
+)
+def test_tags_select_as_ansible_does(tags: Tags, roles: t.Sequence[str]) -> None:
+    assert registry.selected(ROWS, NAMES, tags) == roles
+
+
+MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
+
+
+@pytest.mark.parametrize(
+    ("record", "wanted", "tags", "given", "expected"),
+    [
+        (MIG_ONLY, ["all"], Tags(), ["nvidia_mig"], ["nvidia_driver"]),
+        (MIG_ONLY, ["all", "nvidia_driver"], Tags(), [], []),
+        (MIG_ONLY, ["nvidia_mig"], Tags(), [], []),
+        (MIG_ONLY, ["all"], Tags(["driver"]), [], []),
+        (MIG_ONLY, ["all"], Tags(["mig"]), [], []),
+        (MIG_ONLY, ["all"], Tags(), ["nvidia_driver"], []),
+        # site.yml has run, or nothing has.
+        ({**MIG_ONLY, "nvidia_driver": {"installed": []}}, ["all"], Tags(), [], []),
+        ({}, ["all"], Tags(), [], []),
+        ("error loading fact", ["all"], Tags(), [], []),
+    ],
+)
+def test_verify_skips_roles_only_where_nothing_requests_them(
+    record: object, wanted: t.List[str], tags: Tags, given: t.List[str], expected: t.List[str]
+) -> None:
+    assert registry.unrequested(ROWS, wanted, tags, record, given) == expected

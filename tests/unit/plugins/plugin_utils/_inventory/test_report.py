@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The messages of preflight and verify."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import report
+
+
+def test_there_is_no_message_without_problems() -> None:
+    assert report.preflight({"a": [], "b": []}, ["a", "b"]) == {}
+    assert report.verify("a", []) == ""
+
+
+def test_one_message_lists_the_problems_of_all_hosts() -> None:
+    assert report.preflight({"a": [], "b": ["x", "y"], "c": None, "d": ["z"]}, ["a", "b", "d"]) == {
+        "b": "No node was touched. Problems: 4\n- b: x\n- b: y\n- c: it could not be checked, see above\n- d: z",
+        "d": "Its problems are in the message of b",
+    }
+
+
+def test_the_message_says_that_others_continue() -> None:
+    found = report.preflight({"a": [], "b": ["x"]}, ["a", "b"], stops=False)
+    assert found == {"b": "The nodes with problems are left out. Problems: 1\n- b: x"}
+
+
+def test_another_host_fails_if_those_with_problems_have_left_the_play() -> None:
+    assert list(report.preflight({"a": None, "b": [], "c": []}, ["b", "c"])) == ["b"]
+
+
+def test_a_problem_of_several_hosts_is_listed_once() -> None:
+    found = report.preflight({"a": ["x"], "b": ["x", "y"]}, ["a", "b"])
+    assert found["a"] == "No node was touched. Problems: 2\n- a, b: x\n- b: y"
+    assert report.preflight({"a": ["x.", "x"]}, ["a"])["a"] == "No node was touched. Problems: 1\n- a: x"
+    many = report.preflight({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
+    assert many["n0"].endswith("n18, n19 and 80 more: x")
+
+
+def test_a_node_cannot_write_a_problem_of_another_host() -> None:
+    assert _report.preflight({"a": ["x\n- b: y"]}, ["a"])["a"].splitlines()[1:] == ["- a: x", "  - b: y"]
+
+
+def test_verify_lists_the_problems_of_one_host() -> None:
+    assert report.verify("a", ["x", "y"]) == "a does not match the inventory:\n- x\n- y"
+
+
+def test_without_privileges_only_that_is_reported() -> None:
+    assert report.verify("a", ["x", "no driver: NO_PERMISSION"]) == (
+        "a does not match the inventory:\n- no driver: NO_PERMISSION"
+    )
+
+
+def test_messages_of_failed_tasks_have_no_prefix_and_no_host_name() -> None:
+    failed = [
+        {"failed": True, "msg": "Task failed: Module failed: no space left"},
+        {"failed": True, "msg": "Task failed: Action failed: a: no runtime"},
+        {"failed": True, "msg": "Task failed: x.yml: The filter plugin 'n.s.f' failed: wrong"},
+        {"failed": True},
+    ]
+    assert report.sentences(failed, "a") == [
+        "no space left",
+        "no runtime",
+        "wrong",
+        "a task failed without a message",
+    ]
+
+
+def test_a_failed_loop_reports_its_failed_items() -> None:
+    loop = {"msg": "One or more items failed", "results": [{"msg": "x", "failed": True}, {"msg": "fine"}, {"msg": "y"}]}
+    loop["results"][2]["failed"] = True  # type: ignore[index]
+    assert report.sentences([loop], "a") == ["x", "y"]
