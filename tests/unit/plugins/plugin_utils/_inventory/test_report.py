@@ -39,7 +39,7 @@ def test_a_problem_of_several_hosts_is_listed_once() -> None:
 
 
 def test_a_node_cannot_write_a_problem_of_another_host() -> None:
-    assert _report.preflight({"a": ["x\n- b: y"]}, ["a"])["a"].splitlines()[1:] == ["- a: x", "  - b: y"]
+    assert report.preflight({"a": ["x\n- b: y"]}, ["a"])["a"].splitlines()[1:] == ["- a: x", "  - b: y"]
 
 
 def test_verify_lists_the_problems_of_one_host() -> None:
