@@ -141,6 +141,7 @@ def merged(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -
     operations = [operation for result in results for operation in result.operations]
     blocked = [operation for result in results for operation in result.blocked]
     resets = [result for result in results if result.gpu["reset_required"]]
+    diff = render.diff([result.before for result in results], [_after(result) for result in results])
     return {
         "changed": any(gpu["changed"] for gpu in gpus),
         "gpus": gpus,
@@ -159,16 +160,13 @@ def merged(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -
         "reset_required": any(not (skip_busy and result.pending) for result in resets),
         "reboot_required": any(gpu["reboot_required"] for gpu in gpus),
         "backend": backend,
-        "diff": render.diff([result.before for result in results], [_after(result) for result in results]),
+        "diff": diff,
+        "changed_lines": _changed_lines(diff["before"].splitlines(), diff["after"].splitlines()),
     }
 
 
-def changed_lines(diff: Data) -> str:
-    """The lines of the two maps that differ, as ``--diff`` shows them."""
-    before, after = diff["before"].splitlines(), diff["after"].splitlines()
-    return "\n".join(
-        ["-" + line for line in before if line not in after] + ["+" + line for line in after if line not in before]
-    )
+def _changed_lines(before: t.Sequence[str], after: t.Sequence[str]) -> t.List[str]:
+    return ["-" + line for line in before if line not in after] + ["+" + line for line in after if line not in before]
 
 
 def _after(result: Result) -> Row:
