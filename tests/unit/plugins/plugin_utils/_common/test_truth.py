@@ -1,0 +1,38 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Python and the roles read the same truth values."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.plugins.filter.core import to_bool
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.truth import is_true
+
+VALUES = (
+    True,
+    False,
+    1,
+    0,
+    "True",
+    "yes",
+    "ON",
+    "1",
+    "False",
+    "no",
+    "off",
+    "0",
+    "",
+    None,
+    "y",
+    "t",
+    "true ",
+    "perhaps",
+)
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_value_is_true_where_the_filter_bool_says_so(value: object) -> None:
+    assert is_true(value) == bool(to_bool(value))
