@@ -12,6 +12,14 @@ argument specifications, also takes y, t and surrounding spaces for true.
 
 from __future__ import annotations
 
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+
 
 def is_true(value: object) -> bool:
-    return str(value).lower() in ("true", "yes", "on", "1")
+    return str(value).lower() in _TRUE
+
+
+def is_valid(value: object) -> bool:
+    """Whether argument specifications and the filter read the value alike."""
+    return str(value).lower() in (*_TRUE, *_FALSE)
