@@ -13,7 +13,7 @@ import typing as t
 from .profile import compute_name
 
 if t.TYPE_CHECKING:
-    from .model import Gpu, GpuInstance, Placement, Process, Profile, Wanted
+    from .model import Gpu, GpuInstance, Placement, Process, Wanted
     from .operations import Created, Kept, Operation
 
 Data = t.Dict[str, t.Any]
@@ -34,8 +34,8 @@ def instances(gpu: Gpu) -> t.List[Data]:
 
 
 def existing(gpu: Gpu, instance: GpuInstance) -> Data:
-    profile = _profile(gpu, instance.profile_id)
-    name = profile.name if profile else "profile %d" % instance.profile_id
+    profile = gpu.listed_profile(instance.profile_id)
+    name = gpu.profile_name(instance.profile_id)
     return _gpu_instance(
         name,
         instance.placement,
@@ -110,8 +110,3 @@ def _compute_instance(name: str, slices: int, ci_id: t.Optional[int] = None, uui
 def _planned(wanted: Wanted, sizes: t.Iterable[int]) -> t.List[Data]:
     """Compute instances that do not exist yet."""
     return [_compute_instance(compute_name(wanted.profile, slices, wanted.reduced), slices) for slices in sizes]
-
-
-def _profile(gpu: Gpu, profile_id: int) -> t.Optional[Profile]:
-    """None for an instance whose profile the driver does not list."""
-    return next((profile for profile in gpu.board.profiles if profile.id == profile_id), None)

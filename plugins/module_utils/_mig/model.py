@@ -150,10 +150,19 @@ class Gpu(t.NamedTuple):
     minor: t.Optional[int] = None
 
     def profile(self, profile_id: int) -> Profile:
-        for candidate in self.board.profiles:
-            if candidate.id == profile_id:
-                return candidate
-        raise KeyError(profile_id)
+        found = self.listed_profile(profile_id)
+        if found is None:
+            raise KeyError(profile_id)
+        return found
+
+    def listed_profile(self, profile_id: int) -> t.Optional[Profile]:
+        """None if the driver does not list the profile: it can list instances without."""
+        return next((profile for profile in self.board.profiles if profile.id == profile_id), None)
+
+    def profile_name(self, profile_id: int) -> str:
+        """The name, also of a profile that the driver does not list."""
+        found = self.listed_profile(profile_id)
+        return found.name if found else "profile %d" % profile_id
 
     @property
     def label(self) -> str:
