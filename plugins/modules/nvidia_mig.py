@@ -510,6 +510,14 @@ diff:
       type: str
       sample: |
         GPU 0 GPU-9f0c... A100 80GB  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb                        |
+changed_lines:
+  description: The lines of RV(diff) that differ, each after C(-) or C(+), as C(--diff) shows them.
+  returned: on success, and on failure after planning
+  type: list
+  elements: str
+  sample:
+    - "-GPU 0 GPU-9f0c... A100 80GB  |3g.40gb                        |3g.40gb                        |"
+    - "+GPU 0 GPU-9f0c... A100 80GB  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb                        |"
 """
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module

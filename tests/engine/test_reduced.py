@@ -10,11 +10,10 @@ import os
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes, describe
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
-from ansible_collections.gpufleet.node.plugins.module_utils._module.common import describe
 
 from . import support
 from .support import SMI_VERSIONS, essence, gi, on, run, template

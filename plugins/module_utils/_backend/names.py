@@ -9,21 +9,8 @@
 from __future__ import annotations
 
 import contextlib
-import typing as t
 
-# NVML_GPU_INSTANCE_PROFILE_* numbers that differ from others of their size by an attribute.
-_ATTRIBUTES: t.Dict[int, str] = {
-    7: "+me",
-    8: "+me",
-    10: "+gfx",
-    11: "+gfx",
-    12: "+gfx",
-    13: "-me",
-    14: "-me",
-    15: "+me.all",
-    16: "+me.all",
-    17: "+gfx",
-}
+from .._mig.model import ATTRIBUTES, PLAIN
 
 
 def profile_name(name: str) -> str:
@@ -35,7 +22,7 @@ def computed_profile_name(constant: int, slices: int, memory_mib: int, gpu_memor
     """The name for drivers too old to report it. Its memory is in eighths of the GPU's memory, rounded up."""
     eighths = max(1, -(-8 * memory_mib // gpu_memory_mib)) if gpu_memory_mib else 0
     gib = round(round(gpu_memory_mib / 1024.0) * eighths / 8.0)
-    return "%dg.%dgb%s" % (slices, gib, _ATTRIBUTES.get(constant, ""))
+    return "%dg.%dgb%s" % (slices, gib, ATTRIBUTES.get(constant, PLAIN))
 
 
 def process_name(pid: int) -> str:

@@ -10,31 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from .model import Board, Placement, Profile
+from .model import ATTRIBUTES, GFX, ME, ME_ALL, NO_ME, PLAIN, Board, Placement, Profile
 
-# Attribute classes: how a profile uses the GPU's media and graphics engines.
-PLAIN = "plain"
-ME = "me"  # has the media extensions, of which there is one set
-ME_ALL = "me_all"  # has every media engine of the GPU
-NO_ME = "no_me"  # has none
-GFX = "gfx"  # can run graphics
-
-_DOUBLE_MEMORY = 9  # NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2: one slice with double memory
-
-# NVML_GPU_INSTANCE_PROFILE_* numbers with an attribute. _DOUBLE_MEMORY has none.
-_BY_CONSTANT: t.Dict[int, str] = {
-    7: ME,
-    8: ME,
-    10: GFX,
-    11: GFX,
-    12: GFX,
-    13: NO_ME,
-    14: NO_ME,
-    15: ME_ALL,
-    16: ME_ALL,
-    17: GFX,
-}
-_BY_SUFFIX: t.Dict[str, str] = {"+me": ME, "+me.all": ME_ALL, "-me": NO_ME, "+gfx": GFX}
+_DOUBLE_MEMORY = 9  # NVML_GPU_INSTANCE_PROFILE_1_SLICE_REV2: one slice with double memory. It has no attribute.
 
 # Starts of compute instances inside a GPU instance: {slices of the GI: {slices of the CI: starts}}. Used where there
 # is no live GPU instance to query.
@@ -48,18 +26,15 @@ _COMPUTE: t.Dict[int, t.Dict[int, t.Tuple[int, ...]]] = {
 
 
 def attribute(profile: Profile) -> str:
-    """The attribute class of a profile.
+    """The attribute of a profile: PLAIN, ME, ME_ALL, NO_ME or GFX.
 
     It follows from the constant, or from the name if the constant is unknown: a driver may
     have profiles that are newer than this table, and nvidia-smi only shows names.
     """
-    by_constant = _BY_CONSTANT.get(profile.constant)
+    by_constant = ATTRIBUTES.get(profile.constant)
     if by_constant is not None:
         return by_constant
-    for suffix, found in _BY_SUFFIX.items():
-        if profile.name.endswith(suffix):
-            return found
-    return PLAIN
+    return next((suffix for suffix in (ME, ME_ALL, NO_ME, GFX) if profile.name.endswith(suffix)), PLAIN)
 
 
 def capacity(board: Board, profile: Profile) -> int:

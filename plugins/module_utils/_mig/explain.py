@@ -11,9 +11,9 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from .board import PLAIN, attribute, ci_places, together
+from .board import attribute, ci_places, together
 from .compute import pack
-from .model import WHOLE, Board, Wanted
+from .model import PLAIN, WHOLE, Board, Wanted
 from .profile import compute_name
 from .solve import arrangeable, options, order
 

@@ -14,6 +14,27 @@ from __future__ import annotations
 
 import typing as t
 
+# How a profile uses the GPU's media and graphics engines, as the suffix of its name.
+PLAIN = ""
+ME = "+me"  # has the media extensions, of which there is one set
+ME_ALL = "+me.all"  # has every media engine of the GPU
+NO_ME = "-me"  # has none
+GFX = "+gfx"  # can run graphics
+
+# The NVML_GPU_INSTANCE_PROFILE_* numbers with an attribute.
+ATTRIBUTES: t.Dict[int, str] = {
+    7: ME,
+    8: ME,
+    10: GFX,
+    11: GFX,
+    12: GFX,
+    13: NO_ME,
+    14: NO_ME,
+    15: ME_ALL,
+    16: ME_ALL,
+    17: GFX,
+}
+
 WHOLE: t.Tuple[int, ...] = ()  # one compute instance over the whole GPU instance
 
 
@@ -129,10 +150,19 @@ class Gpu(t.NamedTuple):
     minor: t.Optional[int] = None
 
     def profile(self, profile_id: int) -> Profile:
-        for candidate in self.board.profiles:
-            if candidate.id == profile_id:
-                return candidate
-        raise KeyError(profile_id)
+        found = self.listed_profile(profile_id)
+        if found is None:
+            raise KeyError(profile_id)
+        return found
+
+    def listed_profile(self, profile_id: int) -> t.Optional[Profile]:
+        """None if the driver does not list the profile: it can list instances without."""
+        return next((profile for profile in self.board.profiles if profile.id == profile_id), None)
+
+    def profile_name(self, profile_id: int) -> str:
+        """The name, also of a profile that the driver does not list."""
+        found = self.listed_profile(profile_id)
+        return found.name if found else "profile %d" % profile_id
 
     @property
     def label(self) -> str:

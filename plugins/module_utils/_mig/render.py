@@ -132,10 +132,9 @@ def _wanted_text(wanted: Wanted) -> str:
 
 
 def _existing_text(gpu: Gpu, gi: GpuInstance) -> str:
-    try:
-        profile = gpu.profile(gi.profile_id)
-    except KeyError:  # a driver that lists no profiles can still list instances
-        return "profile %d" % gi.profile_id
+    profile = gpu.listed_profile(gi.profile_id)
+    if profile is None:
+        return gpu.profile_name(gi.profile_id)
     slices = [ci.slices for ci in gi.compute_instances]
     return cell_text(profile.name, profile.slices, slices, any(ci.reduced for ci in gi.compute_instances))
 

@@ -25,20 +25,13 @@ USUAL_HOLDERS = (
 NOT_ROOT = "Ansible does not run as root. Run as root (become: true)"
 
 
-def profile_name(gpu: Gpu, profile_id: int) -> str:
-    for profile in gpu.board.profiles:
-        if profile.id == profile_id:
-            return profile.name
-    return "profile %d" % profile_id
-
-
 def place(name: str, placement: Placement) -> str:
     return "%s at %s" % (name, placement)
 
 
 def gpu_instance(gpu: Gpu, instance: GpuInstance) -> str:
     """``3g.40gb at 4:4 with compute instances 1c+2c``."""
-    name = profile_name(gpu, instance.profile_id)
+    name = gpu.profile_name(instance.profile_id)
     text = place(name, instance.placement)
     if not instance.compute_instances:
         return text + " without compute instance"

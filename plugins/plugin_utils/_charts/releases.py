@@ -15,6 +15,7 @@ import typing as t
 from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
+from ansible.module_utils.compat.version import LooseVersion
 
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.keys import known_keys, short
@@ -37,7 +38,7 @@ def release(chart: str, version: object) -> str:
     """The release of a chart version, such as 25.10 for v25.10.1. Raises Refusal if it is unsupported."""
     known = sorted(
         (path.stem[len(chart) + 1 :] for path in _FOLDER.glob(chart + "-*.yml")),
-        key=lambda name: [int(part) for part in name.split(".")],
+        key=LooseVersion,
     )
     found = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if found is None:

@@ -69,11 +69,6 @@ def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
     )
 
 
-def is_true(value: object) -> bool:
-    """A variable with a truth value, which -e passes as a string."""
-    return str(value).lower() in ("true", "yes", "1", "on")
-
-
 def name_of(node: t.Mapping[str, t.Any]) -> str:
     return str(node["metadata"]["name"])
 

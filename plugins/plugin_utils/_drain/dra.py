@@ -20,8 +20,9 @@ from ...module_utils._mig.errors import MigError
 from ...module_utils._mig.keys import listed
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
-from .._cluster.nodes import Data, Host, is_true, labels_of, name_of
+from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._common.refusal import Refusal
+from .._common.truth import is_true
 
 ALLOCATOR = "dra"  # value of gpu_cluster_allocator
 DRIVER = "gpu.nvidia.com"

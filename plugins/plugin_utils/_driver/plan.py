@@ -95,7 +95,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         names += source.get(key, ()) if present else ()
     names += _named(settings, "extra_packages")
     minimum, minimum_board = _minimum(models)
-    check_minimum(minimum, minimum_board, settings["version"] or branch["installs"], whole=bool(settings["version"]))
+    _check_minimum(minimum, minimum_board, settings["version"] or branch["installs"])
     packages = _unique(
         _fill(name, words) for name in names if _applies(name, settings["version"] or branch["installs"])
     )
@@ -135,20 +135,13 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     }
 
 
-def check_minimum(minimum: t.Optional[str], board: t.Optional[str], version: str, whole: bool = True) -> None:
-    """If ``version`` is only a branch (``whole`` is false), only the first number is compared."""
-    if minimum is None:
-        return
-    have, need = numbers(version), numbers(minimum)
-    if (have < need) if whole else (have[0] < need[0]):
+def _check_minimum(minimum: t.Optional[str], board: t.Optional[str], version: str) -> None:
+    """``version`` may be a branch."""
+    if minimum and layout_boards.is_older(version, minimum):
         raise Refusal(
             "%s needs driver %s or later, and %s would be installed; set nvidia_driver_branch%s"
-            % (board, minimum, version, " or nvidia_driver_version" if whole else "")
+            % (board, minimum, version, " or nvidia_driver_version" if "." in version else "")
         )
-
-
-def numbers(version: str) -> t.Tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def _for_architecture(table: Data, architecture: str, settings: Data) -> Data:
@@ -525,7 +518,7 @@ def _models(node: Data, boards: t.Sequence[Data]) -> t.List[str]:
 def _minimum(models: t.Sequence[str]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
     """The highest minimum driver of the boards, and the board that needs it."""
     known = [(model, layout_boards.data(model)["minimum_driver"]) for model in models]
-    needed = [(numbers(minimum), minimum, model) for model, minimum in known if minimum]
+    needed = [(layout_boards.numbers(minimum), minimum, model) for model, minimum in known if minimum]
     if not needed:
         return None, None
     _numbers, minimum, model = max(needed)
@@ -553,8 +546,8 @@ def _applies(entry: t.Union[str, Data], version: str) -> bool:
     """Whether a package exists for a driver version; for a branch, in its newest version."""
     if isinstance(entry, str):
         return True
-    driver = numbers(version) if "." in version else (int(version), 999)
-    return numbers(entry.get("since", "0")) <= driver < numbers(entry.get("before", "9999"))
+    driver = layout_boards.numbers(version) if "." in version else (int(version), 999)
+    return layout_boards.numbers(entry.get("since", "0")) <= driver < layout_boards.numbers(entry.get("before", "9999"))
 
 
 def _fill(entry: t.Union[str, Data], words: t.Mapping[str, str]) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .._common.truth import is_true
+
 ALL = "all"
 
 
@@ -43,7 +45,7 @@ def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
         Row(
             str(row["role"]),
             str(row["tag"]),
-            str(row.get("enabled", True)).lower() == "true",
+            is_true(row.get("enabled", True)),
             str(row.get("scope", "node")),
         )
         for row in registry

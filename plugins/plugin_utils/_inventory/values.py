@@ -15,6 +15,7 @@ import typing as t
 from ...module_utils._mig.alike import numbers
 from ...module_utils._mig.keys import short
 from .._common.refusal import Refusal
+from .._common.truth import is_valid
 from .._layout import boards as layout_boards
 from .._layout import gpus as layout_gpus
 from . import kubernetes_values
@@ -173,6 +174,8 @@ def _of_type(value: object, kind: str) -> str:
             return "give a list"
         if not all(each.isprintable() for each in value if isinstance(each, str)):
             return "no control characters"
+    if kind == "bool" and not is_valid(value):
+        return "give true or false"
     if kind == "dict" and not isinstance(value, dict):
         return "give a mapping"
     if kind in ("str", "path"):

@@ -18,6 +18,7 @@ from pathlib import Path
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 
+from .._common.truth import is_true
 from .._layout import problems as layout_problems
 from . import values as inventory_values
 
@@ -77,8 +78,11 @@ _LABLABS_RKE2 = {
 _LAYOUT = "nvidia_mig_layout"
 _TASKS = ("gpu_node_drain_tasks", "gpu_node_return_tasks")
 # With one of these, a node must advertise all resources of its layout.
-_OF_CLUSTER = ("gpu_cluster_drain", "gpu_operator_version", "device_plugin_version")
-_FALSE = ("", "false", "no", "off", "0")
+_OF_CLUSTER: t.Mapping[str, t.Callable[[object], bool]] = {
+    "gpu_cluster_drain": is_true,
+    "gpu_operator_version": bool,
+    "device_plugin_version": bool,
+}
 # Similarity at which a name counts as misspelled, without the role prefix.
 _NEAR = 0.8
 _FORGED = (
@@ -147,7 +151,7 @@ def judge(
 
 
 def _skipped_busy(values: Values) -> list[str]:
-    uses = [name for name in _OF_CLUSTER if str(values.get(name, "no")).lower() not in _FALSE]
+    uses = [name for name, is_set in _OF_CLUSTER.items() if is_set(values.get(name))]
     if values.get("nvidia_mig_busy") != "skip" or not uses:
         return []
     text = (

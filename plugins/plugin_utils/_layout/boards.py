@@ -101,6 +101,22 @@ def _begins(product: str, wanted: str) -> bool:
     return (_bare(_plain(product)) + "-").startswith(_bare(wanted) + "-")
 
 
+def is_older(driver: str, minimum: str) -> bool:
+    """Whether a driver is older than the minimum of a board. A branch means its newest driver."""
+    given, needed = numbers(driver), numbers(minimum)
+    return bool(given) and given < (needed[:1] if len(given) == 1 else needed)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a driver's version; for the version of a package, without its revision."""
+    out = []
+    for part in version.split("-")[0].split("."):
+        if not (part.isascii() and part.isdigit()):
+            break
+        out.append(int(part))
+    return tuple(out)
+
+
 def load(name: object) -> Board:
     """The board by any of its names; without MIG, without profiles. GeometryError if its placements are unknown."""
     return _board(data(name)["model"])

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig import describe
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.keys import short
 from ...module_utils._mig.model import Gpu
 from ...module_utils._mig.plan import plan
 from ...module_utils._mig.render import describe_operation, plan_diff
-from . import boards, gpus, instances
+from . import boards, gpus
 
 
 def of(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
@@ -23,9 +24,9 @@ def of(current: object, wanted: object, board: str | None = None) -> dict[str, t
     found = plan(gpu, gpus.target(wanted, gpu.board))
     return {
         "changed": found.changes,
-        "kept": [instances.after(kept) for kept in found.kept],
-        "destroyed": [instances.existing(gpu, gone) for gone in found.destroyed],
-        "created": [instances.new(created) for created in found.created],
+        "kept": [describe.kept(gpu, kept) for kept in found.kept],
+        "destroyed": [describe.existing(gpu, gone) for gone in found.destroyed],
+        "created": [describe.created(created) for created in found.created],
         "operations": [describe_operation(operation) for operation in found.operations],
         "map": plan_diff([found]),
     }

@@ -178,22 +178,9 @@ def _version(driver: object) -> str | None:
 
 
 def _of_driver(gpu: Gpu, driver: str | None) -> list[str]:
-    """Check the minimum driver of the board. A branch means its newest driver, so only branches are compared then."""
+    """Check the minimum driver of the board."""
     minimum = layout_boards.data(gpu.board.model)["minimum_driver"]
-    if driver is None or minimum is None:
-        return []
-    given, needed = _numbers(driver), _numbers(minimum)
-    if not given or given >= needed[: len(given)]:
+    if driver is None or minimum is None or not layout_boards.is_older(driver, minimum):
         return []
     text = "%s: MIG on %s needs driver %s or later, but %s is requested"
     return [text % (gpu.label, gpu.board.model, minimum, driver)]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version; for a package version, those of the driver."""
-    out = []
-    for part in version.split("-")[0].split("."):
-        if not (part.isascii() and part.isdigit()):
-            break
-        out.append(int(part))
-    return tuple(out)

@@ -15,10 +15,9 @@ import contextlib
 import typing as t
 
 from ..._backend import select
-from ..._mig import codes, parallel, retry
+from ..._mig import codes, describe, parallel, retry
 from ..._mig.backend import BackendError, Versions
 from ..._mig.keys import listed
-from ..common import describe
 from .node import Node
 
 if t.TYPE_CHECKING:

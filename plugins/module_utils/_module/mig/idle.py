@@ -14,10 +14,9 @@ import os
 import typing as t
 
 from ..._backend import names, select
-from ..._mig import parallel, retry, words
+from ..._mig import describe, parallel, retry, words
 from ..._mig.backend import BackendError
 from ..._mig.model import Process
-from ..common import describe
 from . import services
 
 if t.TYPE_CHECKING:

@@ -116,7 +116,7 @@ def _fail_busy(module: AnsibleModule, node: NodePlan, planned: results.Data) -> 
     if module.check_mode:
         shown["diff"] = planned["diff"]
         if module._diff:
-            parts.append(results.changed_lines(planned["diff"]))
+            parts.extend(planned["changed_lines"])
     module.fail_json(msg="\n".join(parts), changed=False, busy=True, **shown)
 
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ..._mig import render
+from ..._mig import describe, render
 from ..._mig.model import Process
 from ..._mig.operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE
-from ..._mig.profile import compute_name
-from ..common import describe
 
 if t.TYPE_CHECKING:
     from ..._mig.converge import Outcome
     from ..._mig.errors import BusyError
     from ..._mig.model import Gpu
-    from ..._mig.operations import Blocked, Kept, Plan
+    from ..._mig.operations import Blocked, Plan
     from ..._mig.render import Row
 
 Data = t.Dict[str, t.Any]
@@ -56,26 +54,14 @@ def of_plan(plan: Plan) -> Result:
     """The expected result of the plan. Clients that the driver does not list are only detected when it is applied."""
     gpu, blocked = plan.gpu, plan.blocked
     operations = [describe.operation(gpu, operation) for operation in plan.operations]
-    created = [
-        describe.gpu_instance(
-            item.wanted.profile.name,
-            item.placement,
-            None,
-            [
-                describe.compute_instance(compute_name(item.wanted.profile, slices, item.wanted.reduced), slices)
-                for slices in item.wanted.slices
-            ],
-        )
-        for item in plan.created
-    ]
     return Result(
         gpu=_gpu(
             plan,
             gpu,
             gpu,
             bool(operations),
-            kept=[kept(gpu, item) for item in plan.kept] if blocked is None else describe.instances(gpu),
-            created=created,
+            kept=[describe.kept(gpu, item) for item in plan.kept] if blocked is None else describe.instances(gpu),
+            created=[describe.created(item) for item in plan.created],
             destroyed=describe.instances(gpu._replace(instances=plan.destroyed)),
             deferred=plan.deferred,
             reset_required=blocked is not None,
@@ -155,6 +141,7 @@ def merged(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -
     operations = [operation for result in results for operation in result.operations]
     blocked = [operation for result in results for operation in result.blocked]
     resets = [result for result in results if result.gpu["reset_required"]]
+    diff = render.diff([result.before for result in results], [_after(result) for result in results])
     return {
         "changed": any(gpu["changed"] for gpu in gpus),
         "gpus": gpus,
@@ -173,16 +160,13 @@ def merged(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -
         "reset_required": any(not (skip_busy and result.pending) for result in resets),
         "reboot_required": any(gpu["reboot_required"] for gpu in gpus),
         "backend": backend,
-        "diff": render.diff([result.before for result in results], [_after(result) for result in results]),
+        "diff": diff,
+        "changed_lines": _changed_lines(diff["before"].splitlines(), diff["after"].splitlines()),
     }
 
 
-def changed_lines(diff: Data) -> str:
-    """The lines of the two maps that differ, as ``--diff`` shows them."""
-    before, after = diff["before"].splitlines(), diff["after"].splitlines()
-    return "\n".join(
-        ["-" + line for line in before if line not in after] + ["+" + line for line in after if line not in before]
-    )
+def _changed_lines(before: t.Sequence[str], after: t.Sequence[str]) -> t.List[str]:
+    return ["-" + line for line in before if line not in after] + ["+" + line for line in after if line not in before]
 
 
 def _after(result: Result) -> Row:
@@ -196,17 +180,6 @@ def _after(result: Result) -> Row:
 
 def disruption(operations: t.Iterable[Data]) -> str:
     return max((_OF_KIND.get(each["kind"], CREATE) for each in operations), key=DISRUPTIONS.index, default=NONE)
-
-
-def kept(gpu: Gpu, item: Kept) -> Data:
-    """A GPU instance after the change."""
-    (found,) = describe.instances(gpu._replace(instances=(item.instance,)))
-    staying = [ci for ci in found["compute_instances"] if ci["id"] in item.keep]
-    coming = [
-        describe.compute_instance(compute_name(item.wanted.profile, slices, item.wanted.reduced), slices)
-        for slices in item.create
-    ]
-    return dict(found, compute_instances=staying + coming)
 
 
 def _gpu(

@@ -270,7 +270,16 @@ def test_a_gpu_of_an_unknown_board_is_left_to_the_module() -> None:
 
 @pytest.mark.parametrize(
     "driver, good",
-    [("580", True), (580, True), ("550", True), ("535.309.01", False), ("535", False), ("550.90.07-1", True)],
+    [
+        ("580", True),
+        (580, True),
+        ("550", True),
+        ("535.309.01", False),
+        ("535", False),
+        ("550.90.07-1", True),
+        ("550.90", False),
+        ("latest", True),
+    ],
 )
 def test_the_driver_supports_the_board(driver: t.Union[str, int], good: bool) -> None:
     found = mig_problems([entry("all", _1g_18gb=7)], ["H200-141GB"], driver)

@@ -93,12 +93,15 @@ def test_check_mode_reports_the_changes_of_a_real_run(node, board):
     assert checked["changed"] and done["changed"]
     assert checked["operations"] == done["operations"]
     assert checked["diff"] == done["diff"]
+    before, after = (done["diff"][each].rstrip("\n") for each in ("before", "after"))
+    assert checked["changed_lines"] == done["changed_lines"] == ["-" + before, "+" + after]
     assert [without_ids(item) for item in checked["gpus"]] == [without_ids(item) for item in done["gpus"]]
 
     for again in (driver.run(wanted, check=True), driver.run(wanted)):
         assert again["changed"] is False
         assert again["operations"] == []
         assert again["diff"]["before"] == again["diff"]["after"] == done["diff"]["after"]
+        assert again["changed_lines"] == []
 
 
 def test_results_list_kept_created_and_destroyed_instances(node):

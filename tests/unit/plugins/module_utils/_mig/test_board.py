@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import board as rules
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import GFX, ME, ME_ALL, NO_ME, PLAIN, Placement
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
     models,
@@ -24,15 +24,15 @@ RTX = "RTX-PRO-6000-Blackwell-96GB"
 @pytest.mark.parametrize(
     "name, kind",
     [
-        ("1g.24gb", rules.PLAIN),
-        ("1g.24gb+me", rules.ME),
-        ("1g.24gb+gfx", rules.GFX),
-        ("1g.24gb+me.all", rules.ME_ALL),
-        ("1g.24gb-me", rules.NO_ME),
-        ("4g.96gb+gfx", rules.GFX),
+        ("1g.24gb", PLAIN),
+        ("1g.24gb+me", ME),
+        ("1g.24gb+gfx", GFX),
+        ("1g.24gb+me.all", ME_ALL),
+        ("1g.24gb-me", NO_ME),
+        ("4g.96gb+gfx", GFX),
     ],
 )
-def test_the_attribute_class_follows_from_constant_and_from_name(name: str, kind: str) -> None:
+def test_the_attribute_follows_from_constant_and_from_name(name: str, kind: str) -> None:
     known = profile(board(RTX), name)
     assert rules.attribute(known) == kind
     assert rules.attribute(known._replace(constant=-1)) == kind
@@ -40,7 +40,7 @@ def test_the_attribute_class_follows_from_constant_and_from_name(name: str, kind
 
 
 def test_double_memory_is_not_an_attribute() -> None:
-    assert rules.attribute(profile(board("A100-80GB"), "1g.20gb")) == rules.PLAIN
+    assert rules.attribute(profile(board("A100-80GB"), "1g.20gb")) == PLAIN
 
 
 @pytest.mark.parametrize("model", models())

@@ -569,6 +569,7 @@ def test_a_node_without_gpu_is_refused_unless_boards_are_set() -> None:
         (H200, "550", "", True),
         (H200, "535", "", False),
         (H200, "550", "550.54.15", False),
+        (H200, "550", "550.90", False),
         (H200, "550", "550.90.07", True),
         (B200, "570", "570.124.06", False),
         (B200, "570", "570.133.20", True),

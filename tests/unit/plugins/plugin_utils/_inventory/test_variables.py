@@ -32,6 +32,7 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
         "nvidia_mig_layout": [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 8}}],
         "gpu_node_boards": ["A100-80GB"],
         "nvidia_mig_reset": "perhaps",
+        "nvidia_mig_lock_wait": "long",
         "nvidia_mig_backend": "dcgm",
         "nvidia_mig_lock_path": "lock",
         "gpu_node_hosts_entries": [{"address": "192.0.2.1"}],
@@ -40,7 +41,8 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
         values, "nvidia_mig", others=["nvidia_mig_layuot"], nvidia_mig_access_group="'team' is undefined"
     ).problems
     for words in (
-        "argument 'nvidia_mig_reset' is of type str and we were unable to convert to bool",
+        "nvidia_mig_reset is 'perhaps': give true or false",
+        "argument 'nvidia_mig_lock_wait' is of type str and we were unable to convert to int",
         "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi, got: dcgm",
         "missing required arguments: names found in gpu_node_hosts_entries",
         "nvidia_mig_access_group cannot be read: 'team' is undefined",
@@ -110,8 +112,8 @@ class _Tagged(str):
 
 def test_types_have_the_names_of_the_current_ansible() -> None:
     """Before ansible-core 2.19, the name would be <class 'ansible.parsing.yaml.objects.AnsibleUnicode'>."""
-    (problem,) = judge({"nvidia_mig_reset": _Tagged("perhaps"), "nvidia_mig_layout": LAYOUT}, "nvidia_mig").problems
-    assert problem.startswith("argument 'nvidia_mig_reset' is of type str and we were unable to convert to bool")
+    (problem,) = judge({"nvidia_mig_lock_wait": _Tagged("long"), "nvidia_mig_layout": LAYOUT}, "nvidia_mig").problems
+    assert problem.startswith("argument 'nvidia_mig_lock_wait' is of type str and we were unable to convert to int")
 
 
 def test_required_variables_of_selected_roles() -> None:
