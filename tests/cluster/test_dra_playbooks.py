@@ -11,8 +11,8 @@ import typing as t
 from pathlib import Path
 
 from conftest import Cluster, allow, node, with_pods
+from dra import PLUGIN, DraDriver, uid
 from gpulab import control_plane
-from test_dra import PLUGIN, DraDriver, uid
 
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, Fleet
 

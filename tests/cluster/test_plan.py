@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DEPLOY, PLUGIN, RECORD, SETTLED, UNSIMULATED, Cluster, is_ready, with_pods
-from test_strategy import MIXED, SEVEN, Model, facts
+from device_plugin import MIXED, SEVEN, Model, facts
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs

@@ -168,3 +168,17 @@ def count_mig_devices(device: t.Any) -> int:
         if code_of(nv.nvmlDeviceGetMigDeviceHandleByIndex, device, index) == 0:
             count += 1
     return count
+
+
+def sound(node: Node) -> None:
+    """Check the invariants: no unit or id is used twice, and compute instances are inside their GPU instance."""
+    for gpu in node.show()["gpus"]:
+        units = [u for gi in gpu["gpu_instances"] for u in range(gi["start"], gi["start"] + gi["size"])]
+        ids = [gi["id"] for gi in gpu["gpu_instances"]]
+        assert len(units) == len(set(units))
+        assert len(ids) == len(set(ids))
+        slices = {row["name"]: row["slices"] for row in gpu["profiles"]}
+        for gi in gpu["gpu_instances"]:
+            inside = [u for ci in gi["compute_instances"] for u in range(ci["start"], ci["start"] + ci["size"])]
+            assert len(inside) == len(set(inside))
+            assert all(unit < slices[gi["profile"]] for unit in inside)

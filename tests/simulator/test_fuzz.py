@@ -15,9 +15,18 @@ import typing as t
 
 import pynvml as nv
 import pytest
-from conftest import SANITIZED, address, code_of, create_at, gpu_instances, mig_devices, placements_of, profiles_of
+from conftest import (
+    SANITIZED,
+    address,
+    code_of,
+    create_at,
+    gpu_instances,
+    mig_devices,
+    placements_of,
+    profiles_of,
+    sound,
+)
 from simulated.library import Node, NodeError, library
-from test_state import sound
 
 Simulate = t.Callable[..., t.Any]
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pynvml as nv
 import pytest
-from conftest import SANITIZED, code_of, create_at, gpu_instances
+from conftest import SANITIZED, code_of, create_at, gpu_instances, sound
 from simulated.library import Node, NodeError, library_path
 
 Simulate = t.Callable[..., t.Any]
@@ -52,20 +52,6 @@ def writer(node: Node, index: int) -> "subprocess.Popen[str]":
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
-
-
-def sound(node: Node) -> None:
-    """Check the invariants: no unit or id is used twice, and compute instances are inside their GPU instance."""
-    for gpu in node.show()["gpus"]:
-        units = [u for gi in gpu["gpu_instances"] for u in range(gi["start"], gi["start"] + gi["size"])]
-        ids = [gi["id"] for gi in gpu["gpu_instances"]]
-        assert len(units) == len(set(units))
-        assert len(ids) == len(set(ids))
-        slices = {row["name"]: row["slices"] for row in gpu["profiles"]}
-        for gi in gpu["gpu_instances"]:
-            inside = [u for ci in gi["compute_instances"] for u in range(ci["start"], ci["start"] + ci["size"])]
-            assert len(inside) == len(set(inside))
-            assert all(unit < slices[gi["profile"]] for unit in inside)
 
 
 def test_killed_at_any_moment(simulate: Simulate) -> None:

@@ -236,6 +236,31 @@ def test_the_import_check_itself(layer: str, name: str, allowed: bool) -> None:
     assert (judged is None) == allowed
 
 
+# --- Imports of tests -------------------------------------------------------------------------------------------------
+
+
+def imported(node: ast.AST) -> t.Sequence[str]:
+    """The names that a statement imports: "json", ".test_plan.plan", "conftest.Cluster"."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return ["%s%s.%s" % ("." * node.level, node.module or "", alias.name) for alias in node.names]
+    return []
+
+
+def test_no_file_imports_from_a_test_file() -> None:
+    """What several test files use is in a module of its own, or in conftest.py."""
+    found = [
+        "%s:%d: %s" % (path, node.lineno, name)
+        for path in files()
+        if path.parts[0] == "tests" and path.suffix == ".py"
+        for node in ast.walk(ast.parse(text_of(path)))
+        for name in imported(node)
+        if any(part.startswith("test_") for part in name.split("."))
+    ]
+    assert found == []
+
+
 # --- Tasks on other hosts ---------------------------------------------------------------------------------------------
 
 # These are included after a check, or by the action rke2_plan, which makes it too.

@@ -10,30 +10,15 @@ import base64
 import hashlib
 import typing as t
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_check, gpu_cluster_plan, gpu_cluster_wait
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
 
 Data = t.Dict[str, t.Any]
-SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
-
-
-def action(module: t.Any, name: str, arguments: Data) -> t.Any:
-    templar = SimpleNamespace(template=lambda value: value)
-    task = SimpleNamespace(args=arguments, async_val=0, action=name, _get_parent_attribute=lambda *_: None)
-    out = module.ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir=None)), None, None, templar, None)
-    out._task.check_mode = False
-    return out
-
-
-def host(name: str, **variables: t.Any) -> Data:
-    facts = {"nvidia": {"gpus": [gpu(0)]}, "nodename": name.upper()}
-    return {"inventory_hostname": name, "ansible_facts": facts, "nvidia_mig_layout": SEVEN, **variables}
 
 
 @pytest.fixture(name="helm", autouse=True)

@@ -17,24 +17,17 @@ from ansible_collections.gpufleet.node.plugins.action import (
 )
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action, host
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster_drain import (
-    DEPLOY,
-    Cluster,
-    fixture_run,
-)
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import DEPLOY, Cluster
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.test_dra import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra import (
     PLUGIN,
     claim,
     driver,
     mig,
     resource_slice,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.test_record import patched, user
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
-
-__all__ = ["fixture_run"]
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, pod, user
 
 Data = t.Dict[str, t.Any]
 HELD = "gpu-0-mig-" + gpu(0)["uuid"].lower()

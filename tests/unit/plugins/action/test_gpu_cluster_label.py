@@ -14,15 +14,8 @@ from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_label, 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.runs import Run
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster_drain import (
-    OTHER,
-    Cluster,
-    fixture_run,
-)
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.test_record import patched
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
-
-__all__ = ["fixture_run"]
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import OTHER, Cluster
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, pod
 
 Data = t.Dict[str, t.Any]
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"

@@ -10,7 +10,7 @@ import re
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_managed
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.test_gpu_cluster import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
 
 Data = t.Dict[str, t.Any]

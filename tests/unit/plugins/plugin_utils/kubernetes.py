@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import typing as t
 
 Data = t.Dict[str, t.Any]
@@ -61,3 +62,34 @@ def daemonset(called: str, env: t.Sequence[Data] = (), release: t.Sequence[str] 
             },
         },
     }
+
+
+def patched(item: Data, patch: Data) -> Data:
+    """The node after a merge patch."""
+    out = copy.deepcopy(item)
+    for section, new in patch.items():
+        if section == "metadata":
+            for name, values in new.items():
+                kept = {**out["metadata"].get(name, {}), **values}
+                out["metadata"][name] = {key: value for key, value in kept.items() if value is not None}
+        else:
+            out[section] = {**out.get(section, {}), **new}
+    return out
+
+
+def user(name: str, gpus: int = 0, uid: str = "", owner: str = "ReplicaSet", **more: t.Any) -> Data:
+    """A pod of a user, on the node a. Without an owner, no controller would replace it."""
+    out = pod(name, "a")
+    reference = {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "owner", "controller": True}
+    out["metadata"].update(uid=uid or name, ownerReferences=[reference] if owner else [])
+    if gpus:
+        out["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-1g.10gb": str(gpus)}}
+    out["spec"].update(more)
+    return out
+
+
+def plugin(name: str, ready: bool = True, /, **labels: str) -> Data:
+    """A pod of the device plugin, on the node a; with labels, of another component."""
+    out = pod(name, "a", ready)
+    out["metadata"].update(uid=name, labels=labels or {"app": "nvidia-device-plugin-daemonset"})
+    return out

@@ -15,47 +15,25 @@ from kubernetes.client.exceptions import ApiException
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Cluster, Planned, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned, Settings
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
+    OWN,
+    PLUGIN,
+    RECORD,
+    A,
+    B,
+    plan,
+    problems,
+)
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
 
 Data = t.Dict[str, t.Any]
-SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
-UNEQUAL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 4}}]
 LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
-OWN = {
-    "version": "v26.7.0",
-    "mig_strategy": "mixed",
-    "driver": "host",
-    "toolkit": "host",
-    "values": {},
-    "tolerations": [],
-    "namespace": "gpu-operator",
-    "namespace_privileged": True,
-    "release": "gpu-operator",
-    "method": "auto",
-}
-PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
-RECORD = drain_record.Record(cordoned=True).text()
 OWNED_BY_HOST = {"validator": True, "replicas": {}, "profile": None, "config": ""}
-A = Host("a", gpus=[gpu(0)], layout=SEVEN)
-B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)
-
-
-def plan(*hosts: Host, own: t.Optional[Data] = None, cluster: t.Optional[Data] = None, **settings: t.Any) -> Planned:
-    values: Data = {"role": "gpu_operator", "own": {**OWN, **(own or {})}, **settings}
-    if values["role"] == "device_plugin":
-        values["own"] = {**PLUGIN, **(own or {})}
-    objects = {"nodes": {"resources": [node("a"), node("b")]}, **(cluster or {})}
-    return charts_plan.plan(Settings(**values), hosts or (A, B), Cluster(**objects))
-
-
-def problems(found: Planned) -> t.List[str]:
-    assert found.plan == {}
-    return [problem for each in found.problems.values() for problem in each]
 
 
 def test_a_plan_of_the_operator() -> None:

@@ -10,26 +10,10 @@ import json
 import typing as t
 
 import pytest
-import yaml
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
-
-CLUSTER = {"certificate-authority-data": "Q0E=", "server": "https://127.0.0.1:6443"}
-USER = {"client-certificate-data": "Q0VSVA==", "client-key-data": "S0VZ"}
-
-
-def config(cluster: t.Mapping[str, t.Any] = CLUSTER, user: t.Mapping[str, t.Any] = USER, name: str = "default") -> str:
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "other", "cluster": {}}, {"name": name, "cluster": dict(cluster)}],
-        "contexts": [{"name": "admin@" + name, "context": {"cluster": name, "user": "admin", "namespace": "x"}}],
-        "current-context": "admin@" + name,
-        "preferences": {},
-        "users": [{"name": "admin", "user": dict(user)}],
-    }
-    return yaml.safe_dump(document)
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig import CLUSTER, USER, config
 
 
 def parts(text: str) -> tuple[t.Any, t.Any]:

@@ -12,42 +12,21 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes impor
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, Settings
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, unknown
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.test_record import user
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra import (
+    PLUGIN,
+    SMALL,
+    claim,
+    driver,
+    mig,
+    resource_slice,
+)
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod, user
 
 Data = t.Dict[str, t.Any]
-PLUGIN = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}
-
-
-SMALL = "1g.10gb"
-
-
-def resource_slice(*uuids: str, generation: int = 1, count: int = 1, name: str = "a") -> Data:
-    """The names may end with a profile: MIG-1 3g.40gb."""
-    devices = [
-        {
-            "name": "gpu-0-mig-" + uuid.lower(),
-            "attributes": {
-                "type": {"string": "mig"},
-                "uuid": {"string": uuid},
-                "profile": {"string": profile or SMALL},
-            },
-        }
-        for uuid, _space, profile in (each.partition(" ") for each in uuids)
-    ]
-    pool = {"name": name, "generation": generation, "resourceSliceCount": count}
-    return {"spec": {"driver": "gpu.nvidia.com", "nodeName": name, "pool": pool, "devices": devices}}
 
 
 def host(*gpus: Data, **changes: t.Any) -> Host:
     return Host("a", gpus=gpus, **changes)
-
-
-def mig(index: int, *uuids: str) -> Data:
-    out: Data = gpu(index)
-    parts = [each.partition(" ") for each in uuids]
-    out["mig"]["devices"] = [{"uuid": uuid, "profile": profile or SMALL} for uuid, _space, profile in parts]
-    return out
 
 
 def test_the_published_devices_are_those_of_the_newest_generation() -> None:
@@ -139,12 +118,6 @@ def test_tainted_devices() -> None:
     assert dra.tainted("a", [found]) == ["a: the DRA driver has tainted the device MIG-2 (1g.10gb): gpu.nvidia.com/xid"]
 
 
-def claim(*devices: str, uids: t.Sequence[str] = ("train",), driver: str = "gpu.nvidia.com", pool: str = "a") -> Data:
-    results = [{"driver": driver, "pool": pool, "device": "gpu-0-mig-" + name} for name in devices]
-    users = [{"resource": "pods", "name": uid, "uid": uid} for uid in uids]
-    return {"status": {"allocation": {"devices": {"results": results}}, "reservedFor": users}}
-
-
 def test_pods_use_the_devices_of_their_claims() -> None:
     devices = dra.published([resource_slice("MIG-1", "MIG-2")], "a") or {}
     claims = [
@@ -191,11 +164,6 @@ def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:
 def test_the_kubelet_plugin_of_each_chart(labels: t.Dict[str, str]) -> None:
     found = [pod("plugin", "a", **labels), pod("controller", "a", **{"dra-driver-nvidia-gpu-component": "controller"})]
     assert dra.plugins(found) == found[:1]
-
-
-def driver(gates: t.Optional[str], **labels: str) -> Data:
-    env = [{"name": "FEATURE_GATES", "value": gates}] if gates is not None else []
-    return daemonset("driver", env=env, **(labels or PLUGIN))
 
 
 @pytest.mark.parametrize(

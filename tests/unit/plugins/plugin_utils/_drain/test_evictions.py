@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, Settings
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.test_record import user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import user
 
 Data = t.Dict[str, t.Any]
 NOTHING = Change([], {})

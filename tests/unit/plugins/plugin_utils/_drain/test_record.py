@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import time
 import typing as t
@@ -17,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evicti
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.workloads import Workload
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, plugin, user
 
 Data = t.Dict[str, t.Any]
 DEPLOY = "nvidia.com/gpu.deploy."
@@ -25,29 +24,6 @@ OPERATOR = {DEPLOY + "device-plugin": "true", DEPLOY + "dcgm": "false", DEPLOY +
 RUN = runs.current()
 MIG_MANAGER = {"app": "nvidia-mig-manager"}
 MANIFEST = {"name": "nvidia-device-plugin-ds"}  # pods of the static manifest, which has no chart
-
-
-def patched(item: Data, patch: Data) -> Data:
-    """The node after a merge patch."""
-    out = copy.deepcopy(item)
-    for section, new in patch.items():
-        if section == "metadata":
-            for name, values in new.items():
-                kept = {**out["metadata"].get(name, {}), **values}
-                out["metadata"][name] = {key: value for key, value in kept.items() if value is not None}
-        else:
-            out[section] = {**out.get(section, {}), **new}
-    return out
-
-
-def user(name: str, gpus: int = 0, uid: str = "", owner: str = "ReplicaSet", **more: t.Any) -> Data:
-    out = pod(name, "a")
-    reference = {"apiVersion": "apps/v1", "kind": owner, "name": "owner", "uid": "owner", "controller": True}
-    out["metadata"].update(uid=uid or name, ownerReferences=[reference] if owner else [])
-    if gpus:
-        out["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-1g.10gb": str(gpus)}}
-    out["spec"].update(more)
-    return out
 
 
 def cordon(item: Data) -> Data:
@@ -275,12 +251,6 @@ def test_the_operands_that_are_paused() -> None:
     client = user("client", owner="DaemonSet", nodeSelector={DEPLOY + "device-plugin": "true"})
     other = user("other", owner="DaemonSet", nodeSelector={DEPLOY + "dcgm": "false"})
     assert drain_record.operands(now, [client, other, user("web")]) == [evictions.pod_of(client)]
-
-
-def plugin(name: str, ready: bool = True, /, **labels: str) -> Data:
-    out = pod(name, "a", ready)
-    out["metadata"].update(uid=name, labels=labels or {"app": "nvidia-device-plugin-daemonset"})
-    return out
 
 
 @pytest.mark.parametrize("standalone", [{"app.kubernetes.io/name": "nvidia-device-plugin"}, MANIFEST])

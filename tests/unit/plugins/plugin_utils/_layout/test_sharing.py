@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import sharing as layout_sharing
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.test_plan import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
     RECORD,
     SEVEN,
     plan,

@@ -10,42 +10,23 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt, choice, dnf
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import choice, dnf
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.choice import (
     Choice,
     Desired,
     Package,
     Refusal,
 )
-
-OLD, NEW = "535.261.03-1", "535.309.01-0+deb12u1"
-PLANNED = ("nvidia-smi", "libnvidia-ml1", "nvidia-persistenced")
-FAMILY = ["*nvidia*", "libcuda*", "cuda-drivers*", "libnv*", "!*container*", "!linux-*", "linux-modules-nvidia-*"]
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._module.packages.packages import (
+    NEW,
+    OLD,
+    PLANNED,
+    desired,
+    dpkg,
+    installed,
+)
 
 Rows = t.Sequence[t.Tuple[str, str, str]]
-
-
-def desired(*packages: str, branch: str = "535", **more: t.Any) -> Desired:
-    return Desired(
-        "nvidia_driver", packages or PLANNED, branch=branch, family=FAMILY, independent=["nvidia-persistenced"], **more
-    )
-
-
-def dpkg(*rows: t.Tuple[str, str, str]) -> t.List[Package]:
-    return apt.parse("".join("%s\t%s\t%s\n" % row for row in rows))
-
-
-def installed(version: str, state: str = "ii ") -> t.List[Package]:
-    return dpkg(
-        (state, "nvidia-smi", version),
-        (state, "libnvidia-ml1", version),
-        (state, "nvidia-alternative", version),
-        ("ii ", "nvidia-persistenced", "535.171.04-1~deb12u1"),
-        ("ii ", "nvidia-support", "20220217+3~deb12u1"),
-        ("ii ", "nvidia-container-toolkit", "1.17.8-1"),
-        ("un ", "nvidia-driver", ""),
-        ("rc ", "nvidia-kernel-dkms", OLD),
-    )
 
 
 OFFERS = {

@@ -16,8 +16,12 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.cho
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.dnf import Dnf
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.holds import Blocking, Target
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.manager import Repository, Simulation
-
-from .test_choice import OLD, desired, dpkg, installed
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._module.packages.packages import (
+    OLD,
+    desired,
+    dpkg,
+    installed,
+)
 
 NONE: t.Any = None
 APT, DNF = (kind(NONE, "nvidia_driver", False, Repository()) for kind in (Apt, Dnf))

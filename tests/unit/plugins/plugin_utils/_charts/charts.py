@@ -1,0 +1,49 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts and variables of the roles that install charts, and plans for them."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Cluster, Planned, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
+
+Data = t.Dict[str, t.Any]
+SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
+UNEQUAL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 4}}]
+OWN = {
+    "version": "v26.7.0",
+    "mig_strategy": "mixed",
+    "driver": "host",
+    "toolkit": "host",
+    "values": {},
+    "tolerations": [],
+    "namespace": "gpu-operator",
+    "namespace_privileged": True,
+    "release": "gpu-operator",
+    "method": "auto",
+}
+PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
+RECORD = drain_record.Record(cordoned=True).text()
+A = Host("a", gpus=[gpu(0)], layout=SEVEN)
+B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)
+
+
+def plan(*hosts: Host, own: t.Optional[Data] = None, cluster: t.Optional[Data] = None, **settings: t.Any) -> Planned:
+    values: Data = {"role": "gpu_operator", "own": {**OWN, **(own or {})}, **settings}
+    if values["role"] == "device_plugin":
+        values["own"] = {**PLUGIN, **(own or {})}
+    objects = {"nodes": {"resources": [node("a"), node("b")]}, **(cluster or {})}
+    return charts_plan.plan(Settings(**values), hosts or (A, B), Cluster(**objects))
+
+
+def problems(found: Planned) -> t.List[str]:
+    assert found.plan == {}
+    return [problem for each in found.problems.values() for problem in each]
