@@ -563,7 +563,9 @@ def test_verify_names_the_process_that_blocks_the_change(fleet: Fleet) -> None:
     fleet.node("busy", "--board", "H100-80GB")
     fleet.nvsim("attach", "busy", "--gpu", "0", "--pid", str(os.getpid()), "--name", "training")
     run = fleet.play(VERIFY, fails=True, nvidia_mig_layout=LAYOUT, gpu_node_roles=["nvidia_mig"])
-    assert re.search(r"- GPUs do not match nvidia_mig_layout: GPU 0 GPU-\S+\n  -GPU 0 .*MIG off\n  \+GPU 0 ", run.output)
+    assert re.search(
+        r"- GPUs do not match nvidia_mig_layout: GPU 0 GPU-\S+\n  -GPU 0 .*MIG off\n  \+GPU 0 ", run.output
+    )
     assert "|  blocked by PID %d (training)\n" % os.getpid() in run.output
     assert "while PID %d (training) uses the GPU. Stop it and run again\n" % os.getpid() in run.output
 
