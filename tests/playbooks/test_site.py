@@ -72,7 +72,7 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     assert (
         "- misspelt: nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?" in message
     )
-    assert "- misspelt: argument 'nvidia_mig_reset' is of type str" in message
+    assert "- misspelt: nvidia_mig_reset is 'perhaps': give true or false" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
     remedy = "To continue without it, set gpu_node_skip, or add --limit '!gone'"
     assert "- gone: it cannot be reached: " in message and remedy in message
@@ -182,7 +182,7 @@ def test_device_filters_are_checked_against_the_boards(fleet: Fleet) -> None:
 def test_a_host_may_have_any_name(fleet: Fleet) -> None:
     fleet.host(r"gpu-1.(x|y)\1+", nvidia_mig_reset="perhaps", nvidia_mig_layout=LAYOUT)
     run = fleet.play(SITE, "--tags", "mig", fails=True)
-    assert r"- gpu-1.(x|y)\1+: argument 'nvidia_mig_reset' is of type str" in run.output
+    assert r"- gpu-1.(x|y)\1+: nvidia_mig_reset is 'perhaps': give true or false" in run.output
 
 
 def test_preflight_reports_a_missing_runtime(fleet: Fleet) -> None:
@@ -279,7 +279,7 @@ def test_problems_of_variables_do_not_hide_those_of_the_node(fleet: Fleet) -> No
     message = run.output[run.output.index("No node was touched. Problems: %d" % (4 + NOT_ROOT)) :]
     for words in (
         "- here, there: nvidia_mig_layuot is not a variable",
-        "- here: argument 'nvidia_mig_reset' is of type str",
+        "- here: nvidia_mig_reset is 'perhaps': give true or false",
         "- here: nvidia_container_toolkit_version",
         "- there: it has no group nosuch, which nvidia_mig_access_group names",
     ):
