@@ -7,7 +7,7 @@
 .PHONY: help demo demo-cluster test test-fast lint bench clean
 
 help:
-	@echo 'make demo          partition a simulated eight-GPU node through the real module, pynvml and nvidia-smi'
+	@echo 'make demo          provision and partition a simulated eight-GPU node; without root, only partition it'
 	@echo 'make demo-cluster  a Kubernetes cluster whose pods get MIG devices of a simulated GPU'
 	@echo 'make test          every test and linter'
 	@echo 'make test-fast     the tests that fail most often, in a few minutes'
