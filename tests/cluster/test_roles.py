@@ -82,6 +82,7 @@ def test_a_chart(plane: control_plane.ControlPlane, cluster: Cluster, user: str,
     (problem,) = re.findall("does not match the inventory:\n- (.*)\n", run.output)[:1]
     assert problem == "0 of 8 pods with nvidia.com/gpu have listed their devices"
     assert "Forbidden" not in run.output and "No resources" not in run.output
+    assert fleet.play(*given, fails=True).count(cluster.node, "changed") == 0
     assert not plane.kubectl("get", "jobs", "--namespace", cluster.name, "--output=name")
 
     # Verify writes nothing, and needs no permission for it.
