@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, labels_of, name_of, node_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
@@ -75,7 +75,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         applying = {each["node"] for each in self._arguments["nodes"] if each["labels"].get(mig_configs.LABEL)}
         applying.update(self._arguments["retry"])
         nodes, pods = self._api.nodes(names, *self._managers(names))
-        return nodes, [evictions.pod_of(pod) for pod in pods if _node_of(pod) in applying]
+        return nodes, [evictions.pod_of(pod) for pod in pods if node_of(pod) in applying]
 
     def _managers(self, names: t.Sequence[str]) -> list[Data]:
         """The request for the MIG managers of these nodes; with one node, only its pods are read."""
@@ -91,8 +91,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         def running() -> list[str]:
             pods = [pod for found in self._api.read(*requests) for pod in found]
-            left = [each for each in pods if _node_of(each) in names and not each["metadata"].get("deletionTimestamp")]
-            return ["the MIG manager still runs on node %s" % _node_of(each) for each in left]
+            left = [each for each in pods if node_of(each) in names and not each["metadata"].get("deletionTimestamp")]
+            return ["the MIG manager still runs on node %s" % node_of(each) for each in left]
 
         waiting = self._progress.until_empty("stopping MIG managers", running) if requests else []
         if waiting:
@@ -109,10 +109,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         guarded = drain_record.guarded(make, run, self._arguments["takeover"])
         return self._api.change_all({name: nodes[name] for name in changes}, guarded, self._progress)
-
-
-def _node_of(pod: Data) -> str | None:
-    return (pod.get("spec") or {}).get("nodeName")
 
 
 def _diff(node: Data, change: t.Mapping[str, str | None]) -> Data:

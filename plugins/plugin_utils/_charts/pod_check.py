@@ -12,7 +12,7 @@ import re
 import typing as t
 from collections import Counter
 
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import Data, labels_of, name_of, node_of
 from .._drain.evictions import gpus_of, has_ended
 from .._layout import resources as layout_resources
 
@@ -72,7 +72,7 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
     """The GPUs and MIG devices that pods use, by node and resource."""
     out: Counter[tuple[str, str]] = Counter()
     for pod in pods:
-        node = (pod.get("spec") or {}).get("nodeName")
+        node = node_of(pod)
         if not node or has_ended(pod):
             continue
         for resource, count in gpus_of(pod).items():

@@ -78,6 +78,11 @@ def labels_of(item: t.Mapping[str, t.Any]) -> dict[str, str]:
     return item["metadata"].get("labels") or {}
 
 
+def node_of(pod: t.Mapping[str, t.Any]) -> str | None:
+    """The name of the pod's node; None before it is scheduled."""
+    return (pod.get("spec") or {}).get("nodeName")
+
+
 def inventory_names(name: str) -> list[str]:
     """The names of a node that the inventory names so: the name in lower case, and its first label."""
     label = name.partition(".")[0]

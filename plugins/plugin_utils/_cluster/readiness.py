@@ -13,7 +13,7 @@ import typing as t
 
 from .._layout import resources as layout_resources
 from . import mig_configs
-from .nodes import Data, labels_of, name_of
+from .nodes import Data, labels_of, name_of, node_of
 
 VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
@@ -71,7 +71,7 @@ def state(
         if name not in by_name:
             failed.append("%s: the cluster no longer has this node" % name)
             continue
-        here = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") == name]
+        here = [pod for pod in pods if node_of(pod) == name]
         reasons, broken = _of_node(by_name[name], each, here)
         failed.extend("%s: %s" % (name, reason) for reason in broken)
         if broken:
@@ -152,7 +152,7 @@ def _active(pod: Data) -> bool:
 def _counts(pod: Data, wanted: t.Collection[str]) -> bool:
     """Whether a pod has to start before the nodes are ready."""
     owners = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or ()}
-    elsewhere = "DaemonSet" in owners and (pod.get("spec") or {}).get("nodeName") not in wanted
+    elsewhere = "DaemonSet" in owners and node_of(pod) not in wanted
     return _active(pod) and not elsewhere
 
 
@@ -214,7 +214,7 @@ def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:
     """
     out = []
     for pod in pods:
-        node = str((pod.get("spec") or {}).get("nodeName"))
+        node = str(node_of(pod))
         statuses = (pod.get("status") or {}).get("containerStatuses") or ()
         started = [_seconds((each.get("state") or {}).get("running", {}).get("startedAt")) for each in statuses]
         known = [each for each in started if each is not None]
