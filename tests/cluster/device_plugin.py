@@ -30,7 +30,7 @@ class Model(StandIn):
         super().__init__(cluster)
         self._started: t.Dict[str, str] = {}  # the configuration with which each pod was started
         self.replicas: t.Dict[str, int] = {}  # of each device, by configuration
-        self.gpus.write_text(facts(SEVEN))
+        self.write(facts(SEVEN))
         self.strategy("single")
 
     def strategy(self, name: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import typing as t
-from pathlib import Path
 
 import pytest
 from conftest import DEPLOY, RECORD, Cluster, node, with_pods
@@ -69,7 +68,7 @@ def fixture_labelled(request: pytest.FixtureRequest) -> bool:
 def fixture_driver(cluster: Cluster, plane: control_plane.ControlPlane, labelled: bool) -> t.Iterator[DraDriver]:
     """A node with two MIG devices, which two deployments use: kept has the 1g.10gb, and lost the other."""
     driver = DraDriver(cluster)
-    driver.gpus.write_text(gpus(MIG_1="1g.10gb", MIG_2="2g.20gb"))
+    driver.write(gpus(MIG_1="1g.10gb", MIG_2="2g.20gb"))
     item = node(cluster.node, cluster.name)
     if labelled:
         item["metadata"]["labels"][DEPLOY + "dra-driver"] = "true"
@@ -91,12 +90,14 @@ def fixture_driver(cluster: Cluster, plane: control_plane.ControlPlane, labelled
     plane.kubectl("delete", "resourceslices", cluster.node + "-gpu", "--ignore-not-found")
 
 
-def variables(driver: DraDriver, work: Path, after: str, **drained_for: t.Any) -> Data:
+def variables(driver: DraDriver, after: str, **drained_for: t.Any) -> Data:
     """Those of a run after which the node has other GPUs."""
-    target = work / "after.json"
-    target.write_text(after)
-    change = "cp %s %s" % (target, driver.gpus)
-    return {"allocator": "dra", "gpus_file": str(driver.gpus), "change": change, "drained_for": drained_for}
+    return {
+        "allocator": "dra",
+        "gpus_file": str(driver.gpus),
+        "change": driver.change(after),
+        "drained_for": drained_for,
+    }
 
 
 def plan(*kept: str) -> t.List[Data]:
@@ -106,12 +107,12 @@ def plan(*kept: str) -> t.List[Data]:
 
 
 def test_only_pods_whose_claimed_devices_change_are_evicted(
-    cluster: Cluster, driver: DraDriver, tmp_path: Path, labelled: bool
+    cluster: Cluster, driver: DraDriver, labelled: bool
 ) -> None:
     before = {app: uid(cluster, app) for app in ("kept", "lost", PLUGIN)}
     assert (device(cluster, "kept"), device(cluster, "lost")) == ("gpu-0-mig-0", "gpu-0-mig-1")
     after = gpus(MIG_1="1g.10gb", MIG_3="3g.40gb")
-    cluster.run(**variables(driver, tmp_path, after, pods="affected", gpus=plan("MIG-1")))
+    cluster.run(**variables(driver, after, pods="affected", gpus=plan("MIG-1")))
     assert uid(cluster, "kept") == before["kept"]
     # The scheduler allocates the new device as soon as the node is in service.
     assert uid(cluster, "lost") != before["lost"] and device(cluster, "lost") == "gpu-0-mig-1"
@@ -120,24 +121,24 @@ def test_only_pods_whose_claimed_devices_change_are_evicted(
     assert not found["spec"].get("unschedulable") and RECORD not in found["metadata"].get("annotations", {})
     assert found["metadata"]["labels"].get(DEPLOY + "dra-driver") == ("true" if labelled else None)
     cluster.proxy.writes.clear()
-    cluster.run(**variables(driver, tmp_path, after, nothing=True))
+    cluster.run(**variables(driver, after, nothing=True))
     assert cluster.proxy.writes == []  # all devices are published
 
 
 @pytest.mark.parametrize("labelled", [False], indirect=True, ids=["own-chart"])
-def test_added_devices_are_published_without_a_drain(cluster: Cluster, driver: DraDriver, tmp_path: Path) -> None:
+def test_added_devices_are_published_without_a_drain(cluster: Cluster, driver: DraDriver) -> None:
     before = {app: uid(cluster, app) for app in ("kept", "lost", PLUGIN)}
     after = gpus(MIG_1="1g.10gb", MIG_2="2g.20gb", MIG_3="3g.40gb")
-    cluster.run(**variables(driver, tmp_path, after, nothing=True))
+    cluster.run(**variables(driver, after, nothing=True))
     assert {app: uid(cluster, app) for app in ("kept", "lost")} == {app: before[app] for app in ("kept", "lost")}
     assert uid(cluster, PLUGIN) != before[PLUGIN] and driver.generation == 2
     assert [each.split()[0] for each in cluster.proxy.writes] == ["DELETE"]  # of the plugin's pod
 
 
 @pytest.mark.parametrize("labelled", [False], indirect=True, ids=["own-chart"])
-def test_a_driver_that_does_not_publish_the_new_devices(cluster: Cluster, driver: DraDriver, tmp_path: Path) -> None:
+def test_a_driver_that_does_not_publish_the_new_devices(cluster: Cluster, driver: DraDriver) -> None:
     uid(cluster, "lost")
-    given = variables(driver, tmp_path, gpus(MIG_1="1g.10gb", MIG_3="3g.40gb"))
+    given = variables(driver, gpus(MIG_1="1g.10gb", MIG_3="3g.40gb"))
     driver.devices = lambda: {"MIG-1": "1g.10gb", "MIG-2": "2g.20gb"}  # type: ignore[method-assign]
     message = cluster.fails(**{**given, "seconds": 15})
     assert "1 of 2 devices are not published: " in message and "1 published devices do not exist: " in message

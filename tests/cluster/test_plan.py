@@ -120,7 +120,7 @@ class Operator(Model):
                 continue
             while self._uids(PLUGIN):
                 time.sleep(0.1)
-            self.gpus.write_text(wanted)
+            self.write(wanted)
 
     def idle(self) -> None:
         """Wait until the MIG manager has applied its configuration, if it is deployed."""
@@ -139,7 +139,7 @@ class Operator(Model):
 
     def reset(self, devices: t.Mapping[str, int]) -> None:
         """What the role nvidia_mig does."""
-        self.gpus.write_text(facts(devices))
+        self.write(facts(devices))
         self._kubectl("delete", "pods", "-l", "app=" + PLUGIN)
 
 

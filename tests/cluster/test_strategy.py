@@ -29,19 +29,17 @@ def fixture_model(cluster: Cluster) -> t.Iterator[Model]:
         yield model
 
 
-def changed(model: Model, cluster: Cluster, devices: t.Mapping[str, int]) -> Data:
+def changed(model: Model, devices: t.Mapping[str, int]) -> Data:
     """The variables of a run that changes the layout."""
-    target = cluster.work / "after.json"
-    target.write_text(facts(devices))
     layout = [{"devices": "all", "mig_enabled": True, "mig_devices": dict(devices)}]
-    change = "cp %s %s" % (target, model.gpus)
+    change = model.change(facts(devices))
     return {"gpus_file": str(model.gpus), "change": change, "nvidia_mig_layout": layout, "seconds": 30}
 
 
 def test_from_every_interruption_the_same_run_gets_out(cluster: Cluster, model: Model) -> None:
     number, done = 1, False
     while not done:
-        to_mixed = changed(model, cluster, MIXED)
+        to_mixed = changed(model, MIXED)
         done = not cluster.killed(number, **to_mixed)
         output = cluster.run(**to_mixed)
         assert done or "does not start with the MIG strategy that it has now (single: " in " ".join(output.split())
@@ -49,7 +47,7 @@ def test_from_every_interruption_the_same_run_gets_out(cluster: Cluster, model: 
         model.strategy("mixed")
         model.offers("mixed")
         cluster.proxy.writes.clear()
-        model.gpus.write_text(facts(SEVEN))
+        model.write(facts(SEVEN))
         model.strategy("single")
         model.offers("single")
         cluster.settled()
@@ -59,10 +57,10 @@ def test_from_every_interruption_the_same_run_gets_out(cluster: Cluster, model: 
 
 def test_the_way_back(cluster: Cluster, model: Model) -> None:
     """From mixed to single, the device plugin starts before its strategy changes."""
-    model.gpus.write_text(facts(MIXED))
+    model.write(facts(MIXED))
     model.strategy("mixed")
     model.offers("mixed")
-    assert "does not start" not in cluster.run(**changed(model, cluster, SEVEN))
+    assert "does not start" not in cluster.run(**changed(model, SEVEN))
     cluster.is_in_service()
     model.strategy("single")
     model.offers("single")
@@ -70,7 +68,7 @@ def test_the_way_back(cluster: Cluster, model: Model) -> None:
 
 def test_a_node_that_an_interrupted_run_left_without_a_way_to_start(cluster: Cluster, model: Model) -> None:
     """The change was made, and the run fails: the next one needs no drain and returns the node."""
-    to_mixed = changed(model, cluster, MIXED)
+    to_mixed = changed(model, MIXED)
     cluster.fails(**{**to_mixed, "change": "sh -c '%s && false'" % to_mixed["change"]})
     assert cluster.read()["spec"]["unschedulable"]
     cluster.run(drained_for={"nothing": True}, **{**to_mixed, "change": "true"})
@@ -84,5 +82,5 @@ def test_gpus_that_someone_else_shares(cluster: Cluster, model: Model) -> None:
     """The layout does not show how many devices the node should advertise."""
     model.share()
     model.offers("shared")
-    cluster.run(**changed(model, cluster, THREE))
+    cluster.run(**changed(model, THREE))
     cluster.is_in_service()
