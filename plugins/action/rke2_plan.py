@@ -10,7 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
-            problems.insert(0, words.NOT_ROOT)
+            problems.insert(0, messages.NOT_ROOT)
         result.update(changed=False, plan=plan, problems=problems, names=names)
         return result
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from . import codes, mode, words
+from . import codes, messages, mode
 from .backend import BackendError
 from .ci_choice import Choice, choose
 from .errors import MigError
 from .journal import Journal, Retry
 from .model import Gpu, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Blocked, Operation, Plan
-from .rollback import Restored, differences, restore
+from .rollback import Restored, differences, restore, shape
 from .verify import mismatch
 
 if t.TYPE_CHECKING:
@@ -136,7 +136,7 @@ class _Run:
                     raise _Failed(
                         "%s began to use %s after the plan was made. "
                         "Stop it, or use a layout that keeps this instance"
-                        % (words.processes(users), words.doing(operation).split(" ", 1)[1]),
+                        % (messages.processes(users), messages.in_progress(operation).split(" ", 1)[1]),
                         users,
                     )
         if self._plan.blocked is not None:
@@ -189,7 +189,7 @@ class _Run:
             except LookupError as error:
                 raise _Failed(
                     "the driver offers no compute instance of %s slices in %s"
-                    % (error, words.gpu_instance(self._journal.state, instance))
+                    % (error, messages.gpu_instance(self._journal.state, instance))
                 ) from error
         profile, start = self._choices[step.placement].pop(0)
         self._journal.create_ci(instance, profile, start)
@@ -243,7 +243,7 @@ class _Run:
         """The GPU keeps its instances, or they are restored. A change that a reboot activates stays requested."""
         notice = mode.notice(self._before, blocked)
         rolled_back: t.Optional[bool] = None
-        if words.shape(self._journal.state) != words.shape(self._before):
+        if shape(self._journal.state) != shape(self._before):
             restored = restore(self._journal, self._before, self._reset_allowed, keep_mode=blocked.reboot)
             if restored.missing:
                 return self._outcome(
@@ -308,7 +308,7 @@ def _what(error: Exception, under_way: t.Optional[Operation]) -> str:
     if isinstance(error, (MigError, _Failed)):
         return str(error)
     text = str(error) if isinstance(error, BackendError) else "internal error: %r" % error
-    return "%s failed: %s" % (words.doing(under_way), text) if under_way is not None else text
+    return "%s failed: %s" % (messages.in_progress(under_way), text) if under_way is not None else text
 
 
 def _aftermath(restored: Restored) -> t.List[str]:
@@ -341,5 +341,5 @@ def _users(gpu: Gpu, operation: Operation) -> t.Tuple[Process, ...]:
 
 def _held_by(clients: t.Sequence[Process]) -> str:
     if clients:
-        return "it is used by %s. Stop them and run again" % words.processes(clients)
-    return "%s. Stop the holder and run again" % words.USUAL_HOLDERS
+        return "it is used by %s. Stop them and run again" % messages.processes(clients)
+    return "%s. Stop the holder and run again" % messages.UNLISTED_CLIENTS

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import mode, words
+from . import messages, mode
 from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
@@ -148,7 +148,7 @@ def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuIn
     for gi in destroyed:
         users = [process for process in gpu.processes if process.gi_id == gi.id]
         if users:
-            blocked.append("%s, used by %s" % (_gi_text(gpu, gi), words.processes(users)))
+            blocked.append("%s, used by %s" % (_gi_text(gpu, gi), messages.processes(users)))
             processes.extend(users)
     for item in kept:
         lost = _busy_cis(gpu, item.instance).intersection(item.destroy)
@@ -159,7 +159,7 @@ def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuIn
         ]
         if lost:
             blocked.append(
-                "%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), words.processes(users))
+                "%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), messages.processes(users))
             )
             processes.extend(users)
     if blocked:
@@ -190,7 +190,7 @@ def _gi_text(gpu: Gpu, gi: GpuInstance) -> str:
 
 def _ci_text(item: Kept, ids: t.Container[int]) -> str:
     return ", ".join(
-        "compute instance %d (%s)" % (ci.id, words.compute_instance(ci, item.wanted.profile.name))
+        "compute instance %d (%s)" % (ci.id, messages.compute_instance(ci, item.wanted.profile.name))
         for ci in item.instance.compute_instances
         if ci.id in ids
     )

@@ -14,12 +14,13 @@ that it destroyed are recreated.
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 
-from . import words
+from . import messages
 from .backend import BackendError
 from .keys import listed
 from .mode import on_off
-from .model import ComputeInstance, Gpu, GpuInstance
+from .model import ComputeInstance, Gpu, GpuInstance, Placement
 
 if t.TYPE_CHECKING:
     from .backend import CiProfile
@@ -164,7 +165,7 @@ class _Restoration:
 def differences(before: Gpu, after: Gpu) -> t.List[str]:
     """Descriptions of what a GPU lacks compared to before, and what is new."""
     out: t.List[str] = []
-    was, now = words.shape(before), words.shape(after)
+    was, now = shape(before), shape(after)
     out.extend("missing: %s" % text for text in _texts(before, was - now))
     out.extend("new: %s" % text for text in _texts(after, now - was))
     if before.mode_current != after.mode_current:
@@ -174,11 +175,27 @@ def differences(before: Gpu, after: Gpu) -> t.List[str]:
     return out
 
 
+def shape(gpu: Gpu) -> t.Counter[t.Tuple[int, Placement, t.Tuple[t.Any, ...]]]:
+    """The instances without their ids, for comparison: profile, placement and compute instances."""
+    return Counter(
+        (
+            gi.profile_id,
+            gi.placement,
+            tuple(sorted(_ci_shape(ci.profile_id, ci.placement) for ci in gi.compute_instances)),
+        )
+        for gi in gpu.instances
+    )
+
+
+def _ci_shape(profile_id: int, placement: t.Optional[Placement]) -> t.Tuple[int, int, int]:
+    return (profile_id, placement.start, placement.size) if placement else (profile_id, -1, -1)
+
+
 def _texts(gpu: Gpu, shapes: t.Counter[t.Any]) -> t.List[str]:
     return [
-        words.gpu_instance(gpu, gi)
+        messages.gpu_instance(gpu, gi)
         for gi in gpu.instances
-        if any(key in shapes for key in words.shape(gpu._replace(instances=(gi,))))
+        if any(key in shapes for key in shape(gpu._replace(instances=(gi,))))
     ]
 
 

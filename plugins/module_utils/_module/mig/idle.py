@@ -14,7 +14,7 @@ import os
 import typing as t
 
 from ..._backend import names, select
-from ..._mig import describe, parallel, retry, words
+from ..._mig import describe, messages, parallel, retry
 from ..._mig.backend import BackendError
 from ..._mig.model import Process
 from . import services
@@ -55,7 +55,7 @@ def run(module: AnsibleModule) -> None:
     found = work(services.systemctl_of(module), params["units"], select.open_backend)
     if found:
         reasons, variables = "; ".join(params["reasons"]), " or ".join(params["variables"])
-        text = _REFUSAL % (params["host"], words.processes(found), reasons, variables)
+        text = _REFUSAL % (params["host"], messages.processes(found), reasons, variables)
         if not module.check_mode:
             module.fail_json(msg=text, clients=describe.clients(found))
         module.warn("Would fail now: " + text)  # a drain, which check mode skips, may end them

@@ -16,7 +16,7 @@ import re
 import typing as t
 
 from ..._backend import signals
-from ..._mig import words
+from ..._mig import messages
 from ..common import files
 from . import results
 
@@ -187,7 +187,7 @@ def root_problems(record: str) -> t.List[str]:
     directory = os.path.dirname(os.path.abspath(record))
     while not os.path.exists(directory):
         directory = os.path.dirname(directory)
-    return [words.NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
+    return [messages.NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
 
 
 def owner_problems(systemctl: Systemctl) -> t.List[str]:

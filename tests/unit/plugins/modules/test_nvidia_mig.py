@@ -1011,5 +1011,5 @@ def test_a_run_that_changes_nothing_loads_only_what_it_needs():
     assert {"mig", "nvml", "layout", "results"} <= set(loaded)
     needless = {"smi", "smi_log", "smi_tables", "config", "mig_parted"}  # other inputs
     needless |= {"plan", "solve", "explain", "compute"}  # planning a change
-    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "words"}  # applying and describing it
+    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "messages"}  # applying and describing it
     assert needless.isdisjoint(loaded)
