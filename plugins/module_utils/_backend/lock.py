@@ -36,7 +36,7 @@ class LockError(Exception):
 
 
 @contextlib.contextmanager
-def held(
+def locked(
     path: str = DEFAULT_PATH,
     wait: float = 0,
     create: bool = True,

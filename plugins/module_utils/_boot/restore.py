@@ -113,7 +113,7 @@ def _limited(seconds: float, report: Report) -> t.Iterator[_Limit]:
 
 def _locked(wanted: Settings, check: bool, report: Report, limit: _Limit) -> int:
     try:
-        with lock.held(
+        with lock.locked(
             wanted.lock_path, wanted.lock_wait, create=not check, command="gpufleet-mig-restore", progress=report.info
         ):
             return _restore(wanted, check, report, limit)

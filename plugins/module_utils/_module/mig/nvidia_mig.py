@@ -75,7 +75,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     skip_busy = params["busy"] == "skip"
     try:
         wanted = _layout(params["layout"], params["config_file"], params["config_name"], module.warn)
-        with lock.held(
+        with lock.locked(
             params["lock_path"],
             params["lock_wait"],
             create=not module.check_mode,

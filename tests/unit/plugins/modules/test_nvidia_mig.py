@@ -964,8 +964,8 @@ def test_an_unknown_configuration_is_refused_with_the_existing_ones(node, tmp_pa
 def test_a_held_lock_times_out_with_its_holder(node, tmp_path):
     path = tmp_path / "lock"
     path.write_text("PID 4711 (Ansible module nvidia_mig), user root, since today")
-    with open(path, "r+b") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with open(path, "r+b") as other_run:
+        fcntl.flock(other_run, fcntl.LOCK_EX)
         for check in (False, True):
             message = refused(node(FakeGpu()), on(MIXED), lock_wait=0, check=check)
             assert "PID 4711" in message
