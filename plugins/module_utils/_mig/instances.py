@@ -76,7 +76,7 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
             one = Wanted(profile, item.start, _compute(item, profile, board), reduced)
             wanted.extend([one] * item.number)
     for profile, slices in parts.items():
-        wanted.extend(Wanted(profile, None, _normal(profile.slices, held)) for held in packed(profile.slices, slices))
+        wanted.extend(Wanted(profile, None, _normal(profile.slices, sizes)) for sizes in packed(profile.slices, slices))
     return Target(True, tuple(sorted(wanted, key=_order)))
 
 
@@ -96,9 +96,9 @@ def packed(within: int, slices: t.Iterable[int]) -> t.List[t.Tuple[int, ...]]:
     places = places_inside(within)
     bins: t.List[t.Tuple[int, ...]] = []
     for size in sorted(slices, reverse=True):
-        for position, held in enumerate(bins):
-            if pack(held + (size,), (), places) is not None:
-                bins[position] = held + (size,)
+        for position, sizes in enumerate(bins):
+            if pack(sizes + (size,), (), places) is not None:
+                bins[position] = sizes + (size,)
                 break
         else:
             bins.append((size,))

@@ -293,7 +293,7 @@ def test_instances_are_not_destroyed_for_a_blocked_mode_change(node):
 
 
 @pytest.mark.parametrize(
-    ("held", "entry", "disruption"),
+    ("current", "entry", "disruption"),
     [
         ([], on({"1g.5gb": 1}), "create"),
         (["1g.5gb"], on({"1g.5gb": 1}), "none"),
@@ -301,9 +301,9 @@ def test_instances_are_not_destroyed_for_a_blocked_mode_change(node):
         ([], off(), "mode"),
     ],
 )
-def test_the_disruption_and_the_gpus_that_do_not_match(node, held, entry, disruption):
+def test_the_disruption_and_the_gpus_that_do_not_match(node, current, entry, disruption):
     gpu = FakeGpu()
-    for start, profile in enumerate(held):
+    for start, profile in enumerate(current):
         gpu.add(profile, start)
     driver = node(gpu)
     checked = driver.run(entry, check=True)
