@@ -155,8 +155,8 @@ def _common_version(packages: t.Sequence[Package], desired: Desired) -> t.Option
     return max(labels, key=lambda label: (labels.count(label), numbers(label)), default=None)
 
 
-def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[str]:
-    """The problems as sentences. ``loose`` are the packages that should be held and are not."""
+def problems(now: Status, desired: Desired, missing_holds: t.Sequence[str]) -> t.List[str]:
+    """The problems as sentences. ``missing_holds`` are holds that should be set and are not."""
     found = []
     have = now.version
     if desired.versioned:
@@ -174,7 +174,7 @@ def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[st
         ("%s: not installed", now.absent),
         ("%s: left half installed by the package manager", now.broken),
         ("%%s: version differs from %s %s" % (title(desired.role), have), now.mixed),
-        ("not held, so a system upgrade changes the version: %s", loose),
+        ("not held, so a system upgrade changes the version: %s", missing_holds),
     ):
         if names:
             found.append(what % ", ".join(names))

@@ -160,16 +160,16 @@ def absent(node: Node) -> Data:
     there = _names(before)
     recorded = [name for name in node.record.get("installed", []) if name in there]
     holds.refuse_to_remove(sorted(set(recorded).intersection(node.foreign_holds())), node.desired)
-    held = node.set_holds()
+    active_holds = node.active_holds()
     names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
     kept = sorted(set(recorded) - set(names))
     if kept:
         node.warn("Not removed, because packages that the role did not install need them: " + ", ".join(kept))
-    changed = bool(node.manager.pinned() or held or names)
+    changed = bool(node.manager.pinned() or active_holds or names)
     if node.check:
         after = [each for each in before if not {each.name, each.full_name} & set(names)]
         return _result(node, before, after, changed, kept=kept)
-    node.manager.hold([], held)
+    node.manager.hold([], active_holds)
     node.manager.pin(None)
     if names:
         node.manager.remove(names)
@@ -201,10 +201,10 @@ def present(node: Node) -> Data:
     packages = node.manager.packages()
     now = node.status(packages)
     _require_whole(node, now, chosen)
-    held, locked = _hold(node, now)
-    _record(node, packages, before, now, held)
+    own_holds, holds_changed = _hold(node, now)
+    _record(node, packages, before, now, own_holds)
     built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
-    return _result(node, before, node.manager.packages(), former != pin or locked or built, version=now.version)
+    return _result(node, before, node.manager.packages(), former != pin or holds_changed or built, version=now.version)
 
 
 STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
@@ -275,7 +275,7 @@ def _install(
     came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
     node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
     try:
-        node.manager.install(chosen.install, chosen.downgrade, node.set_holds())
+        node.manager.install(chosen.install, chosen.downgrade, node.active_holds())
     except CommandError:
         there = node.manager.packages()
         node.update_record({"installed": sorted(_names(there).intersection(node.record["installed"]))}, {})
@@ -321,20 +321,20 @@ def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
     Returns the role's holds, and whether any was set or released.
     """
     add, remove = node.hold_changes(now)
-    mine = sorted({*add, *set(node.own_holds).intersection(node.desired_holds(now))})
+    own_holds = sorted({*add, *set(node.own_holds).intersection(node.desired_holds(now))})
     if add:  # recorded first: after an interruption, the holds must not count as foreign
-        node.update_record({}, {"held": mine})
+        node.update_record({}, {"held": own_holds})
     node.manager.hold(add, remove)
-    return mine, bool(add or remove)
+    return own_holds, bool(add or remove)
 
 
 def _record(
-    node: Node, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, held: t.List[str]
+    node: Node, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, own_holds: t.List[str]
 ) -> None:
     installed = {*node.record.get("installed", []), *set(now.scope).difference(node.status(before).scope)}
     entry: Data = {"installed": sorted(installed & _names(packages))}
     if node.desired.versioned:
-        entry.update(held=held, version=now.version)
+        entry.update(held=own_holds, version=now.version)
     if entry != {key: node.record.get(key) for key in entry}:
         node.update_record(entry, {})
 

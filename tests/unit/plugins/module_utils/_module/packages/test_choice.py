@@ -98,8 +98,8 @@ def test_rpm_packages_are_known_by_their_full_name_too() -> None:
 # --- Problems ---------------------------------------------------------------------------------------------------------
 
 
-def problems(packages: t.List[Package], wanted: Desired, loose: t.Sequence[str] = ()) -> t.List[str]:
-    return choice.problems(choice.status(packages, wanted), wanted, loose)
+def problems(packages: t.List[Package], wanted: Desired, missing_holds: t.Sequence[str] = ()) -> t.List[str]:
+    return choice.problems(choice.status(packages, wanted), wanted, missing_holds)
 
 
 def test_a_node_that_matches_has_no_problems() -> None:
