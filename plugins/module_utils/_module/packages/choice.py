@@ -155,8 +155,8 @@ def _common_version(packages: t.Sequence[Package], desired: Desired) -> t.Option
     return max(labels, key=lambda label: (labels.count(label), numbers(label)), default=None)
 
 
-def problems(now: Status, desired: Desired, missing_holds: t.Sequence[str]) -> t.List[str]:
-    """The problems as sentences. ``missing_holds`` are holds that should be set and are not."""
+def differences(now: Status, desired: Desired) -> t.List[str]:
+    """The differences between the installed and the desired packages, as sentences."""
     found = []
     have = now.version
     if desired.versioned:
@@ -174,7 +174,6 @@ def problems(now: Status, desired: Desired, missing_holds: t.Sequence[str]) -> t
         ("%s: not installed", now.absent),
         ("%s: left half installed by the package manager", now.broken),
         ("%%s: version differs from %s %s" % (title(desired.role), have), now.mixed),
-        ("not held, so a system upgrade changes the version: %s", missing_holds),
     ):
         if names:
             found.append(what % ", ".join(names))

@@ -77,9 +77,6 @@ class Node:
         missing = [each for each in desired if each not in current]
         return missing, [each for each in self.active_holds() if each not in desired and self.desired.versioned]
 
-    def problems(self, now: Status) -> t.List[str]:
-        return choice.problems(now, self.desired, missing_holds=self.hold_changes(now)[0])
-
     def fail(self, text: str, output: str) -> Failure:
         """A failure whose message has the cause, the state of the node, and the ends of the logs."""
         why = causes.cause(output, self.desired.role)

@@ -144,12 +144,15 @@ def _known_newest(node: Node, now: Status) -> t.Optional[str]:
 def verified(node: Node) -> Data:
     packages = _settled(node)
     now = node.status(packages)
-    problems = node.problems(now)
+    differences = choice.differences(now, node.desired)
+    problems = list(differences)
+    missing_holds, _released = node.hold_changes(now)
+    if missing_holds and now.version:
+        problems.append("not held, so a system upgrade changes the version: " + ", ".join(missing_holds))
     try:
         node.record = record.read(node.desired.role)
     except record.RecordError as error:
         problems.append(str(error))
-    differences = choice.problems(now, node.desired, ())
     return _result(node, packages, packages, False, version=now.version, problems=problems, differences=differences)
 
 
