@@ -417,7 +417,7 @@ def test_the_process_ends_at_its_timeout():
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     done = subprocess.run([sys.executable, "-c", HANG], stdout=subprocess.PIPE, check=False, env=environment)
     assert time.monotonic() - started < 300
-    assert done.returncode == restore.NOT_AS_WANTED
+    assert done.returncode == restore.NOT_RESTORED
     assert b"Not done after 0.05 seconds" in done.stdout
 
 
