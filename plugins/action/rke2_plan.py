@@ -66,9 +66,9 @@ def _node(
     servers: t.Sequence[str],
     results: t.Sequence[t.Mapping[str, t.Any]],
     names: t.Sequence[str],
-) -> rke2_plan.Node:
+) -> rke2_plan.NodeFacts:
     facts = variables["ansible_facts"]
-    return rke2_plan.Node(
+    return rke2_plan.NodeFacts(
         name=variables["inventory_hostname"],
         names=names,
         hostname=str(variables.get("gpu_node_hostname") and names[0] or facts["nodename"]).lower(),

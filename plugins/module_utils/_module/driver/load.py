@@ -14,7 +14,7 @@ import typing as t
 
 from ..common import record
 from .facts import runner
-from .node import Node
+from .node import NodeReader
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -91,7 +91,7 @@ def decide(
 def run(module: AnsibleModule) -> None:
     """The module nvidia_driver_load."""
     version: str = module.params["version"]
-    node = Node(runner(module))
+    node = NodeReader(runner(module))
     loaded = node.kernel_module().loaded
     rival = next((name for name in RIVALS if os.path.isdir("/sys/module/" + name)), None)
     output = ""

@@ -27,7 +27,7 @@ class Failure(Exception):
     """The run failed. The message is complete."""
 
 
-class Node:
+class NodePackages:
     """The packages of a node, and what this run does with them."""
 
     def __init__(self, module: AnsibleModule) -> None:

@@ -21,7 +21,7 @@ from ..common import exclusive, files, record
 from . import choice, dkms, holds, transaction
 from .choice import Choice, Package, Refusal, Status
 from .manager import CommandError, Repository, Simulation
-from .node import Failure, Node
+from .node import Failure, NodePackages
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -66,7 +66,7 @@ Data = t.Dict[str, t.Any]
 
 
 def run(module: AnsibleModule) -> None:
-    node = Node(module)
+    node = NodePackages(module)
     state = STATES[module.params["state"]]
     try:
         with contextlib.ExitStack() as stack:
@@ -107,7 +107,7 @@ def _locked(timeout: float, host: str) -> t.Iterator[None]:
 # --- States -----------------------------------------------------------------------------------------------------------
 
 
-def preflight(node: Node) -> Data:
+def preflight(node: NodePackages) -> Data:
     sentence = (
         "%s has the repository %s with another key than this role (%s), and apt reads no package source then. Remove the "
         "file, or the package that it belongs to (dpkg --search)"
@@ -119,7 +119,7 @@ def preflight(node: Node) -> Data:
     return {"changed": False, "problems": problems}
 
 
-def _hold_problems(node: Node) -> t.List[str]:
+def _hold_problems(node: NodePackages) -> t.List[str]:
     """Foreign holds that block the packages, before the package sources are configured and read."""
     packages = node.manager.packages()
     now = node.status(packages)
@@ -134,14 +134,14 @@ def _hold_problems(node: Node) -> t.List[str]:
     return []
 
 
-def _known_newest(node: Node, now: Status) -> t.Optional[str]:
+def _known_newest(node: NodePackages, now: Status) -> t.Optional[str]:
     """The newest version according to the present package lists; None if these do not offer the branch."""
     with contextlib.suppress(Refusal, CommandError):
         return choice.select_version(now, _listed(node), node.desired)
     return None
 
 
-def verified(node: Node) -> Data:
+def verified(node: NodePackages) -> Data:
     packages = _settled(node)
     now = node.status(packages)
     differences = choice.differences(now, node.desired)
@@ -156,7 +156,7 @@ def verified(node: Node) -> Data:
     return _result(node, packages, packages, False, version=now.version, problems=problems, differences=differences)
 
 
-def absent(node: Node) -> Data:
+def absent(node: NodePackages) -> Data:
     before = node.manager.packages()
     if node.recorded and not before:
         raise CommandError("The package manager lists no package at all: its database may be damaged.")
@@ -181,7 +181,7 @@ def absent(node: Node) -> Data:
     return _result(node, before, node.manager.packages(), changed, kept=kept)
 
 
-def present(node: Node) -> Data:
+def present(node: NodePackages) -> Data:
     before = packages = _settled(node)
     if node.status(packages).broken and not node.check:
         node.manager.recover()  # what cannot be configured may differ from the packages of the requested version
@@ -210,7 +210,7 @@ def present(node: Node) -> Data:
     return _result(node, before, node.manager.packages(), former != pin or holds_changed or built, version=now.version)
 
 
-STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
+STATES: t.Mapping[str, t.Callable[[NodePackages], Data]] = {
     "present": present,
     "absent": absent,
     "verified": verified,
@@ -220,7 +220,7 @@ STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
 # --- Steps ------------------------------------------------------------------------------------------------------------
 
 
-def _settled(node: Node) -> t.List[Package]:
+def _settled(node: NodePackages) -> t.List[Package]:
     """The packages, after another package manager that is installing some of them has finished."""
     packages = node.manager.packages()
     if not node.status(packages).broken:
@@ -229,7 +229,7 @@ def _settled(node: Node) -> t.List[Package]:
     return node.manager.packages()
 
 
-def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
+def _offers(node: NodePackages, now: Status) -> t.Optional[choice.Offers]:
     """What the package sources offer; empty if nothing is needed, None if that is unknown in check mode."""
     needed = choice.needs_offers(now, node.desired)
     if not (needed or node.repository.added):
@@ -247,13 +247,13 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
     return None if node.check and not any(offers.values()) else offers
 
 
-def _listed(node: Node) -> choice.Offers:
+def _listed(node: NodePackages) -> choice.Offers:
     names = [*node.desired.packages, *node.desired.optional_packages]
     # Distributions have packages with the same names, which cannot be combined with those of the role's repository.
     return node.manager.offers(names, set(filter(node.desired.shares_version, names)))
 
 
-def _withdrawn(node: Node, output: str) -> Failure:
+def _withdrawn(node: NodePackages, output: str) -> Failure:
     """Remove a source that cannot be used, because every later use of the package manager would fail."""
     repository = node.repository
     # Also if an interrupted run added the source and installed nothing from it.
@@ -272,7 +272,11 @@ def _is_about(output: str, repository: Repository) -> bool:
 
 
 def _install(
-    node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation, former_pin: t.Optional[bytes]
+    node: NodePackages,
+    packages: t.Sequence[Package],
+    chosen: Choice,
+    simulation: Simulation,
+    former_pin: t.Optional[bytes],
 ) -> None:
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
     came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
@@ -295,14 +299,14 @@ def _names(packages: t.Sequence[Package]) -> t.Set[str]:
     return {name for each in packages for name in (each.name, each.full_name)}
 
 
-def _build(node: Node, chosen: Choice) -> bool:
+def _build(node: NodePackages, chosen: Choice) -> bool:
     """Whether the kernel module was built, or would be."""
     if not (node.given["dkms"] and node.manager.checks_builds and chosen.version):
         return False
     return dkms.build_missing(node.commands, chosen.version, os.uname().release, node.check)
 
 
-def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
+def _require_whole(node: NodePackages, now: Status, chosen: Choice) -> None:
     if now.flawed or (chosen.version and now.version != chosen.version):
         raise Failure(
             "%s: %s %s is not complete. Installed: %s. Missing: %s. Half installed: %s. Of another version: %s."
@@ -318,7 +322,7 @@ def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
         )
 
 
-def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
+def _hold(node: NodePackages, now: Status) -> t.Tuple[t.List[str], bool]:
     """Hold the packages of the version, and release the role's other holds.
 
     Returns the role's holds, and whether any was set or released.
@@ -332,7 +336,7 @@ def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
 
 
 def _record(
-    node: Node, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, own_holds: t.List[str]
+    node: NodePackages, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, own_holds: t.List[str]
 ) -> None:
     installed = {*node.record.get("installed", []), *set(now.scope).difference(node.status(before).scope)}
     entry: Data = {"installed": sorted(installed & _names(packages))}
@@ -345,7 +349,7 @@ def _record(
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
-def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
+def _unknown(node: NodePackages, before: t.Sequence[Package], now: Status) -> Data:
     """The result in check mode if the node has not read the package sources yet."""
     desired = node.desired
     names = now.missing or list(desired.packages)
@@ -360,7 +364,7 @@ def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
 
 
 def _preview(
-    node: Node,
+    node: NodePackages,
     before: t.Sequence[Package],
     now: Status,
     chosen: Choice,
@@ -379,7 +383,7 @@ def _preview(
 
 
 def _result(
-    node: Node,
+    node: NodePackages,
     before: t.Sequence[Package],
     after: t.Sequence[Package],
     changed: bool,
@@ -403,7 +407,7 @@ def _result(
     }
 
 
-def _described(node: Node, packages: t.Sequence[Package]) -> str:
+def _described(node: NodePackages, packages: t.Sequence[Package]) -> str:
     scope = [
         each for each in packages if node.desired.in_scope(each.name) or {each.name, each.full_name} & node.recorded
     ]

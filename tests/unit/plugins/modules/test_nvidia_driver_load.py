@@ -114,7 +114,7 @@ def fixture_machine(monkeypatch, tmp_path):
         def secure_boot(self):
             return "enabled"
 
-    monkeypatch.setattr(driver_load, "Node", Node)
+    monkeypatch.setattr(driver_load, "NodeReader", Node)
     monkeypatch.setattr(driver_load, "RIVALS", ())
     monkeypatch.setattr(driver_load, "PARAMETERS", str(tmp_path / "params"))
     monkeypatch.setattr(record, "PATH", str(tmp_path / "facts.d" / "gpufleet.fact"))
