@@ -296,15 +296,15 @@ class SmiBackend:
             return ()
         inside = glance.compute_instances or self._listing(index, ["-lci"], smi_tables.compute_instances)
         kinds = self._kinds(gpu, rows, inside)
-        strangers: t.List[t.Any] = sorted(
+        unmatched: t.List[t.Any] = sorted(
             {(row.gi_id, row.id) for row in inside} ^ {(device.gi_id, device.ci_id) for device in glance.log.devices}
         )
-        strangers += sorted({row.gi_id for row in inside} - {row.id for row in rows})
-        if strangers:
+        unmatched += sorted({row.gi_id for row in inside} - {row.id for row in rows})
+        if unmatched:
             raise BackendError(
                 codes.UNKNOWN,
                 "nvidia-smi mig -lci",
-                "GPU %d: %s is missing from one of the lists" % (index, strangers[0]),
+                "GPU %d: %s is missing from one of the lists" % (index, unmatched[0]),
             )
         uuids = self._mig_uuids(index, glance, inside) if inside else {}
         return tuple(

@@ -98,7 +98,7 @@ class _Current:
     def score(self, wanted: Wanted, place: Placement) -> int:
         match = self.match(wanted, place)
         if match is None:
-            return self._reborn(wanted, place)
+            return self._reused_uuids(wanted, place)
         gi, adjustment = match
         total = 0
         for rank in (
@@ -106,12 +106,12 @@ class _Current:
             len(self._busy_cis[gi.id].intersection(adjustment.keep)),
             1,
             len(adjustment.keep),
-            adjustment.reborn,
+            adjustment.reused_ids,
         ):
             total = total * _STEP + rank
         return total
 
-    def _reborn(self, wanted: Wanted, place: Placement) -> int:
+    def _reused_uuids(self, wanted: Wanted, place: Placement) -> int:
         """Number of UUIDs that reappear: they derive from GPU and ids, a GPU instance's id from its placement."""
         gone = self._at.get(place)
         if gone is None:

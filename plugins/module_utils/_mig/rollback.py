@@ -56,7 +56,7 @@ class _Restoration:
         self._before = before
         self._reset_allowed = reset
         self._keep_mode = keep_mode
-        self._problems: t.List[str] = []
+        self._errors: t.List[str] = []
         self._waited = False  # the last read timed out after a long time
 
     def run(self) -> Restored:
@@ -70,8 +70,8 @@ class _Restoration:
                 break
         if now is None:
             missing.append("the GPU could not be read afterwards")
-        if missing and self._problems:
-            missing.append(listed(list(dict.fromkeys(self._problems)), "; ", 3))
+        if missing and self._errors:
+            missing.append(listed(list(dict.fromkeys(self._errors)), "; ", 3))
         after = self._journal.state
         return Restored(seen, after, now is not None, tuple(missing), _new_uuids(self._before, after))
 
@@ -88,7 +88,7 @@ class _Restoration:
         try:
             return self._journal.read()
         except Exception as error:
-            self._problems.append(_words(error))
+            self._errors.append(_text(error))
             self._waited = isinstance(error, BackendError) and error.waited
             return None
 
@@ -159,7 +159,7 @@ class _Restoration:
         try:
             step(*args)
         except Exception as error:  # even an internal error must not prevent restoring the rest
-            self._problems.append(_words(error))
+            self._errors.append(_text(error))
 
 
 def differences(before: Gpu, after: Gpu) -> t.List[str]:
@@ -199,7 +199,7 @@ def _texts(gpu: Gpu, shapes: t.Counter[t.Any]) -> t.List[str]:
     ]
 
 
-def _words(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return str(error) if isinstance(error, BackendError) else "internal error: %r" % error
 
 
