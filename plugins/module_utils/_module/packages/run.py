@@ -137,12 +137,12 @@ def _hold_problems(node: NodePackages) -> t.List[str]:
 def _known_newest(node: NodePackages, now: Status) -> t.Optional[str]:
     """The newest version according to the present package lists; None if these do not offer the branch."""
     with contextlib.suppress(Refusal, CommandError):
-        return choice.select_version(now, _listed(node), node.desired)
+        return choice.select_version(now, _list_offers(node), node.desired)
     return None
 
 
 def verified(node: NodePackages) -> Data:
-    packages = _settled(node)
+    packages = _settled_packages(node)
     now = node.status(packages)
     differences = choice.differences(now, node.desired)
     problems = list(differences)
@@ -160,9 +160,9 @@ def absent(node: NodePackages) -> Data:
     before = node.manager.packages()
     if node.recorded and not before:
         raise CommandError("The package manager lists no package at all: its database may be damaged.")
-    there = _names(before)
-    recorded = [name for name in node.record.get("installed", []) if name in there]
-    holds.refuse_to_remove(sorted(set(recorded).intersection(node.foreign_holds())), node.desired)
+    installed = _names(before)
+    recorded = [name for name in node.record.get("installed", []) if name in installed]
+    holds.refuse_removal(sorted(set(recorded).intersection(node.foreign_holds())), node.desired)
     active_holds = node.active_holds()
     names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
     kept = sorted(set(recorded) - set(names))
@@ -182,14 +182,14 @@ def absent(node: NodePackages) -> Data:
 
 
 def present(node: NodePackages) -> Data:
-    before = packages = _settled(node)
+    before = packages = _settled_packages(node)
     if node.status(packages).broken and not node.check:
         node.manager.recover()  # what cannot be configured may differ from the packages of the requested version
         packages = node.manager.packages()
     now = node.status(packages)
     offers = _offers(node, now)
     if offers is None:
-        return _unknown(node, before, now)
+        return _preview_without_offers(node, before, now)
     chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
     simulation = None
     if chosen.install:
@@ -203,7 +203,7 @@ def present(node: NodePackages) -> Data:
         _install(node, packages, chosen, simulation, former)
     packages = node.manager.packages()
     now = node.status(packages)
-    _require_whole(node, now, chosen)
+    _require_complete(node, now, chosen)
     own_holds, holds_changed = _hold(node, now)
     _record(node, packages, before, now, own_holds)
     built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
@@ -220,7 +220,7 @@ STATES: t.Mapping[str, t.Callable[[NodePackages], Data]] = {
 # --- Steps ------------------------------------------------------------------------------------------------------------
 
 
-def _settled(node: NodePackages) -> t.List[Package]:
+def _settled_packages(node: NodePackages) -> t.List[Package]:
     """The packages, after another package manager that is installing some of them has finished."""
     packages = node.manager.packages()
     if not node.status(packages).broken:
@@ -238,27 +238,27 @@ def _offers(node: NodePackages, now: Status) -> t.Optional[choice.Offers]:
         try:
             node.manager.refresh()
         except CommandError as error:
-            raise _withdrawn(node, str(error)) from error
+            raise _unusable_source(node, str(error)) from error
     stream = node.given["stream"]  # determines which packages of a repository dnf offers
     node.enables_stream = bool(stream) and node.manager.enable_stream(stream, node.given["stream_optional"])
     if node.check and (node.repository.added or node.enables_stream):
         return None if needed else {}
-    offers = _listed(node)
+    offers = _list_offers(node)
     return None if node.check and not any(offers.values()) else offers
 
 
-def _listed(node: NodePackages) -> choice.Offers:
+def _list_offers(node: NodePackages) -> choice.Offers:
     names = [*node.desired.packages, *node.desired.optional_packages]
     # Distributions have packages with the same names, which cannot be combined with those of the role's repository.
     return node.manager.offers(names, set(filter(node.desired.shares_version, names)))
 
 
-def _withdrawn(node: NodePackages, output: str) -> Failure:
+def _unusable_source(node: NodePackages, output: str) -> Failure:
     """Remove a source that cannot be used, because every later use of the package manager would fail."""
     repository = node.repository
     # Also if an interrupted run added the source and installed nothing from it.
-    fresh = repository.added or not (node.record.get("version") or node.record.get("installed"))
-    if not (fresh and os.path.isfile(repository.file) and _is_about(output, repository)):
+    is_new = repository.added or not (node.record.get("version") or node.record.get("installed"))
+    if not (is_new and os.path.isfile(repository.file) and _is_about(output, repository)):
         url = " (the role's is %s)" % repository.url if repository.url else ""
         return node.fail("The package sources cannot be used%s." % url, output)
     os.remove(repository.file)
@@ -279,14 +279,14 @@ def _install(
     former_pin: t.Optional[bytes],
 ) -> None:
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
-    came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
-    node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
+    dependencies = {name for name in simulation.new if not node.desired.in_scope(name)}
+    node.update_record({}, {"installed": new, "dependencies": dependencies} if dependencies else {"installed": new})
     try:
         node.manager.install(chosen.install, chosen.downgrade, node.active_holds())
     except CommandError:
-        there = node.manager.packages()
-        node.update_record({"installed": sorted(_names(there).intersection(node.record["installed"]))}, {})
-        if _versions(there) == _versions(packages):
+        installed = node.manager.packages()
+        node.update_record({"installed": sorted(_names(installed).intersection(node.record["installed"]))}, {})
+        if _versions(installed) == _versions(packages):
             node.manager.pin(former_pin)
         raise
 
@@ -306,8 +306,8 @@ def _build(node: NodePackages, chosen: Choice) -> bool:
     return dkms.build_missing(node.commands, chosen.version, os.uname().release, node.check)
 
 
-def _require_whole(node: NodePackages, now: Status, chosen: Choice) -> None:
-    if now.flawed or (chosen.version and now.version != chosen.version):
+def _require_complete(node: NodePackages, now: Status, chosen: Choice) -> None:
+    if now.incomplete or (chosen.version and now.version != chosen.version):
         raise Failure(
             "%s: %s %s is not complete. Installed: %s. Missing: %s. Half installed: %s. Of another version: %s."
             % (
@@ -349,13 +349,19 @@ def _record(
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
-def _unknown(node: NodePackages, before: t.Sequence[Package], now: Status) -> Data:
+def _preview_without_offers(node: NodePackages, before: t.Sequence[Package], now: Status) -> Data:
     """The result in check mode if the node has not read the package sources yet."""
     desired = node.desired
     names = now.missing or list(desired.packages)
-    asked = "version " + desired.version if desired.version else "branch " + desired.branch if desired.branch else ""
+    requested = (
+        "version " + desired.version if desired.version else "branch " + desired.branch if desired.branch else ""
+    )
     source = " from " + node.repository.url if node.repository.url else ""
-    text = "Would install %s%s%s, and their dependencies" % (", ".join(names), " of " + asked if asked else "", source)
+    text = "Would install %s%s%s, and their dependencies" % (
+        ", ".join(names),
+        " of " + requested if requested else "",
+        source,
+    )
     if not desired.version:
         text += ". The exact version is not known before the node has read its package sources"
     return _result(
@@ -372,8 +378,8 @@ def _preview(
     simulation: t.Optional[Simulation],
 ) -> Data:
     if simulation is None:
-        half = any(each.broken for each in before if node.desired.in_scope(each.name))
-        changed = pinned or half or any(node.hold_changes(now)) or _build(node, chosen)
+        half_installed = any(each.broken for each in before if node.desired.in_scope(each.name))
+        changed = pinned or half_installed or any(node.hold_changes(now)) or _build(node, chosen)
         return _result(node, before, before, changed, version=now.version)
     install = [name + node.manager.separator + version for name, version in simulation.changed] or chosen.install
     text = "Would install " + ", ".join(install)

@@ -52,8 +52,10 @@ def _checked(node: NodePackages, chosen: Choice) -> Simulation:
 
 def refuse_foreign_holds(node: NodePackages, packages: t.Sequence[Package], now: Status, target: holds.Target) -> None:
     """Fail if foreign holds exclude the target, as far as that is known without a simulation."""
-    moving = holds.moving(packages, now, node.desired)
-    _refuse_holds(node, node.manager.excluding(node.foreign_holds(), packages, moving, target, node.desired), target)
+    sharing_version = holds.sharing_version(packages, now, node.desired)
+    _refuse_holds(
+        node, node.manager.excluding(node.foreign_holds(), packages, sharing_version, target, node.desired), target
+    )
 
 
 def _refuse_holds(node: NodePackages, blocking: holds.Blocking, target: holds.Target) -> None:

@@ -600,7 +600,7 @@ def test_docker_with_settings_of_the_wrong_type(node, settings, words):
 
 
 def test_docker_checks_what_was_generated(node, monkeypatch):
-    """dockerd has --validate since 23.0. An older one is not asked."""
+    """dockerd has --validate since 23.0. An older one is not called with it."""
     validate = ["dockerd", "--validate"]
     runtimes = dict(container_runtime.RUNTIMES)
     runtimes["docker"] = runtimes["docker"]._replace(reader=validate)

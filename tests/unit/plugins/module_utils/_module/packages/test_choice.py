@@ -50,7 +50,7 @@ def test_status_of_a_new_node() -> None:
 def test_status_of_a_node_that_has_the_driver() -> None:
     found = choice.status(installed(NEW, "hi "), desired())
     assert found.version == "535.309.01"
-    assert not found.flawed
+    assert not found.incomplete
     names = ["libnvidia-ml1", "nvidia-alternative", "nvidia-smi"]
     assert sorted(each.name for each in found.to_hold) == names
     assert "nvidia-alternative" in found.scope

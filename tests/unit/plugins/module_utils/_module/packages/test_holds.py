@@ -31,8 +31,8 @@ Manager = t.Union[Apt, Dnf]
 def excluding(
     manager: Manager, foreign_holds: t.List[str], packages: t.List[Package], target: Target, wanted: Desired
 ) -> Blocking:
-    moving = holds.moving(packages, choice.status(packages, wanted), wanted)
-    return manager.excluding(foreign_holds, packages, moving, target, wanted)
+    sharing_version = holds.sharing_version(packages, choice.status(packages, wanted), wanted)
+    return manager.excluding(foreign_holds, packages, sharing_version, target, wanted)
 
 
 def refusal(manager: Manager, blocking: Blocking, target: Target, wanted: Desired) -> str:
