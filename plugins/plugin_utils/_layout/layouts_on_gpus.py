@@ -44,7 +44,7 @@ def contents(value: object, gpus: object = None, board: str | None = None) -> di
 
 def known_gpus(layout: layouts.Layout, gpus: object, board: str | None = None) -> list[Gpu]:
     """The GPUs that a layout is applied to, from facts or board names. Raises LayoutError if its result is unknown."""
-    return products.certain(layout, layout_gpus.from_either(gpus, board))
+    return products.unambiguous_match(layout, layout_gpus.from_either(gpus, board))
 
 
 def _existing(gpu: Gpu) -> Content:
