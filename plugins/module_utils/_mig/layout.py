@@ -138,11 +138,11 @@ class Layout(t.NamedTuple):
                 incapable.setdefault(request.where, []).append(gpu)
                 del out[gpu.index]
         for where, found in incapable.items():
-            from .alike import names  # only needed for the error
+            from .shared_problems import labels  # only needed for the error
 
             does, them = ("does", "it") if len(found) == 1 else ("do", "them")
             text = "%s: %s %s not support MIG: remove %s from the entry, or set mig_enabled: false for %s"
-            wrong(LayoutError(text % (where, names(found), does, them, them)))
+            wrong(LayoutError(text % (where, labels(found), does, them, them)))
         return dict(sorted(out.items()))
 
     def pinned(self, uuids: t.Mapping[int, str]) -> Layout:

@@ -72,9 +72,9 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
 
 def message(refused: t.Iterable[t.Tuple[Gpu, MigError]]) -> str:
     """The errors of GPUs, each once."""
-    from .alike import together  # only needed for errors
+    from .shared_problems import merged  # only needed for errors
 
-    return listed(together((gpu, str(error)) for gpu, error in refused), "\n")
+    return listed(merged((gpu, str(error)) for gpu, error in refused), "\n")
 
 
 def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:

@@ -12,8 +12,8 @@ import ipaddress
 import re
 import typing as t
 
-from ...module_utils._mig.alike import numbers
 from ...module_utils._mig.keys import short
+from ...module_utils._mig.shared_problems import listed_indices
 from .._common.refusal import Refusal
 from .._common.truth import is_valid
 from .._layout import boards as layout_boards
@@ -47,7 +47,7 @@ def of_boards(gpus: object, boards: object) -> list[str]:
     for (found, name), places in other.items():
         # Without UUIDs, nodes with the same problem share one message.
         called = "GPU %d %s is" % (places[0], seen[places[0]].get("pci_bus_id"))
-        called = called if len(places) == 1 else "GPUs %s are" % numbers(places)
+        called = called if len(places) == 1 else "GPUs %s are" % listed_indices(places)
         problems.append("%s %s, and %s is named" % (called, found, name))
     return list(dict.fromkeys(problems))
 

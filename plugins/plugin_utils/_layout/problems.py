@@ -13,10 +13,10 @@ import typing as t
 
 from ...module_utils._mig import layout as layouts
 from ...module_utils._mig import selector
-from ...module_utils._mig.alike import together
 from ...module_utils._mig.errors import LayoutError, MigError
 from ...module_utils._mig.keys import short
 from ...module_utils._mig.model import Board, Gpu
+from ...module_utils._mig.shared_problems import merged
 from .._common.refusal import Refusal
 from . import boards as layout_boards
 from . import gpus as layout_gpus
@@ -114,7 +114,7 @@ def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) 
         entries = [products.applicable_entry(layout, each) for each in products.variants(layout, gpu)]
         if gpu.board.profiles and any(entry is not None and entry.enabled for entry in entries):
             shared.extend((gpu, text) for text in _of_driver(gpu, driver))
-    problems = [*_excess_names(layout, found, unknown), *together(shared)]
+    problems = [*_excess_names(layout, found, unknown), *merged(shared)]
     boards = [gpu for gpu in found if isinstance(gpu, layout_gpus.BoardGpu)]
     for name in unknown:
         refusals = [_refusals(layout, gpu, names) for gpu in boards for names in name_combinations if name in names]
