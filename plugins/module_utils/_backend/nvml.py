@@ -25,9 +25,9 @@ _NO_INSTANCE = 0xFFFFFFFF
 _VIRTUAL = 2  # NVML_GPU_VIRTUALIZATION_MODE_VGPU: the device id is that of the physical GPU
 _RESETLESS_FIELD = 184  # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
 # Profile constants are queried until the driver reports no more, up to this limit.
-_MOST_CONSTANTS = 64
+_MAX_CONSTANTS = 64
 # Array size for the instances of one profile. The driver's count is wrong on the A30, and it writes past a small array.
-_ROOM = 64
+_MAX_INSTANCES = 64
 _MIB = 1024 * 1024
 _PROCESS_LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
@@ -328,7 +328,7 @@ class NvmlBackend:
         uuids = {(device.gi_id, device.ci_id): device.uuid for device in devices}
         found = []
         for profile in board.profiles:
-            for gi_handle in self._library.gpu_instances(handle, profile.id, _ROOM, _where(index)):
+            for gi_handle in self._library.gpu_instances(handle, profile.id, _MAX_INSTANCES, _where(index)):
                 info = self._library.call("nvmlGpuInstanceGetInfo", gi_handle, where=_where(index))
                 inside = self._compute_instances(index, gi_handle, info, uuids)
                 place = Placement(info.placement.start, info.placement.size)
@@ -348,7 +348,7 @@ class NvmlBackend:
     ) -> t.Tuple[ComputeInstance, ...]:
         found = []
         for profile in self._compute_profiles(index, gi_handle, gi):
-            for handle in self._library.compute_instances(gi_handle, profile.id, _ROOM, _where(index, gi.id)):
+            for handle in self._library.compute_instances(gi_handle, profile.id, _MAX_INSTANCES, _where(index, gi.id)):
                 info = self._library.call("nvmlComputeInstanceGetInfo_v2", handle, where=_where(index, gi.id))
                 found.append(
                     ComputeInstance(
@@ -440,7 +440,7 @@ class NvmlBackend:
 
 def _all(query: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
     """All profiles that driver and GPU support. NVML does not list them, so every number is queried."""
-    for constant in range(_MOST_CONSTANTS):
+    for constant in range(_MAX_CONSTANTS):
         try:
             info = query(constant)
         except BackendError as error:

@@ -17,7 +17,7 @@ from .keys import known_keys, plain_keys, short
 from .model import WHOLE, Board, Profile, Target, Wanted
 
 # More than any GPU holds, and few enough to expand them before checking whether they fit.
-_MOST = 64
+_MAX_COUNT = 64
 
 _KEYS = ("profile", "start", "count", "compute_instances")
 
@@ -195,7 +195,7 @@ def _within(where: str, raw: object) -> names.Name:
         raise LayoutError("%s: %s" % (where, error)) from None
 
 
-def _number(value: object, what: str, remedy: str, most: int = _MOST) -> int:
+def _number(value: object, what: str, remedy: str, most: int = _MAX_COUNT) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise LayoutError("%s is %s: %s, without quotes or fraction" % (what, short(value), remedy))
     if not 0 <= value <= most:

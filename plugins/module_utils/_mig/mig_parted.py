@@ -39,8 +39,8 @@ if t.TYPE_CHECKING:
 
 VERSION = "v1"
 _OURS = re.compile(r"\b(device|mig)_(filter|enabled|devices|configs)\b")
-_MOST_LISTED = 20  # names in a message
-_MOST_COMPARED = 1000  # names compared with a misspelled one
+_MAX_LISTED = 20  # names in a message
+_MAX_COMPARED = 1000  # names compared with a misspelled one
 
 
 def parse(data: object, name: t.Optional[str] = None, warn: Warn = lambda _text: None) -> Layout:
@@ -81,7 +81,7 @@ def _selected(configurations: t.Mapping[str, object], name: t.Optional[str]) -> 
     if not isinstance(name, str):
         raise LayoutError("the name of a configuration cannot be %s: write it as a string" % short(name))
     if name not in configurations:
-        close = difflib.get_close_matches(name, list(configurations)[:_MOST_COMPARED], 1)
+        close = difflib.get_close_matches(name, list(configurations)[:_MAX_COMPARED], 1)
         raise LayoutError(
             "the mig-parted file has no configuration %s%s: use one of %s"
             % (short(name), " (did you mean %s?)" % cut(close[0]) if close else "", _listed_names(configurations))
@@ -303,6 +303,6 @@ def _config_map_remedy(data: t.Dict[object, object]) -> str:
 def _listed_names(names: t.Iterable[object]) -> str:
     """The first names, in order, and the number of others."""
     ordered = sorted(str(name) for name in names)
-    more = len(ordered) - _MOST_LISTED
-    listed = ", ".join(cut(name) for name in ordered[:_MOST_LISTED])
+    more = len(ordered) - _MAX_LISTED
+    listed = ", ".join(cut(name) for name in ordered[:_MAX_LISTED])
     return listed + (" and %d more" % more if more > 0 else "")

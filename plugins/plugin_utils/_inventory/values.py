@@ -94,7 +94,7 @@ _SECRET = frozenset(
     }
 )
 
-_LONGEST = 10**9  # seconds; longer waits are mistakes, and systemd is limited to 64 bits of microseconds
+_MAX_SECONDS = 10**9  # seconds; longer waits are mistakes, and systemd is limited to 64 bits of microseconds
 
 
 def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
@@ -113,8 +113,8 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 problems.append("%s is %r: give an absolute path" % (name, str(value)))
         elif name.endswith(("_timeout", "_time_limit", "_wait")):
             least, number = 0 if name.endswith("_wait") else 1, _number(value)
-            if number is not None and not least <= number <= _LONGEST:
-                problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _LONGEST))
+            if number is not None and not least <= number <= _MAX_SECONDS:
+                problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _MAX_SECONDS))
         elif name == "gpu_node_batches":
             sizes = value if isinstance(value, (list, tuple)) else [value]
             if not sizes or not all(_BATCH.fullmatch(str(size)) for size in sizes):

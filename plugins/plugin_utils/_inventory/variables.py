@@ -84,12 +84,12 @@ _OF_CLUSTER: t.Mapping[str, t.Callable[[object], bool]] = {
     "device_plugin_version": bool,
 }
 # Similarity at which a name counts as misspelled, without the role prefix.
-_NEAR = 0.8
+_SIMILARITY = 0.8
 _FORGED = (
     "the node returns facts with the names of variables, which they would replace: %s. Somebody may control the node, "
     "unless tasks of yours set them with set_fact and cacheable"
 )
-_NAMED = 5  # facts in a message
+_MAX_FACTS = 5  # facts in a message
 _CLASS = re.compile(r"<class '(\w+)'>")
 
 Values = t.Mapping[str, t.Any]
@@ -214,7 +214,7 @@ def forged(facts: t.Iterable[str]) -> list[str]:
     """
     prefixes = (*(role + "_" for role in _described()), "inventory_")
     found = sorted(name for name in facts if name.lstrip("_").startswith(prefixes))
-    return [_FORGED % ", ".join("%.70s" % name for name in found[:_NAMED])] if found else []
+    return [_FORGED % ", ".join("%.70s" % name for name in found[:_MAX_FACTS])] if found else []
 
 
 def _plain(value: t.Any) -> t.Any:
@@ -239,7 +239,7 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
         if prefix is None:
             continue
         rest = {each[len(prefix) :]: each for each in prefixes[prefix]}
-        near = difflib.get_close_matches(name[len(prefix) :], rest, 1, _NEAR)
+        near = difflib.get_close_matches(name[len(prefix) :], rest, 1, _SIMILARITY)
         equivalent = _EQUIVALENTS.get(name) or _LABLABS_RKE2.get(name)
         if equivalent:
             notices.append("%s is not a variable of this collection, which has %s" % (name, equivalent))
