@@ -60,7 +60,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         if validated or not enabled:
             roles = [*dict.fromkeys(["gpu_node", *validated])]
             # The layout does not fit other boards either; the role compares it with the GPUs.
-            found = inventory_variables.judge(variables, values, unreadable, roles, compares_layout=not differences)
+            found = inventory_variables.check(variables, values, unreadable, roles, compares_layout=not differences)
         problems = [*found.problems, *inventory_registry.unknown(registry, wanted)]
         if "gpu_node" in found.invalid:
             differences = []  # of values that are invalid

@@ -163,7 +163,7 @@ def within(name: str, prefixes: t.Sequence[str]) -> bool:
     return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
 
 
-def judge(layer: Layer, found: Import) -> t.Optional[str]:
+def violation(layer: Layer, found: Import) -> t.Optional[str]:
     """Why the layer may not import this, if it may not."""
     if found.name.startswith("plugins."):
         name = found.name.removeprefix("plugins.")
@@ -187,7 +187,9 @@ def judge(layer: Layer, found: Import) -> t.Optional[str]:
 def test_every_plugin_file_imports_only_what_its_layer_allows(path: Path) -> None:
     layer = next((layer for layer in LAYERS if path.is_relative_to(layer.path)), None)
     assert layer, "plugins/%s belongs to no layer of the design" % path
-    wrong = ["%d: %s: %s" % (found.line, found.name, why) for found in imports(path) if (why := judge(layer, found))]
+    wrong = [
+        "%d: %s: %s" % (found.line, found.name, why) for found in imports(path) if (why := violation(layer, found))
+    ]
     assert not wrong
 
 
@@ -232,8 +234,8 @@ def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
     ],
 )
 def test_the_import_check_itself(layer: str, name: str, allowed: bool) -> None:
-    judged = judge(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
-    assert (judged is None) == allowed
+    found = violation(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
+    assert (found is None) == allowed
 
 
 # --- Imports of tests -------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def known() -> set[str]:
     return {name for options in _described().values() for name in options} | set(_OF_PLAYBOOKS)
 
 
-def judge(
+def check(
     names: t.Iterable[str],
     values: Values,
     unreadable: t.Mapping[str, str],
@@ -132,22 +132,27 @@ def judge(
     misspelled, notices = _unknown(names)
     broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
     unchecked = {name: value for name, value in values.items() if name != _LAYOUT or "nvidia_mig" not in roles}
-    unfit = [*inventory_values.of_values(unchecked, _types()), *_of_tasks(values)]
+    invalid_values = [*inventory_values.of_values(unchecked, _types()), *_of_tasks(values)]
     layout: list[str] = []
     malformed: list[str] = []
     if len(unchecked) < len(values):
-        usable = not any(problem.startswith("gpu_node_boards") for problem in (*broken, *unfit))
+        usable = not any(problem.startswith("gpu_node_boards") for problem in (*broken, *invalid_values))
         boards = values.get("gpu_node_boards") if usable and compares_layout else None
         malformed = layout_problems.of_variable(values[_LAYOUT])
         layout = malformed or layout_problems.of_layout(values[_LAYOUT], boards)
     # Ansible would report a wrong type again, and a wrong entry of the layout without its number.
-    found = {name for name in unchecked if any(each.startswith((name + " ", name + ",")) for each in unfit)}
+    found = {name for name in unchecked if any(each.startswith((name + " ", name + ",")) for each in invalid_values)}
     reported = {*unreadable, *found, *(values.keys() - unchecked)}
     errors = {role: validated(role, values, reported)[1] for role in roles}
-    own = [*broken, *unfit, *(["%s is malformed" % _LAYOUT] if malformed else [])]
+    own = [*broken, *invalid_values, *(["%s is malformed" % _LAYOUT] if malformed else [])]
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
-    refused = [error for role in roles for error in errors[role]]
-    return Findings([*refused, *broken, *misspelled, *unfit, *layout, *_skipped_busy(values)], notices, invalid, layout)
+    specification_errors = [error for role in roles for error in errors[role]]
+    return Findings(
+        [*specification_errors, *broken, *misspelled, *invalid_values, *layout, *_skipped_busy(values)],
+        notices,
+        invalid,
+        layout,
+    )
 
 
 def _skipped_busy(values: Values) -> list[str]:
