@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit impo
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtimes import Runtime
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_container_runtime
 
-from .running import run
+from .running import cycle, run
 
 PASSWORD = "registry-password"
 OWNERS = '# The owner\'s\nversion = 2\npassword = "%s"\n' % PASSWORD
@@ -212,6 +212,14 @@ def test_differences_are_problems(node):
     assert differs.startswith("The configuration of containerd differs from the variables: %s" % node.folder)
     (node.work / "fail").touch()
     assert "cannot be compared" in node.run(state="checked")["problems"][1]
+
+
+def test_create_change_and_remove(node):
+    node.own(node.config, OWNERS)
+    before = node.files()
+    for values in ({}, {"default_runtime": True}, {"state": "absent"}):
+        cycle(node.run, node.files, **values)
+    assert node.files() == before
 
 
 def test_the_nvidia_runtime_is_added_once(node):
