@@ -113,10 +113,10 @@ class _Current:
 
     def _reused_uuids(self, wanted: Wanted, place: Placement) -> int:
         """Number of UUIDs that reappear: they derive from GPU and ids, a GPU instance's id from its placement."""
-        gone = self._at.get(place)
-        if gone is None:
+        former = self._at.get(place)
+        if former is None:
             return 0
-        return len({ci.id for ci in gone.compute_instances}.intersection(new_ids((), len(wanted.slices))))
+        return len({ci.id for ci in former.compute_instances}.intersection(new_ids((), len(wanted.slices))))
 
 
 def _place(gpu: Gpu, target: Target) -> t.Tuple[t.Tuple[Kept, ...], t.Tuple[Created, ...]]:
@@ -172,15 +172,15 @@ def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuIn
 
 
 def _refuse_idle(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInstance]) -> None:
-    gone = [_gi_text(gpu, gi) for gi in destroyed]
-    gone.extend(
+    lost = [_gi_text(gpu, gi) for gi in destroyed]
+    lost.extend(
         "%s of %s" % (_ci_text(item, item.destroy), _gi_text(gpu, item.instance)) for item in kept if item.destroy
     )
-    if gone:
+    if lost:
         raise DisturbError(
             "%s: the layout cannot be reached without destroying %s, which no process uses. "
             "Allow it with disturb: true, or use a layout that keeps these instances"
-            % (gpu.label, listed(gone, "; and ", 8))
+            % (gpu.label, listed(lost, "; and ", 8))
         )
 
 

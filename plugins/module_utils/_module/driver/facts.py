@@ -118,14 +118,14 @@ def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]
         return listed if bus is None else [_on_the_bus(gpu) for gpu in bus]
     claimed = {gpu["pci_bus_id"] for gpu in listed}
     others = [gpu for gpu in bus if gpu.pci_bus_id not in claimed]
-    silent = [gpu for gpu in listed if gpu["pci_bus_id"] is None]
+    unidentified = [gpu for gpu in listed if gpu["pci_bus_id"] is None]
     # A GPU that is passed through to a virtual machine does not belong to the kernel module.
-    candidates = ([gpu for gpu in others if gpu.name is not None] or others) if silent else []
-    if len(candidates) == len(silent):
-        for gpu, found in zip(silent, candidates):
+    candidates = ([gpu for gpu in others if gpu.name is not None] or others) if unidentified else []
+    if len(candidates) == len(unidentified):
+        for gpu, found in zip(unidentified, candidates):
             gpu.update(_identity_on_the_bus(found))
     elif candidates:
-        for gpu in silent:
+        for gpu in unidentified:
             gpu["problem"] += " (on the PCI bus, it may be %s)" % " or ".join(found.pci_bus_id for found in candidates)
     return listed + [_on_the_bus(gpu) for gpu in others if gpu not in candidates]
 
