@@ -55,7 +55,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         why = "; ".join([*filter(None, [why]), *inventory_variables.forged(variables.get("ansible_facts", {}))])
         # Some machines show no GPUs before the driver is installed.
         compares = not why and (_gpus(facts) or arguments["check"] != "preflight")
-        differences = inventory_variables.of_boards(values, _gpus(facts)) if compares else []
+        differences = inventory_variables.board_differences(values, _gpus(facts)) if compares else []
         found = inventory_variables.NOTHING
         if validated or not enabled:
             roles = [*dict.fromkeys(["gpu_node", *validated])]

@@ -34,7 +34,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             running = driver_node.running_problems(facts["nvidia"])
             result.update(changed=False, plan={}, problems=[], running_problems=running)
             return result
-        settings, problems = inventory_variables.of_role("nvidia_driver", variables, self._templar.template)
+        settings, problems = inventory_variables.validated_for_host("nvidia_driver", variables, self._templar.template)
         plan: dict[str, t.Any] = {}
         try:
             plan = {} if problems else driver_node.plan(facts, settings)

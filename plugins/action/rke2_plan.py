@@ -32,7 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if arguments["states"] is None:
             failure = {"failed": True, "msg": forged[0]} if forged else {}
             return {**result, "changed": False, "names": names, **failure}
-        settings, problems = inventory_variables.of_role("rke2", variables, self._templar.template)
+        settings, problems = inventory_variables.validated_for_host("rke2", variables, self._templar.template)
         problems += forged
         plan: dict[str, t.Any] = {}
         if not problems:

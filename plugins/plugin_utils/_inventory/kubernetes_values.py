@@ -55,11 +55,11 @@ def problems(variable: str, value: object) -> list[str]:
 
 def toleration_problems(variable: str, tolerations: t.Iterable[object]) -> list[str]:
     """Tolerations that the API rejects."""
-    found = ((number, _of_toleration(each)) for number, each in enumerate(tolerations, 1))
+    found = ((number, _toleration_problem(each)) for number, each in enumerate(tolerations, 1))
     return ["%s, entry %d: %s" % (variable, number, why) for number, why in found if why]
 
 
-def _of_toleration(toleration: object) -> str:
+def _toleration_problem(toleration: object) -> str:
     if not isinstance(toleration, dict):
         return "give a mapping"
     for key, value in toleration.items():

@@ -132,7 +132,7 @@ def check(
     misspelled, notices = _unknown(names)
     broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
     unchecked = {name: value for name, value in values.items() if name != _LAYOUT or "nvidia_mig" not in roles}
-    invalid_values = [*inventory_values.of_values(unchecked, _types()), *_of_tasks(values)]
+    invalid_values = [*inventory_values.value_problems(unchecked, _types()), *_task_file_problems(values)]
     layout: list[str] = []
     malformed: list[str] = []
     if len(unchecked) < len(values):
@@ -148,14 +148,14 @@ def check(
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
     specification_errors = [error for role in roles for error in errors[role]]
     return Findings(
-        [*specification_errors, *broken, *misspelled, *invalid_values, *layout, *_skipped_busy(values)],
+        [*specification_errors, *broken, *misspelled, *invalid_values, *layout, *_busy_problems(values)],
         notices,
         invalid,
         layout,
     )
 
 
-def _skipped_busy(values: Values) -> list[str]:
+def _busy_problems(values: Values) -> list[str]:
     uses = [name for name, is_set in _OF_CLUSTER.items() if is_set(values.get(name))]
     if values.get("nvidia_mig_busy") != "skip" or not uses:
         return []
@@ -165,7 +165,7 @@ def _skipped_busy(values: Values) -> list[str]:
     return [text % uses[0]]
 
 
-def _of_tasks(values: Values) -> list[str]:
+def _task_file_problems(values: Values) -> list[str]:
     """Problems of the task files that drain and return a node. They are on the controller."""
     given = {name: str(values[name]) for name in _TASKS if values.get(name)}
     if len(given) == 1:
@@ -183,13 +183,13 @@ def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str
     ]
 
 
-def of_boards(values: Values, gpus: object) -> list[str]:
+def board_differences(values: Values, gpus: object) -> list[str]:
     """The differences between gpu_node_boards and the GPUs of the facts, which are null if they cannot be read."""
     boards = values.get("gpu_node_boards")
     if not boards or not isinstance(boards, (list, tuple)) or not isinstance(gpus, (list, tuple)):
         return []
     remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
-    return [remedy % problem for problem in inventory_values.of_boards(gpus, boards)]
+    return [remedy % problem for problem in inventory_values.board_differences(gpus, boards)]
 
 
 def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> tuple[dict[str, t.Any], list[str]]:
@@ -201,7 +201,9 @@ def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> 
     return result.validated_parameters, [_CLASS.sub(r"\1", message) for message in result.error_messages]
 
 
-def of_role(role: str, variables: Values, template: t.Callable[[t.Any], t.Any]) -> tuple[dict[str, t.Any], list[str]]:
+def validated_for_host(
+    role: str, variables: Values, template: t.Callable[[t.Any], t.Any]
+) -> tuple[dict[str, t.Any], list[str]]:
     """The same for a role's variables among those of a host, which may be templates."""
     return validated(role, {name: template(variables[name]) for name in variables_of(role).intersection(variables)})
 

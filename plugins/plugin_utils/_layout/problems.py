@@ -44,19 +44,19 @@ def of_variable(layout: object) -> list[str]:
 def of_layout(layout: object, gpus: object = None, driver: object = None) -> list[str]:
     """The problems of a layout, by entry, then by GPU."""
     version = _version(driver)
-    problems = _of_entries(layout)
+    problems = _entry_problems(layout)
     if problems or gpus is None or gpus == []:
         return problems
     try:
         parsed = layouts.parse(layout)
-        return _of_node(parsed, gpus_of(gpus, _is_of_one_node(parsed)), version)
+        return _node_problems(parsed, gpus_of(gpus, _is_of_one_node(parsed)), version)
     except layout_boards.GeometryError:
         return []  # the module checks it with the placements of the GPU
     except (MigError, layout_boards.BoardError) as error:
         return [str(error)]
 
 
-def _of_entries(layout: object) -> list[str]:
+def _entry_problems(layout: object) -> list[str]:
     """Validate each entry separately, so that one error does not hide another."""
     if not isinstance(layout, (list, tuple)) or not layout:
         entries: t.Sequence[object] = [layout]
@@ -102,7 +102,7 @@ def _board_of(fact: layout_gpus.Fact) -> Board:
     return Board(str(fact.get("name")), (), 0, 0, 0)
 
 
-def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) -> list[str]:
+def _node_problems(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) -> list[str]:
     found = products.best_match(layout, gpus)
     unknown = products.unknown_names(layout, found)
     name_combinations = products.name_combinations(layout, unknown)
@@ -113,7 +113,7 @@ def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) 
             shared.extend((gpu, why) for why in _refusals(layout, gpu))
         entries = [products.applicable_entry(layout, each) for each in products.variants(layout, gpu)]
         if gpu.board.profiles and any(entry is not None and entry.enabled for entry in entries):
-            shared.extend((gpu, text) for text in _of_driver(gpu, driver))
+            shared.extend((gpu, text) for text in _driver_problems(gpu, driver))
     problems = [*_excess_names(layout, found, unknown), *merged(shared)]
     boards = [gpu for gpu in found if isinstance(gpu, layout_gpus.BoardGpu)]
     for name in unknown:
@@ -185,7 +185,7 @@ def _version(driver: object) -> str | None:
     raise Refusal("driver is %s: give a version (580.95.05) or a branch (580)" % short(driver))
 
 
-def _of_driver(gpu: Gpu, driver: str | None) -> list[str]:
+def _driver_problems(gpu: Gpu, driver: str | None) -> list[str]:
     """Check the minimum driver of the board."""
     minimum = layout_boards.data(gpu.board.model)["minimum_driver"]
     if driver is None or minimum is None or not layout_boards.is_older(driver, minimum):

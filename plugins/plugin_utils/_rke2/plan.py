@@ -75,12 +75,12 @@ def plan(settings: Data, node: NodeFacts) -> Outcome:
     servers = list(node.groups.get(settings["servers_group_name"], ()))
     cluster, found = _cluster(kind, servers, settings, node)
     problems += found
-    problems += _of_name(settings, node)
-    problems += _of_node(kind, settings, node)
-    problems += _of_method(settings, node)
-    problems += _of_order(cluster, settings, node)
-    problems += _of_config(kind, servers, settings)
-    problems += _of_download(settings, kind)
+    problems += _name_problems(settings, node)
+    problems += _node_problems(kind, settings, node)
+    problems += _method_problems(settings, node)
+    problems += _order_problems(cluster, settings, node)
+    problems += _config_problems(kind, servers, settings)
+    problems += _download_problems(settings, kind)
     architecture = _ARCHITECTURES.get(node.architecture)
     if architecture is None:
         problems.append(
@@ -211,7 +211,7 @@ def _in_url(address: str) -> str:
         return address  # a host name
 
 
-def _of_name(settings: Data, node: NodeFacts) -> list[str]:
+def _name_problems(settings: Data, node: NodeFacts) -> list[str]:
     """Require that the node's name in the cluster is the inventory's, whatever the node reports."""
     if settings["node_name"]:
         return []
@@ -228,7 +228,7 @@ def _of_name(settings: Data, node: NodeFacts) -> list[str]:
     return []
 
 
-def _of_node(kind: str, settings: Data, node: NodeFacts) -> list[str]:
+def _node_problems(kind: str, settings: Data, node: NodeFacts) -> list[str]:
     """Why this version cannot be installed on this node."""
     state = node.state
     recorded = {"method": "tar", **state["recorded"]} if state["recorded"] else {}
@@ -253,7 +253,7 @@ def _of_node(kind: str, settings: Data, node: NodeFacts) -> list[str]:
     return problems + list(state["problems"])
 
 
-def _of_method(settings: Data, node: NodeFacts) -> list[str]:
+def _method_problems(settings: Data, node: NodeFacts) -> list[str]:
     """Why RKE2 cannot be installed on this node by the selected method."""
     if _has_archive(settings):
         return list(node.state["archive_problems"])
@@ -278,7 +278,7 @@ def _of_method(settings: Data, node: NodeFacts) -> list[str]:
     return problems
 
 
-def _of_order(cluster: _Cluster, settings: Data, node: NodeFacts) -> list[str]:
+def _order_problems(cluster: _Cluster, settings: Data, node: NodeFacts) -> list[str]:
     """Check the play order: the first server before other nodes and, in upgrades, all servers before agents."""
     if node.name not in node.play_hosts:
         return []
@@ -300,7 +300,7 @@ def _of_order(cluster: _Cluster, settings: Data, node: NodeFacts) -> list[str]:
     return problems
 
 
-def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]:
+def _config_problems(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]:
     """Problems of the variables that become RKE2's configuration."""
     config = settings["config"]
     problems = [
@@ -367,7 +367,7 @@ def _config(cluster: _Cluster, settings: Data) -> Data:
     return {**config, **rke2_config.for_type(settings["config"], cluster.kind)}
 
 
-def _of_download(settings: Data, kind: str) -> list[str]:
+def _download_problems(settings: Data, kind: str) -> list[str]:
     """Problems of the variables for artifacts and the kubeconfig."""
     problems = []
     downloads = settings["airgap_implementation"] == "download" if settings["airgap_mode"] else _has_archive(settings)

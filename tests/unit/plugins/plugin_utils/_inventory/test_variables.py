@@ -209,9 +209,9 @@ def test_secrets_are_not_shown(name: str, value: t.Any, remedy: str) -> None:
 
 def test_a_node_without_the_named_gpus() -> None:
     named = {"gpu_node_boards": ["A100-80GB"]}
-    (problem,) = variables.of_boards(named, [])
+    (problem,) = variables.board_differences(named, [])
     assert problem.startswith("the driver shows 0 GPUs, and 1 boards are named")
-    assert variables.of_boards(named, None) == variables.of_boards({}, []) == []
+    assert variables.board_differences(named, None) == variables.board_differences({}, []) == []
 
 
 def test_facts_with_names_of_variables() -> None:
