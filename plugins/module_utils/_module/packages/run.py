@@ -108,20 +108,23 @@ def _locked(timeout: float, host: str) -> t.Iterator[None]:
 
 
 def preflight(node: NodePackages) -> Data:
+    packages = node.manager.packages() if node.desired.packages else []
+    return {"changed": False, "problems": _obstacles(node, packages)}
+
+
+def _obstacles(node: NodePackages, packages: t.Sequence[Package]) -> t.List[str]:
+    """What would block an installation: package sources that apt refuses, and foreign holds."""
     sentence = (
         "%s has the repository %s with another key than this role (%s), and apt reads no package source then. Remove the "
         "file, or the package that it belongs to (dpkg --search)"
     )
     own = node.repository
-    problems = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
-    if node.desired.packages:
-        problems += _hold_problems(node)
-    return {"changed": False, "problems": problems}
+    sources = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
+    return sources + (_hold_problems(node, packages) if node.desired.packages else [])
 
 
-def _hold_problems(node: NodePackages) -> t.List[str]:
+def _hold_problems(node: NodePackages, packages: t.Sequence[Package]) -> t.List[str]:
     """Foreign holds that block the packages, before the package sources are configured and read."""
-    packages = node.manager.packages()
     now = node.status(packages)
     version = choice.kept_version(now, node.desired)
     try:
@@ -153,7 +156,8 @@ def verified(node: NodePackages) -> Data:
         node.record = record.read(node.desired.role)
     except record.RecordError as error:
         problems.append(str(error))
-    return _result(node, packages, packages, False, version=now.version, problems=problems, differences=differences)
+    found = {"problems": problems, "differences": differences, "obstacles": _obstacles(node, packages)}
+    return _result(node, packages, packages, False, version=now.version, **found)
 
 
 def absent(node: NodePackages) -> Data:

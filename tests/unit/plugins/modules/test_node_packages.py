@@ -449,6 +449,8 @@ def test_preflight_lists_sources_with_another_key(node, driver, manager, found):
         [True] * found
     )
     assert node.calls == []
+    if found:
+        assert driver(state="verified", repository=repository)["obstacles"] == problems
 
 
 @pytest.mark.parametrize(
@@ -472,6 +474,7 @@ def test_preflight_lists_foreign_holds(node, driver, wanted, blocked):
         blocked,
     )
     assert [text[: len(words)] for text in problems] == ([words] if blocked else [])
+    assert driver(state="verified", **wanted)["obstacles"] == problems
     assert not node.called("update|install")
 
 
@@ -658,6 +661,7 @@ def test_a_damaged_record_is_refused(node, driver):
     assert "Move it away" in driver()["msg"]
     (problem,) = driver(state="verified")["problems"]
     assert "Move it away" in problem
+    assert driver(state="verified")["obstacles"] == [problem]
 
 
 def test_one_run_at_a_time(node, driver):
