@@ -94,12 +94,12 @@ class NvmlBackend:
             try:
                 return self._read(index)
             except BackendError:
-                self._forget(index)  # the cached values may be stale
+                self._clear_cache(index)  # the cached values may be stale
                 raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
         with self._lock.shared():
-            self._forget(index)
+            self._clear_cache(index)
             handle = self._handle(index)
             return int(self._library.call("nvmlDeviceSetMigMode", handle, int(enabled), where=_where(index)))
 
@@ -153,7 +153,7 @@ class NvmlBackend:
             uuid = self._uuids[index]
         # This process has the GPU open through NVML, and would be a client that blocks the reset.
         with self._lock.exclusive():
-            self._forget(index)
+            self._clear_cache(index)
             self._library.call("nvmlShutdown")
             self._initialised = False
             try:
@@ -186,7 +186,7 @@ class NvmlBackend:
             processes=self._processes(index, handle, devices),
         )
 
-    def _forget(self, index: int) -> None:
+    def _clear_cache(self, index: int) -> None:
         for enabled in (False, True):
             self._boards.pop((index, enabled), None)
         for key in [key for key in list(self._ci_profiles) if key[0] == index]:

@@ -128,7 +128,7 @@ class SmiBackend:
         log = self._prefetched[index].log if index in self._prefetched else self._log(index)
         for name, text in (("driver", log.driver), ("CUDA", log.cuda)):
             if text is not None and smi_log.ERROR.match(text):
-                self._forget()  # the cached values may be stale
+                self._clear_cache()  # the cached values may be stale
                 raise failure("nvidia-smi -q -x", Result(0, "%s version: %s" % (name, text), ""))
         return Versions(driver=log.driver, cuda=log.cuda)
 
@@ -156,11 +156,11 @@ class SmiBackend:
                     # Otherwise the prefetched result was stale: query the GPU itself.
             return self._read(index, smi_prefetch.Prefetched(self._log(index)))
         except BackendError:
-            self._forget()  # the cached values may be stale
+            self._clear_cache()  # the cached values may be stale
             raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
-        self._forget()
+        self._clear_cache()
         argv = ["-i", self._address(index), "-mig", str(int(enabled))]
         result = self._try(argv)
         pending = _PENDING.search(result.out)
@@ -191,7 +191,7 @@ class SmiBackend:
         self._destroy(index, ["-dci", "-gi", str(gi_id), "-ci", str(ci_id)])
 
     def reset(self, index: int) -> None:
-        self._forget()
+        self._clear_cache()
         reset(self._run, self._address(index))
 
     def _read(self, index: int, prefetched: smi_prefetch.Prefetched) -> Gpu:
@@ -206,7 +206,7 @@ class SmiBackend:
         instances = self._instances(gpu, prefetched) if gpu.mode_current else ()
         return gpu._replace(board=board, profiles_known=True, instances=instances)
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._boards.clear()
         self._ci_profiles.clear()
         self._prefetched = {}
