@@ -181,7 +181,7 @@ def _profile(host: Host, on: Platform) -> str:
 
 def _full(content: Content, board: str, on: Platform) -> str | None:
     """The profile of the instances that fill a GPU; empty if MIG is off, and None if the platform does not offer this."""
-    if content.held is None:
+    if content.instances is None:
         return ""
     devices = resources.devices(content)
     (name, *different) = dict.fromkeys(devices) or [""]

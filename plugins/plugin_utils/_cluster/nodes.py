@@ -146,7 +146,7 @@ def expected(host: Host, strategy: str) -> dict[str, int] | None:
     if not known:
         return {} if host.gpus == [] else None
     contents = _contents(host, known)
-    mig = any(content.held is not None for content in contents.values())
+    mig = any(content.instances is not None for content in contents.values())
     return layout_sharing.advertised(
         resources.resources(contents, strategy), layout_sharing.parse(host.sharing), strategy, mig
     )
@@ -168,7 +168,7 @@ def unused(host: Host, strategy: str) -> str:
     known = gpus(host)
     if strategy != "none" or not known:
         return ""
-    held = [content.label for content in _contents(host, known).values() if content.held]
+    held = [content.label for content in _contents(host, known).values() if content.instances]
     if not held:
         return ""
     return (

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages imp
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import run as packages
 from ansible_collections.gpufleet.node.plugins.modules import node_packages
 
-from .running import run
+from .running import cycle, run
 
 OLD, NEW = "580.105.08-1", "580.126.20-1"
 CUDA, LIBRARY, TOOL = "nvidia-driver-cuda", "libcuda1", "nvidia-modprobe"
@@ -146,6 +146,15 @@ def recorded(role="nvidia_driver"):
 def pinned(node):
     path = node.folder / "preferences.d" / "gpufleet-nvidia-driver"
     return path.read_text() if path.exists() else None
+
+
+def test_create_change_and_remove(node, driver):
+    def snapshot():
+        return json.dumps([node.state, pinned(node), recorded()])
+
+    for values in ({"version": "580.105.08"}, {"version": "580.126.20"}, {"state": "absent"}):
+        cycle(driver, snapshot, **values)
+    assert (node.state, pinned(node)) == ({}, None)
 
 
 # --- Install ----------------------------------------------------------------------------------------------------------

@@ -17,45 +17,45 @@ from .._mig.backend import BackendError
 from .remedies import remedy
 
 # No call to a healthy GPU takes this long.
-_CLOSE_SECONDS = 60.0
+_WAIT_SECONDS = 60.0
 
 
-class Gate:
-    """Library calls share the gate. Closing waits for running calls and blocks new ones.
+class ReadersWriterLock:
+    """Calls share the lock. A reset waits for running calls and blocks new ones.
 
-    If a call hangs, closing fails with TIMEOUT, and other calls are not blocked.
+    If a call hangs, the reset fails with TIMEOUT, and other calls are not blocked.
     """
 
-    def __init__(self, close_seconds: float = _CLOSE_SECONDS) -> None:
-        self._close_seconds = close_seconds
+    def __init__(self, wait_seconds: float = _WAIT_SECONDS) -> None:
+        self._wait_seconds = wait_seconds
         self._changed = threading.Condition()
-        self._inside = 0
-        self._closed = False
+        self._readers = 0
+        self._has_writer = False
 
     @contextlib.contextmanager
-    def passing(self) -> t.Iterator[None]:
+    def shared(self) -> t.Iterator[None]:
         with self._changed:
-            self._changed.wait_for(lambda: not self._closed)
-            self._inside += 1
+            self._changed.wait_for(lambda: not self._has_writer)
+            self._readers += 1
         try:
             yield
         finally:
             with self._changed:
-                self._inside -= 1
+                self._readers -= 1
                 self._changed.notify_all()
 
     @contextlib.contextmanager
-    def closed(self) -> t.Iterator[None]:
+    def exclusive(self) -> t.Iterator[None]:
         with self._changed:
-            self._changed.wait_for(lambda: not self._closed)
-            self._closed = True
-            if not self._changed.wait_for(lambda: self._inside == 0, self._close_seconds):
-                self._closed = False
+            self._changed.wait_for(lambda: not self._has_writer)
+            self._has_writer = True
+            if not self._changed.wait_for(lambda: self._readers == 0, self._wait_seconds):
+                self._has_writer = False
                 self._changed.notify_all()
                 raise BackendError(
                     codes.TIMEOUT,
                     "reset",
-                    "a call for another GPU has not returned after %g seconds" % self._close_seconds,
+                    "a call for another GPU has not returned after %g seconds" % self._wait_seconds,
                     remedy(codes.TIMEOUT),
                     waited=True,
                 )
@@ -63,5 +63,5 @@ class Gate:
             yield
         finally:
             with self._changed:
-                self._closed = False
+                self._has_writer = False
                 self._changed.notify_all()

@@ -22,7 +22,7 @@ _T = t.TypeVar("_T")
 _Row = t.TypeVar("_Row", smi_tables.InstanceRow, smi_tables.ComputeRow)
 
 
-class Glance(t.NamedTuple):
+class Prefetched(t.NamedTuple):
     """The results for one GPU; None if the GPU must be queried separately."""
 
     log: smi_log.Log
@@ -37,14 +37,14 @@ class Query(t.Protocol):
     def __call__(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T: ...
 
 
-def take(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Glance]:
+def prefetch(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Prefetched]:
     """Results by GPU index, for those UUIDs that can be identified reliably."""
     logs = {log.uuid: log for log in query(["-q", "-x"], smi_log.parse_all)}
     if set(logs) != set(uuids):
         return {}
     modes_on = [uuid for uuid in uuids if logs[uuid].mode_current]
     if not modes_on:
-        return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
+        return {index: Prefetched(logs[uuid]) for index, uuid in enumerate(uuids)}
     which = ["-i", ",".join(modes_on)]
     try:
         instances = _by_gpu(query(["mig", "-lgi"] + which, smi_tables.instances))
@@ -52,14 +52,15 @@ def take(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Glance]:
     except BackendError as error:  # also raised if none of them has an instance
         if error.code == codes.TIMEOUT:
             raise  # the earlier results may be outdated
-        return {index: Glance(logs[uuid]) for index, uuid in enumerate(uuids)}
+        return {index: Prefetched(logs[uuid]) for index, uuid in enumerate(uuids)}
     listed = query(["-L"], str)
     # The tables contain GPU indices, which shift if a GPU has since fallen off the bus.
     if smi_tables.listed_gpus(listed) != dict(enumerate(uuids)):
         return {}
     # A GPU that is not in a table may be empty or may have been missed, so it is queried again.
     return {
-        index: Glance(logs[uuid], instances.get(index), inside.get(index), listed) for index, uuid in enumerate(uuids)
+        index: Prefetched(logs[uuid], instances.get(index), inside.get(index), listed)
+        for index, uuid in enumerate(uuids)
     }
 
 

@@ -61,7 +61,7 @@ class Layer(t.NamedTuple):
     """A part of plugins/ and the imports it may have; a prefix includes everything below it."""
 
     path: str
-    house: t.Sequence[str]  # of the collection, below plugins
+    collection: t.Sequence[str]  # of the collection, below plugins
     others: t.Sequence[str] = ()  # neither the collection's nor the standard library's
     standard: t.Optional[t.Sequence[str]] = None  # of the standard library; None: all of it
 
@@ -163,13 +163,13 @@ def within(name: str, prefixes: t.Sequence[str]) -> bool:
     return any(name == prefix or name.startswith(prefix + ".") for prefix in prefixes)
 
 
-def judge(layer: Layer, found: Import) -> t.Optional[str]:
+def violation(layer: Layer, found: Import) -> t.Optional[str]:
     """Why the layer may not import this, if it may not."""
     if found.name.startswith("plugins."):
         name = found.name.removeprefix("plugins.")
-        if within(name, layer.house):
+        if within(name, layer.collection):
             return None
-        return "the layer may import %s" % ", ".join(layer.house or ["nothing of the collection"])
+        return "the layer may import %s" % ", ".join(layer.collection or ["nothing of the collection"])
     if found.name.startswith("tests."):
         return "nothing imports from tests"
     if found.name.split(".")[0] in sys.stdlib_module_names:
@@ -187,7 +187,9 @@ def judge(layer: Layer, found: Import) -> t.Optional[str]:
 def test_every_plugin_file_imports_only_what_its_layer_allows(path: Path) -> None:
     layer = next((layer for layer in LAYERS if path.is_relative_to(layer.path)), None)
     assert layer, "plugins/%s belongs to no layer of the design" % path
-    wrong = ["%d: %s: %s" % (found.line, found.name, why) for found in imports(path) if (why := judge(layer, found))]
+    wrong = [
+        "%d: %s: %s" % (found.line, found.name, why) for found in imports(path) if (why := violation(layer, found))
+    ]
     assert not wrong
 
 
@@ -210,8 +212,8 @@ NODE_SIDE = ("_mig", "_backend", "_boot")
 @pytest.mark.parametrize("path", [path for path in SOURCES if path.parent.name in NODE_SIDE], ids=str)
 def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
     """It is copied to nodes as a plain package, where there is no ansible_collections."""
-    house = [found for found in imports(path) if found.name.startswith("plugins.")]
-    assert all(found.relative for found in house)
+    collection = [found for found in imports(path) if found.name.startswith("plugins.")]
+    assert all(found.relative for found in collection)
 
 
 @pytest.mark.parametrize(
@@ -232,8 +234,8 @@ def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
     ],
 )
 def test_the_import_check_itself(layer: str, name: str, allowed: bool) -> None:
-    judged = judge(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
-    assert (judged is None) == allowed
+    found = violation(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
+    assert (found is None) == allowed
 
 
 # --- Imports of tests -------------------------------------------------------------------------------------------------

@@ -14,21 +14,24 @@ from .keys import listed
 from .model import Gpu
 
 
-def together(problems: t.Iterable[t.Tuple[Gpu, str]]) -> t.List[str]:
+def merged(problems: t.Iterable[t.Tuple[Gpu, str]]) -> t.List[str]:
     """The problems of GPUs, with their labels, as one message for each problem that names all its GPUs."""
-    alike: t.Dict[str, t.List[Gpu]] = {}
+    by_text: t.Dict[str, t.List[Gpu]] = {}
     for gpu, text in problems:
-        alike.setdefault(text.replace(gpu.label, "\0"), []).append(gpu)
-    return [text.replace("\0", names(gpus)) for text, gpus in alike.items()]
+        by_text.setdefault(text.replace(gpu.label, "\0"), []).append(gpu)
+    return [text.replace("\0", labels(gpus)) for text, gpus in by_text.items()]
 
 
-def names(gpus: t.Sequence[Gpu]) -> str:
+def labels(gpus: t.Sequence[Gpu]) -> str:
     """``GPU 0 (...)`` in full; of several GPUs the indices and products."""
     if len(gpus) == 1:
         return gpus[0].label
-    return "GPUs %s (%s)" % (numbers([gpu.index for gpu in gpus]), listed(sorted({gpu.kind for gpu in gpus}), ", "))
+    return "GPUs %s (%s)" % (
+        listed_indices([gpu.index for gpu in gpus]),
+        listed(sorted({gpu.kind for gpu in gpus}), ", "),
+    )
 
 
-def numbers(indices: t.Sequence[int]) -> str:
+def listed_indices(indices: t.Sequence[int]) -> str:
     """The indices of GPUs; of many, the first ones."""
     return listed([str(index) for index in indices], ", ", 16)

@@ -9,14 +9,13 @@
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 
 from .keys import listed
 from .model import ComputeInstance, Gpu, GpuInstance, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
 
 # Clients that can block a mode change without being listed as processes.
-USUAL_HOLDERS = (
+UNLISTED_CLIENTS = (
     "nvidia-persistenced, DCGM, a monitoring agent, a device plugin or a display server may hold the GPU "
     "without being listed"
 )
@@ -51,7 +50,7 @@ def processes(found: t.Iterable[Process]) -> str:
     return listed(["PID %d (%s)" % user for user in known], ", ", 16)
 
 
-def doing(operation: Operation) -> str:
+def in_progress(operation: Operation) -> str:
     """The operation in progress: ``creating 3g.40gb at 4:4``."""
     if operation.kind == SET_MODE:
         return "switching MIG mode %s" % ("on" if operation.enabled else "off")
@@ -72,19 +71,3 @@ def doing(operation: Operation) -> str:
     )
     inside = "a compute instance of %s" % size
     return "%s %s in %s" % ({CREATE_CI: "creating", DESTROY_CI: "destroying"}[operation.kind], inside, where)
-
-
-def shape(gpu: Gpu) -> t.Counter[t.Tuple[int, Placement, t.Tuple[t.Any, ...]]]:
-    """The instances without their ids, for comparison: profile, placement and compute instances."""
-    return Counter(
-        (
-            gi.profile_id,
-            gi.placement,
-            tuple(sorted(_ci_shape(ci.profile_id, ci.placement) for ci in gi.compute_instances)),
-        )
-        for gi in gpu.instances
-    )
-
-
-def _ci_shape(profile_id: int, placement: t.Optional[Placement]) -> t.Tuple[int, int, int]:
-    return (profile_id, placement.start, placement.size) if placement else (profile_id, -1, -1)
