@@ -15,11 +15,12 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import EvictionOptions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 
 _ARGUMENTS = {
@@ -56,11 +57,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         host = self._host = self._api.host()
         self._progress = Progress(self._arguments["timeout"], show)
         self._uses_dra = self._arguments["allocator"] == dra.ALLOCATOR
-        self._settings = evictions.Settings(**{name: self._arguments[name] for name in evictions.Settings._fields})
+        self._options = EvictionOptions(**{name: self._arguments[name] for name in EvictionOptions._fields})
         planned = self._arguments["gpus"]
         self._change = evictions.Change(
             None if planned is None else evictions.devices_changed(planned, host.gpus or ()),
-            evictions.devices_held(self._arguments["checkpoint"]),
+            evictions.devices_allocated(self._arguments["checkpoint"]),
         )
         self._evicted: list[str] = []
         result.update(changed=False, evicted=self._evicted)
@@ -88,7 +89,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 result["warnings"] = [text % (self._host.name, ", ".join(map(str, staying)))]
             changes = bool(known is None or not drain_record.cordoned(node) or pods)
             if self._task.check_mode:
-                result.update(changed=changes, evicted=[str(evictions.pod_of(pod)) for pod in pods])
+                result.update(changed=changes, evicted=[str(pod_of(pod)) for pod in pods])
                 self._preview(name, pods, result)
                 return
             node = self._cordon(node, pods)
@@ -158,13 +159,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         dynamic = dra.dynamic_mig(found)
         if dynamic:
             raise _Failed("; ".join(dynamic))
-        if self._uses_dra and self._settings.pods != "all":
+        if self._uses_dra and self._options.pods != "all":
             claims, slices = self._api.read(dra.CLAIMS, dra.slices(name))
             # The names of devices recur, so that outdated ones may be those of other devices.
             outdated = dra.differences(self._host, name, slices)
             devices = {} if outdated else dra.published(slices, name) or {}
-            change = change._replace(held=dra.claimed(claims, devices, name))
-        pods, problems = evictions.to_evict(found, self._settings, change)
+            change = change._replace(allocated=dra.claimed(claims, devices, name))
+        pods, problems = evictions.to_evict(found, self._options, change)
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
@@ -248,7 +249,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 
 def _not_terminating(pods: t.Iterable[Data]) -> list[Pod]:
-    return [evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    return [pod_of(pod) for pod in pods if not is_terminating(pod)]
 
 
 def _operands(node: Data, found: list[Data]) -> list[str]:
@@ -256,11 +257,10 @@ def _operands(node: Data, found: list[Data]) -> list[str]:
 
 
 def _waiting(pod: Data, rejected: t.Mapping[str, str]) -> str:
-    name = str(evictions.pod_of(pod))
-    metadata = pod["metadata"]
+    name = str(pod_of(pod))
     if name in rejected:
         return "pod %s: %s" % (name, rejected[name])
-    if not metadata.get("deletionTimestamp"):
+    if not is_terminating(pod):
         return "pod %s is being evicted" % name
-    held = ", ".join(metadata.get("finalizers") or ())
-    return "pod %s is terminating%s" % (name, " (finalizers: %s)" % held if held else "")
+    finalizers = ", ".join(pod["metadata"].get("finalizers") or ())
+    return "pod %s is terminating%s" % (name, " (finalizers: %s)" % finalizers if finalizers else "")

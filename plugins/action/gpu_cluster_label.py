@@ -14,8 +14,8 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, labels_of, name_of, node_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 
 _ARGUMENTS = {
@@ -66,7 +66,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _all(self) -> list[list[Data]]:
         return self._api.read({"kind": "Node"})
 
-    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[evictions.Pod]]:
+    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[Pod]]:
         """The nodes by name, and the MIG managers to restart: those that apply a configuration afterwards.
 
         A running one sees a new ConfigMap with a delay, and does not retry a failed configuration. Where the label is
@@ -75,7 +75,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         applying = {each["node"] for each in self._arguments["nodes"] if each["labels"].get(mig_configs.LABEL)}
         applying.update(self._arguments["retry"])
         nodes, pods = self._api.nodes(names, *self._managers(names))
-        return nodes, [evictions.pod_of(pod) for pod in pods if node_of(pod) in applying]
+        return nodes, [pod_of(pod) for pod in pods if node_of(pod) in applying]
 
     def _managers(self, names: t.Sequence[str]) -> list[Data]:
         """The request for the MIG managers of these nodes; with one node, only its pods are read."""
@@ -91,7 +91,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         def running() -> list[str]:
             pods = [pod for found in self._api.read(*requests) for pod in found]
-            left = [each for each in pods if node_of(each) in names and not each["metadata"].get("deletionTimestamp")]
+            left = [each for each in pods if node_of(each) in names and not is_terminating(each)]
             return ["the MIG manager still runs on node %s" % node_of(each) for each in left]
 
         waiting = self._progress.until_empty("stopping MIG managers", running) if requests else []

@@ -16,9 +16,10 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, NoNode, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import pod_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import resources
@@ -120,7 +121,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if arguments["uncordon"] and former:
             node = self._write(node, lambda _found: drain_record.unconfirmed(former))
         node = self._write(node, lambda found: drain_record.resume(found, self._run))
-        old = [evictions.pod_of(pod) for pod in former]
+        old = [pod_of(pod) for pod in former]
         self._progress.result("restarting pods on node %s" % name, lambda: self._api.delete(old))
         if not arguments["uncordon"]:
             return

@@ -13,7 +13,7 @@ import typing as t
 from collections import Counter
 
 from .._cluster.nodes import Data, labels_of, name_of, node_of
-from .._drain.evictions import gpus_of, has_ended
+from .._cluster.pods import gpus_of, has_ended
 from .._layout import resources as layout_resources
 
 LABEL = "gpufleet.node/check"  # its value is that of Settings.check

@@ -19,6 +19,7 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 from . import client, runs
 from . import nodes as cluster_nodes
 from .nodes import Data, Host
+from .pods import Pod
 
 T = t.TypeVar("T")
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
@@ -190,7 +191,7 @@ class Api:
         changed = self.call("gpufleet.node.gpu_cluster_patch", patches=patches)["nodes"]
         return t.cast("list[Data | None]", changed)
 
-    def remove(self, state: str, pods: t.Sequence[t.Any], grace_period: int = -1) -> list[Data]:
+    def remove(self, state: str, pods: t.Sequence[Pod], grace_period: int = -1) -> list[Data]:
         """Have pods evicted or deleted; the pods that the API rejected. Raises Unreadable."""
         if not pods:
             return []
@@ -198,12 +199,12 @@ class Api:
         result = self.call("gpufleet.node.gpu_cluster_pods", state=state, pods=named, grace_period=grace_period)
         return t.cast("list[Data]", result["rejected"])
 
-    def delete(self, pods: t.Sequence[t.Any]) -> None:
+    def delete(self, pods: t.Sequence[Pod]) -> None:
         """Delete pods that a controller replaces. Raises Unreadable."""
         for rejected in self.remove("deleted", pods):
             raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
 
-    def restart(self, pods: t.Sequence[t.Any], progress: Progress) -> None:
+    def restart(self, pods: t.Sequence[Pod], progress: Progress) -> None:
         """Delete pods, and wait until they are gone. Raises Unreadable."""
         if not pods:
             return

@@ -14,6 +14,7 @@ import typing as t
 from .._layout import resources as layout_resources
 from . import mig_configs
 from .nodes import Data, labels_of, name_of, node_of
+from .pods import is_terminating
 
 VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
@@ -133,7 +134,7 @@ def is_ready(item: t.Mapping[str, t.Any]) -> bool:
     """Whether a pod is ready and not being deleted."""
     conditions = (item.get("status") or {}).get("conditions") or ()
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-    return ready and not item["metadata"].get("deletionTimestamp")
+    return ready and not is_terminating(item)
 
 
 def _node_ready(node: t.Mapping[str, t.Any]) -> bool:
@@ -168,7 +169,7 @@ def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:
     """Why a pod does not run; nothing if it runs or is starting."""
     status = pod.get("status") or {}
     name, namespace = name_of(pod), str(pod["metadata"].get("namespace"))
-    if pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Succeeded":
+    if is_terminating(pod) or status.get("phase") == "Succeeded":
         return
     if _unscheduled(pod):
         yield "pod %s is not scheduled: %s" % (name, _unscheduled(pod)), None
@@ -195,7 +196,7 @@ def explained(pods: t.Iterable[Data]) -> list[str]:
 def _log(pods: t.Iterable[Data], app: str) -> Container | None:
     """The main container of a component."""
     for pod in pods:
-        if labels_of(pod).get("app") == app and not pod["metadata"].get("deletionTimestamp"):
+        if labels_of(pod).get("app") == app and not is_terminating(pod):
             return Container(
                 str(pod["metadata"].get("namespace")), name_of(pod), pod["spec"]["containers"][0]["name"], False
             )

@@ -18,8 +18,8 @@ import typing as t
 
 from .._cluster import mig_configs, readiness, runs
 from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.pods import Pod, pod_of
 from .._cluster.runs import Run
-from .evictions import Pod, pod_of
 from .workloads import KINDS, Workload
 
 RECORD = "gpufleet.node/out-of-service"

@@ -11,7 +11,6 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
@@ -163,10 +162,3 @@ def test_the_profile_with_the_strategy_single() -> None:
 def test_gpus_with_mig_and_the_strategy_none_have_no_replicas() -> None:
     labelled = node("a", **{"nvidia.com/gpu.product": "A100", "nvidia.com/gpu.replicas": "0"})
     assert pod_check.wrong_labels([labelled], {"a": {GPU: 4}}, {"a": {GPU: 4}}, "none", {}) == []
-
-
-def test_init_containers_use_gpus_too() -> None:
-    item = user("a", MIG, "1")
-    resources = {"resources": {"limits": {MIG: "1"}}}
-    item["spec"]["initContainers"] = [{**resources, "restartPolicy": "Always"}, {"resources": {"limits": {GPU: "2"}}}]
-    assert evictions.gpus_of(item) == {MIG: 2, GPU: 2}

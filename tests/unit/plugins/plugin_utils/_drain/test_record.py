@@ -11,8 +11,8 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import pod_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.runs import Run
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.workloads import Workload
@@ -250,7 +250,7 @@ def test_the_operands_that_are_paused() -> None:
     now = patched(now, pause(now))
     client = user("client", owner="DaemonSet", nodeSelector={DEPLOY + "device-plugin": "true"})
     other = user("other", owner="DaemonSet", nodeSelector={DEPLOY + "dcgm": "false"})
-    assert drain_record.operands(now, [client, other, user("web")]) == [evictions.pod_of(client)]
+    assert drain_record.operands(now, [client, other, user("web")]) == [pod_of(client)]
 
 
 @pytest.mark.parametrize("standalone", [{"app.kubernetes.io/name": "nvidia-device-plugin"}, MANIFEST])
