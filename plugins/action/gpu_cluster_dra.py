@@ -11,10 +11,15 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import owner
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable, message, was_read
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import (
+    Api,
+    Unreadable,
+    message,
+    unreachable,
+    was_read,
+)
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, host_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
@@ -56,16 +61,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             found = [{"msg": str(error)}]
         if "resources" not in found[0]:
             may_be_missing = arguments["may_be_missing"] and not verifies
-            why = charts_plan.unreachable(found[0], may_be_missing, arguments["on_controller"])
+            why = unreachable(found[0], may_be_missing, arguments["on_controller"])
             unread = "the cluster cannot be read%s, so its DRA driver was not checked" % ("" if verifies else " yet")
             (shared if why or verifies else warnings).append(why or unread)
         else:
             results = zip((each["kind"] for each in _OBJECTS), found, strict=True)
             shared.extend(_unread(kind, each) for kind, each in results if not was_read(each))
-        forged = {
-            host.name: inventory_variables.forged(hostvars[host.name].get("ansible_facts") or {}) for host in hosts
-        }
-        problems = {host.name: [*shared, *forged[host.name]] for host in hosts}
+        forged = inventory_variables.forged_by_host(hostvars, [host.name for host in hosts])
+        problems = {host: [*shared, *own_facts] for host, own_facts in forged.items()}
         if not shared and not warnings:
             nodes, daemonsets, slices, _claims = (each["resources"] for each in found)
             installed = dra.is_installed(daemonsets, slices)

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import removal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, labels_of, name_of, node_of
@@ -44,7 +44,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
             if arguments["undo"]:
-                find = charts_plan.own_labels if arguments["undo"] == "own" else charts_plan.operator_labels
+                find = removal.own_labels if arguments["undo"] == "own" else removal.operator_labels
                 wanted = find(*self._progress.result("reading the nodes", self._all))
             retried: Labels = {name: {mig_configs.STATE: None} for name in arguments["retry"]}
             changes = {name: {**retried.get(name, {}), **wanted.get(name, {})} for name in [*wanted, *retried]}

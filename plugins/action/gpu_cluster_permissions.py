@@ -11,8 +11,7 @@ import typing as t
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import permissions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable, unreachable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 
 _ARGUMENTS = {
@@ -34,6 +33,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             answer = Api(self, task_vars).call("kubernetes.core.k8s", resource_definition=reviews)
             problem = permissions.problem(answer["result"]["results"], permissions.BIND)
         except Unreadable as error:
-            problem = charts_plan.unreachable({"msg": str(error)}, **arguments)
+            problem = unreachable({"msg": str(error)}, **arguments)
         result.update(changed=False, problems=[problem] if problem else [])
         return result

@@ -28,6 +28,7 @@ _GONE = "the cluster no longer has the node %s"
 _API_MESSAGE = '"message":"'  # in the text of an exception, after the response headers
 _END_OF_MESSAGE = re.compile(r'"(?:,"|})')
 _PERMANENT = ("Failed to import the required Python library", "Invalid kube-config")
+_NO_CLIENT = re.compile(r"Failed to import the required Python library \((kubernetes|PyYAML)\)")
 _DENIED = ("Reason: Unauthorized", "Reason: Forbidden")
 _DENIED_SECONDS = 30  # an API server that has just started may reject requests
 _REMEDY = "%s. Check gpu_cluster_kubeconfig, gpu_cluster_context, and the permissions of the user"
@@ -67,6 +68,26 @@ def _unreadable(result: Data) -> Unreadable:
 def was_read(result: Data) -> bool:
     """Whether the API has returned objects. It returns none of a kind that it does not know."""
     return "resources" in result and bool(result.get("api_found", True))
+
+
+def unreachable(result: Data, may_be_missing: bool, on_controller: bool) -> str:
+    """Why a result without ``resources`` is a problem; empty for others, and if the cluster need not be readable yet."""
+    if "resources" in result:
+        return ""
+    text = message(result)
+    client_missing = _NO_CLIENT.search(text)
+    if client_missing and on_controller:
+        return (
+            "the controller's Python lacks the library %s: install it in Ansible's environment, with pip install "
+            "kubernetes (or pipx inject, or in the execution environment)" % client_missing.group(1)
+        )
+    # On a server, gpu_cluster installs the library.
+    if client_missing or may_be_missing:
+        return ""
+    return (
+        "the cluster cannot be read: %s. Check gpu_cluster_host and gpu_cluster_kubeconfig, the permissions of its user, "
+        "and that the API server runs" % text
+    )
 
 
 class Api:
