@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import owner
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import (
-    Api,
     Unreadable,
     message,
     unreachable,
     was_read,
 )
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, host_of, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
-_ARGUMENTS = {
-    "check": {"type": "str", "choices": ["preflight", "verify"], "required": True},
-    "may_be_missing": {"type": "bool", "default": False},
-    "on_controller": {"type": "bool", "default": True},
-}
 # Draining reads the claims.
 _OBJECTS: tuple[Data, ...] = (
     {"kind": "Node"},
@@ -41,22 +33,22 @@ _OBJECTS: tuple[Data, ...] = (
 _MISSING = "the cluster has no DRA driver of NVIDIA: install it, or set gpu_cluster_allocator to device_plugin"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "check": {"type": "str", "choices": ["preflight", "verify"], "required": True},
+        "may_be_missing": {"type": "bool", "default": False},
+        "on_controller": {"type": "bool", "default": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
+    def perform(self, variables: Data) -> Data:
+        arguments = self._arguments
         hostvars = variables["hostvars"]
         hosts = [host_of(name, hostvars[name]) for name in variables["ansible_play_hosts"]]
         verifies = arguments["check"] == "verify"
         shared: list[str] = []
         warnings: list[str] = []
         try:
-            found = Api(self, variables).call("gpufleet.node.gpu_cluster_objects", objects=list(_OBJECTS))["results"]
+            found = self._api.call("gpufleet.node.gpu_cluster_objects", objects=list(_OBJECTS))["results"]
         except Unreadable as error:
             found = [{"msg": str(error)}]
         if "resources" not in found[0]:
@@ -89,10 +81,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 known[host.name] = node
                 if verifies and installed:
                     problems[host.name].extend(_differences(host, by_name[node], slices))
-        result.update(changed=False, problems=problems)
-        if warnings:
-            result["warnings"] = warnings
-        return result
+        return {"problems": problems, **({"warnings": warnings} if warnings else {})}
 
 
 def _unread(kind: str, result: Data) -> str:

@@ -9,35 +9,19 @@ from __future__ import annotations
 import base64
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import EvictionOptions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 
-_ARGUMENTS = {
-    "gpus": {"type": "list", "elements": "dict"},
-    "checkpoint": {"type": "str"},
-    "machine_id": {"type": "str", "default": ""},
-    "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
-    "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
-    "ignore_daemonsets": {"type": "bool", "default": True},
-    "delete_emptydir_data": {"type": "bool", "default": False},
-    "force": {"type": "bool", "default": False},
-    "grace_period": {"type": "int", "default": -1},
-    "by_operator": {"type": "bool", "default": False},
-    "wait_for_pods": {"type": "bool", "default": True},
-    "takeover": {"type": "int", "required": True},
-    "timeout": {"type": "int", "required": True},
-}
 Reading = t.Tuple[Data, t.List[Data]]  # a node and its pods
 
 
@@ -45,15 +29,25 @@ class _Failed(Exception):
     """The node cannot be taken out of service."""
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "gpus": {"type": "list", "elements": "dict"},
+        "checkpoint": {"type": "str"},
+        "machine_id": {"type": "str", "default": ""},
+        "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
+        "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
+        "ignore_daemonsets": {"type": "bool", "default": True},
+        "delete_emptydir_data": {"type": "bool", "default": False},
+        "force": {"type": "bool", "default": False},
+        "grace_period": {"type": "int", "default": -1},
+        "by_operator": {"type": "bool", "default": False},
+        "wait_for_pods": {"type": "bool", "default": True},
+        "takeover": {"type": "int", "required": True},
+        "timeout": {"type": "int", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._api, self._run = Api(self, task_vars), runs.current()
+    def perform(self, variables: Data) -> Data:
+        self._run = runs.current()
         host = self._host = self._api.host()
         self._progress = Progress(self._arguments["timeout"], show)
         self._uses_dra = self._arguments["allocator"] == dra.ALLOCATOR
@@ -64,7 +58,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             evictions.devices_allocated(self._arguments["checkpoint"]),
         )
         self._evicted: list[str] = []
-        result.update(changed=False, evicted=self._evicted)
+        result: Data = {"evicted": self._evicted}
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))

@@ -8,38 +8,32 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import removal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, labels_of, name_of, node_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 
-_ARGUMENTS = {
-    "nodes": {"type": "list", "elements": "dict", "default": []},
-    "undo": {"type": "str", "default": "", "choices": ["", "own", "operator"]},
-    "retry": {"type": "list", "elements": "str", "default": []},
-    "managers": {"type": "str", "default": ""},
-    "takeover": {"type": "int", "required": True},
-    "drained": {"type": "bool", "default": False},
-    "timeout": {"type": "int", "default": 300},
-}
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # by node; None removes a label
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "nodes": {"type": "list", "elements": "dict", "default": []},
+        "undo": {"type": "str", "default": "", "choices": ["", "own", "operator"]},
+        "retry": {"type": "list", "elements": "str", "default": []},
+        "managers": {"type": "str", "default": ""},
+        "takeover": {"type": "int", "required": True},
+        "drained": {"type": "bool", "default": False},
+        "timeout": {"type": "int", "default": 300},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
+    def perform(self, variables: Data) -> Data:
         arguments = self._arguments
-        self._api = Api(self, task_vars)
+        result: Data = {}
         self._progress = Progress(arguments["timeout"], show)
         try:
             wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}

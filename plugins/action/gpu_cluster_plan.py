@@ -10,42 +10,34 @@ import contextlib
 import shutil
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import agreement, inputs, permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, host_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
-_ARGUMENTS = {
-    "role": {"type": "str", "required": True, "choices": sorted(CHARTS)},
-    "may_be_missing": {"type": "bool", "default": False},
-    "on_controller": {"type": "bool", "default": True},
-    "changes": {"type": "bool", "default": True},
-    "check_pods": {"type": "bool", "default": True},
-}
 
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "role": {"type": "str", "required": True, "choices": sorted(CHARTS)},
+        "may_be_missing": {"type": "bool", "default": False},
+        "on_controller": {"type": "bool", "default": True},
+        "changes": {"type": "bool", "default": True},
+        "check_pods": {"type": "bool", "default": True},
+    }
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
-
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
+    def perform(self, variables: Data) -> Data:
+        arguments = dict(self._arguments)
         role = arguments.pop("role")
         names = inventory_variables.variables_of(role).intersection(variables)
         given = {name: self._templar.template(variables[name]) for name in sorted(names)}
         own, errors = inventory_variables.validated(role, given)
         hostvars, present = variables["hostvars"], variables["ansible_play_hosts"]
         if errors:
-            return {**result, **_problems({present[0]: errors}), "changed": False, "plan": {}, "missing": False}
+            return {**_problems({present[0]: errors}), "plan": {}, "missing": False}
         hosts = [host_of(name, hostvars[name]) for name in present]
         failed = sorted(set(variables["ansible_play_hosts_all"]) - set(present))
         with_gpus = [host.name for host in hosts if host.gpus != []] or present[:1]
@@ -61,7 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             archive=lambda: self._archive(own[role + "_chart_file"]),
             **arguments,
         )
-        cluster = self._cluster(installation, variables)
+        cluster = self._cluster(installation)
         planned = plan(installation, hosts, cluster, [host_of(name, hostvars[name]) for name in failed])
         problems = _problems(
             planned.problems,
@@ -70,23 +62,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             agreement.differences_of_other_roles(with_gpus, hostvars),
         )
         serialized = {} if problems["problems"] or planned.plan is None else planned.plan.serialized()
-        result.update(
-            problems, changed=False, plan=serialized, missing=planned.missing, settings=installation.variables
-        )
-        if planned.warnings:
-            result["warnings"] = planned.warnings
-        return result
+        result = {**problems, "plan": serialized, "missing": planned.missing, "settings": installation.variables}
+        return {**result, **({"warnings": planned.warnings} if planned.warnings else {})}
 
-    def _cluster(self, installation: Installation, variables: dict[str, t.Any]) -> Cluster:
-        api, objects = Api(self, variables), inputs.objects(installation)
+    def _cluster(self, installation: Installation) -> Cluster:
+        objects = inputs.objects(installation)
         try:
-            found = api.call("gpufleet.node.gpu_cluster_objects", objects=list(objects.values()))["results"]
+            found = self._api.call("gpufleet.node.gpu_cluster_objects", objects=list(objects.values()))["results"]
         except Unreadable as error:
             return Cluster(nodes={"msg": str(error)})
         cluster = Cluster(**dict(zip(objects, found, strict=True)))
         reviews = permissions.reviews(inputs.required_permissions(installation, cluster))
         with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
-            answer = api.call("kubernetes.core.k8s", resource_definition=reviews)
+            answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)
             return cluster._replace(reviews=answer["result"]["results"])
         return cluster
 

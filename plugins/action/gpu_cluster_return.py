@@ -8,33 +8,20 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, NoNode, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import NoNode, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, labels_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import pod_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import resources
-
-_ARGUMENTS = {
-    "uncordon": {"type": "bool", "default": True},
-    "wait": {"type": "bool", "default": True},
-    "wait_for_pods": {"type": "bool", "default": True},
-    "drained": {"type": "bool", "default": False},
-    "layout_applied": {"type": "bool", "default": True},
-    "by_operator": {"type": "bool", "default": False},
-    "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
-    "takeover": {"type": "int", "required": True},
-    "timeout": {"type": "int", "required": True},
-}
 
 _WITHOUT_GPUS = (
     "%s: the device plugin does not start with the MIG strategy that it has now (%s). Its node is in service without GPUs "
@@ -46,20 +33,26 @@ class _NotReady(Exception):
     """The node, or the pods that were evicted from it, are not ready in time."""
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "uncordon": {"type": "bool", "default": True},
+        "wait": {"type": "bool", "default": True},
+        "wait_for_pods": {"type": "bool", "default": True},
+        "drained": {"type": "bool", "default": False},
+        "layout_applied": {"type": "bool", "default": True},
+        "by_operator": {"type": "bool", "default": False},
+        "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
+        "takeover": {"type": "int", "required": True},
+        "timeout": {"type": "int", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._api, self._run = Api(self, task_vars), runs.current()
+    def perform(self, variables: Data) -> Data:
+        self._run = runs.current()
         self._progress = Progress(self._arguments["timeout"], show)
         self._uses_dra = self._arguments["allocator"] == dra.ALLOCATOR
         self._unsupported = ""  # why the device plugin cannot start before its MIG strategy changes
         host = self._api.host()
-        result.update(changed=False)
+        result: Data = {"changed": False}
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))

@@ -31,7 +31,7 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
         given = {"gpus": []} if module is gpu_cluster_drain else {}
         monkeypatch.setattr(runs, "current", lambda: cluster.run)
         arguments = {"timeout": 20, "takeover": 3600, **given, **arguments}
-        known = {name: value for name, value in arguments.items() if name in module._ARGUMENTS}
+        known = {name: value for name, value in arguments.items() if name in module.ActionModule.ARGUMENTS}
         found = action(module, "x", known)
         found._execute_module, found._task.check_mode, cluster.check = cluster, check, check
         result: Data = found.run(task_vars=host("a", **(variables or {})))
