@@ -53,7 +53,7 @@ class ActionModule(ClusterAction):
 
     def _run(self, wanted: t.Mapping[str, t.Mapping[str, int]], result: Data) -> list[str]:
         arguments = self._arguments
-        settings = pod_check.Settings(
+        options = pod_check.JobOptions(
             self._check,
             arguments["namespace"],
             arguments["image"],
@@ -61,7 +61,7 @@ class ActionModule(ClusterAction):
             arguments["timeout"] + 60,
         )
         (pods,) = self._api.read({"kind": "Pod"})
-        jobs = pod_check.jobs(wanted, pods, settings)
+        jobs = pod_check.jobs(wanted, pods, options)
         left = sum(map(sum, (each.values() for each in wanted.values())))
         left -= sum(job["spec"]["completions"] for job in jobs)
         if left:

@@ -67,11 +67,11 @@ class ActionModule(ClusterAction):
             result.update(failed=True, msg="%s: %s" % (host.name, error))
         return result
 
-    def _held(self, node: Data) -> Record | None:
-        return drain_record.held(node, self._run, self._arguments["takeover"])
+    def _available(self, node: Data) -> Record | None:
+        return drain_record.available(node, self._run, self._arguments["takeover"])
 
     def _drain(self, node: Data, found: list[Data], result: Data) -> None:
-        name, known = name_of(node), self._held(node)
+        name, known = name_of(node), self._available(node)
         try:
             if known is not None and not runs.is_same(known.run, self._run):
                 show("An earlier run has left node %s out of service: this run continues, and returns it" % name)
@@ -134,7 +134,7 @@ class ActionModule(ClusterAction):
         return node, found, self._to_evict(node, found)
 
     def _cordon(self, node: Data, pods: t.Iterable[Data]) -> Data:
-        workloads = self._workloads(name_of(node), pods, self._held(node))
+        workloads = self._workloads(name_of(node), pods, self._available(node))
         return self._write(node, lambda item: drain_record.cordon(item, self._run, workloads))
 
     def _pause(self, node: Data, operands: t.Sequence[str], found: list[Data] | None = None) -> Data:
@@ -210,14 +210,14 @@ class ActionModule(ClusterAction):
     def _evict(self, node: Data, found: list[Data]) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""
         pods = self._to_evict(node, found)
-        asked = _not_terminating(pods)
-        reasons = self._rejected(asked)
-        self._evicted += [name for name in map(str, asked) if name not in reasons and name not in self._evicted]
+        requested = _not_terminating(pods)
+        reasons = self._rejected(requested)
+        self._evicted += [name for name in map(str, requested) if name not in reasons and name not in self._evicted]
         return [_waiting(pod, reasons) for pod in pods]
 
-    def _rejected(self, asked: list[Pod]) -> dict[str, str]:
+    def _rejected(self, pods: list[Pod]) -> dict[str, str]:
         """Request evictions, which check mode only checks; the reasons for which the API rejects some of them, by pod."""
-        rejected = self._api.remove("evicted", asked, self._arguments["grace_period"])
+        rejected = self._api.remove("evicted", pods, self._arguments["grace_period"])
         return {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
 
     def _returned(self, node: Data, known: Record | None) -> str:

@@ -26,7 +26,7 @@ class ActionModule(ClusterAction):
 
     def perform(self, variables: Data) -> Data:
         arguments = self._arguments
-        settings = managed.Settings(
+        common = managed.NodeVariables(
             bool(arguments["selector"]),
             arguments["strategy"],
             arguments["boards"],
@@ -39,7 +39,7 @@ class ActionModule(ClusterAction):
             nodes, *rest = self._api.read(*wanted, *every)
         except Unreadable as error:
             return {"failed": True, "msg": _UNREADABLE % error}
-        found = managed.find(nodes, settings)
+        found = managed.find(nodes, common)
         result: Data = found._asdict()
         warnings = []
         if found.skipped:

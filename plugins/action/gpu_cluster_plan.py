@@ -37,7 +37,7 @@ class ActionModule(ClusterAction):
         own, errors = inventory_variables.validated(role, given)
         hostvars, present = variables["hostvars"], variables["ansible_play_hosts"]
         if errors:
-            return {**_problems({present[0]: errors}), "plan": {}, "missing": False}
+            return {**_merged({present[0]: errors}), "plan": {}, "missing": False}
         hosts = [host_of(name, hostvars[name]) for name in present]
         failed = sorted(set(variables["ansible_play_hosts_all"]) - set(present))
         with_gpus = [host.name for host in hosts if host.gpus != []] or present[:1]
@@ -55,7 +55,7 @@ class ActionModule(ClusterAction):
         )
         cluster = self._cluster(installation)
         planned = plan(installation, hosts, cluster, [host_of(name, hostvars[name]) for name in failed])
-        problems = _problems(
+        problems = _merged(
             planned.problems,
             inventory_variables.forged_by_host(hostvars, present),
             agreement.differences({**own, **given}, present, hostvars),
@@ -83,9 +83,9 @@ class ActionModule(ClusterAction):
             return file.read()
 
 
-def _problems(*found: t.Mapping[str, list[str]]) -> Data:
+def _merged(*found: t.Mapping[str, list[str]]) -> Data:
     """The problems by host, without hosts that have none, and all of them as one message."""
-    merged = {host: [problem for each in found for problem in each.get(host, ())] for host in found[0]}
-    problems = {host: each for host, each in merged.items() if each}
+    every = {host: [problem for each in found for problem in each.get(host, ())] for host in found[0]}
+    problems = {host: each for host, each in every.items() if each}
     refusal = "; ".join("%s: %s" % (host, "; ".join(each)) for host, each in problems.items())
     return {"problems": problems, "refusal": refusal}

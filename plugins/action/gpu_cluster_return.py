@@ -56,7 +56,7 @@ class ActionModule(ClusterAction):
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
-            known = drain_record.held(node, self._run, self._arguments["takeover"])
+            known = drain_record.available(node, self._run, self._arguments["takeover"])
             steps = drain_record.unrecorded(node) if known is None and self._arguments["drained"] else ""
             if steps:
                 raise _NotReady(
@@ -73,7 +73,9 @@ class ActionModule(ClusterAction):
             if self._unsupported:
                 result["warnings"] = [_WITHOUT_GPUS % (host.name, self._unsupported)]
         except (_NotReady, ValueError) as error:
-            if isinstance(error, drain_record.Held) and not self._arguments["uncordon"]:  # this run has already failed
+            if (
+                isinstance(error, drain_record.OtherRun) and not self._arguments["uncordon"]
+            ):  # this run has already failed
                 other = "%s: another run has its node out of service, and returns it" % host.name
                 return {**result, "changed": False, "warnings": [other]}
             result.update(failed=True, msg="%s: %s" % (host.name, error))

@@ -56,13 +56,16 @@ class State(t.NamedTuple):
 
 
 def state(
-    wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Sequence[Data], held: t.Sequence[str] = ()
+    wanted: t.Mapping[str, Wanted],
+    nodes: t.Iterable[Data],
+    pods: t.Sequence[Data],
+    return_commands: t.Sequence[str] = (),
 ) -> State:
     """The state of the nodes. ``pods`` are those of the chart and of its installation job.
 
     A pod that cannot start keeps the others waiting, because an update of the chart would be incomplete. Pods of
     DaemonSets on other nodes are not counted, nor those that no node accepts while runs of this collection have nodes out
-    of service. ``held`` has the commands that return these: the installation job needs one of them.
+    of service. ``return_commands`` return these: the installation job needs one of them.
     """
     by_name = {name_of(node): node for node in nodes}
     waiting: list[str] = []
@@ -80,16 +83,20 @@ def state(
         if reasons:
             waiting.append("%s: %s" % (name, ", ".join(reasons)))
     for pod in filter(_installs, pods):
-        if held and _unscheduled(pod):
+        if return_commands and _unscheduled(pod):
             failed.append("the chart is not installed, because no node accepts pod %s" % name_of(pod))
         else:
             waiting.append("the chart is being installed by pod %s" % name_of(pod))
     explains = bool(waiting or failed or not wanted)
-    counted = [pod for pod in pods if explains or (_counts(pod, wanted) and not (held and _unscheduled(pod)))]
+    counted = [
+        pod for pod in pods if explains or (_counts(pod, wanted) and not (return_commands and _unscheduled(pod)))
+    ]
     explained = [(text, container) for pod in counted for text, container in _problem(pod)]
     waiting.extend(text for text, _container in explained)
-    if held and any(map(_unscheduled, counted)):
-        waiting.append("an interrupted run has left nodes out of service. Return one with: %s" % "; ".join(held))
+    if return_commands and any(map(_unscheduled, counted)):
+        waiting.append(
+            "an interrupted run has left nodes out of service. Return one with: %s" % "; ".join(return_commands)
+        )
     culprit = culprit or next((container for _text, container in explained if container), None)
     return State(tuple(waiting), tuple(failed), culprit)
 

@@ -91,7 +91,7 @@ def _readable(node: Data) -> Record | None:
         return Record(cordoned=True)
 
 
-class Held(ValueError):
+class OtherRun(ValueError):
     """Another run has taken the node out of service."""
 
 
@@ -129,15 +129,15 @@ def _workload_of(*found: t.Any) -> Workload:
     return known
 
 
-def held(node: Data, run: Run, takeover: int) -> Record | None:
-    """The record of a node that this run may change. Raises Held if another run may still be changing the node.
+def available(node: Data, run: Run, takeover: int) -> Record | None:
+    """The record of a node that this run may change. Raises OtherRun if another run may still be changing the node.
 
     A run on another controller is taken to have ended so many seconds after its last change.
     """
     known = record(node)
     if known is None or runs.is_same(known.run, run) or runs.has_ended(known.run, takeover):
         return known
-    raise Held(
+    raise OtherRun(
         "node %s is out of service for another run, %s, which changed it %d seconds ago. Wait until that run has ended; "
         "if it was on another controller and has ended, set gpu_cluster_drain_takeover to 0"
         % (name_of(node), known.run, max(0, run.written - known.run.written))
@@ -145,25 +145,25 @@ def held(node: Data, run: Run, takeover: int) -> Record | None:
 
 
 def owned(node: Data, run: Run) -> Record:
-    """The record of a node that this run has cordoned. Raises Held if another run has continued with the node since."""
+    """The record of a node that this run has cordoned. Raises OtherRun if another run has continued with the node since."""
     known = record(node)
     if known is None or not runs.is_same(known.run, run):
-        raise Held("another run has taken over node %s, and may have returned it to service" % name_of(node))
+        raise OtherRun("another run has taken over node %s, and may have returned it to service" % name_of(node))
     return known
 
 
 def keep(node: Data, run: Run) -> Data:
-    """The patch that keeps a node cordoned, and renews the time of its record; empty if both are current. Raises Held."""
+    """The patch that keeps a node cordoned, and renews the time of its record; empty if both are current. Raises OtherRun."""
     known = owned(node, run)
     is_current = time.time() - known.run.written < _RENEWED
     return {} if cordoned(node) and is_current else _cordoned(node, known)
 
 
 def guarded(make: t.Callable[[Data], Data], run: Run, takeover: int) -> t.Callable[[Data], Data]:
-    """The same patch, which raises Held if another run has taken the node over in the meantime."""
+    """The same patch, which raises OtherRun if another run has taken the node over in the meantime."""
 
     def checked(node: Data) -> Data:
-        held(node, run, takeover)
+        available(node, run, takeover)
         return make(node)
 
     return checked
@@ -191,7 +191,7 @@ def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
 def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
     """The patch that records that a node is drained, and pauses operands of the GPU operator; empty if that is done.
 
-    Raises Held.
+    Raises OtherRun.
     """
     known = owned(node, run)
     labels = labels_of(node)
@@ -282,10 +282,10 @@ def _is_plugin(pod: Data) -> bool:
 def deployed(node: Data, daemonsets: t.Iterable[Data]) -> set[str]:
     """The components that run on a node by its labels ``nvidia.com/gpu.deploy.*``.
 
-    A label remains when the operator is uninstalled, so that there must be a DaemonSet that asks for it.
+    A label remains when the operator is uninstalled, so that there must be a DaemonSet that selects it.
     """
-    asked = {name for each in daemonsets for name in each["spec"]["template"]["spec"].get("nodeSelector") or ()}
-    return {name[len(DEPLOY) :] for name in asked if name.startswith(DEPLOY) and labels_of(node).get(name) == "true"}
+    selected = {name for each in daemonsets for name in each["spec"]["template"]["spec"].get("nodeSelector") or ()}
+    return {name[len(DEPLOY) :] for name in selected if name.startswith(DEPLOY) and labels_of(node).get(name) == "true"}
 
 
 def unready(

@@ -14,12 +14,12 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_c
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
-SETTINGS = pod_check.Settings("check", "ns", "image", "nvidia", 360)
+OPTIONS = pod_check.JobOptions("check", "ns", "image", "nvidia", 360)
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
 def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
-    return pod_check.jobs(wanted, pods, SETTINGS)
+    return pod_check.jobs(wanted, pods, OPTIONS)
 
 
 def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
@@ -71,7 +71,7 @@ def test_pods_have_no_privileges() -> None:
 
 
 def test_the_default_runtime_needs_no_class() -> None:
-    (job,) = pod_check.jobs({"a": {GPU: 1}}, [], SETTINGS._replace(runtime_class=""))
+    (job,) = pod_check.jobs({"a": {GPU: 1}}, [], OPTIONS._replace(runtime_class=""))
     assert "runtimeClassName" not in job["spec"]["template"]["spec"]
 
 

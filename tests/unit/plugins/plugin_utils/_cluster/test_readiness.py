@@ -175,21 +175,21 @@ def test_pods_that_no_node_accepts_because_this_collection_has_cordoned_it() -> 
     pending = pod("gpu-operator-1", ready=False)
     pending["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "x"}]}
     found = node("a", {"nvidia.com/gpu": "7"})
-    held = ["kubectl uncordon a"]
+    commands = ["kubectl uncordon a"]
     assert not state(Wanted(SEVEN), found, pending).ready
-    assert readiness.state({"a": Wanted(SEVEN)}, [found], [pending], held).ready
+    assert readiness.state({"a": Wanted(SEVEN)}, [found], [pending], commands).ready
     # If there is another reason to wait, or the chart was not installed, the command is shown.
     reasons = (
         "pod gpu-operator-1 is not scheduled: x",
         "an interrupted run has left nodes out of service. Return one with: ",
     )
     for wanted, first in ({"a": Wanted({"nvidia.com/gpu": 8})}, 1), ({}, 0):
-        waits = readiness.state(wanted, [found], [pending], held).waiting[first:]
-        assert waits == (reasons[0], reasons[1] + held[0])
+        waits = readiness.state(wanted, [found], [pending], commands).waiting[first:]
+        assert waits == (reasons[0], reasons[1] + commands[0])
     pending["metadata"]["labels"] = {"helmcharts.helm.cattle.io/chart": "gpu-operator"}
-    seen = readiness.state({"a": Wanted(SEVEN)}, [found], [pending], held)
+    seen = readiness.state({"a": Wanted(SEVEN)}, [found], [pending], commands)
     assert seen.failed == ("the chart is not installed, because no node accepts pod gpu-operator-1",)
-    assert seen.waiting[-1] == reasons[1] + held[0]
+    assert seen.waiting[-1] == reasons[1] + commands[0]
 
 
 def test_device_plugins_that_read_mig_before_its_last_change() -> None:

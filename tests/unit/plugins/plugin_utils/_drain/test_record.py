@@ -229,16 +229,16 @@ def test_a_node_of_another_run(other: Run, refused: bool) -> None:
     now = node("a")
     now["metadata"]["annotations"] = {drain_record.RECORD: Record(True, run=other).text()}
     if not refused:
-        assert drain_record.held(now, RUN, 3600)
+        assert drain_record.available(now, RUN, 3600)
         return
-    with pytest.raises(drain_record.Held, match="node a is out of service for another run, process [0-9]+ on"):
-        drain_record.held(now, RUN, 3600)
+    with pytest.raises(drain_record.OtherRun, match="node a is out of service for another run, process [0-9]+ on"):
+        drain_record.available(now, RUN, 3600)
 
 
 def test_a_run_on_another_controller_can_be_declared_to_have_ended() -> None:
     now = patched(node("a"), drain_record.cordon(node("a"), RUN._replace(place="elsewhere pid:[1]")))
-    assert drain_record.held(now, RUN, 0)
-    assert drain_record.held(node("a"), RUN, 3600) is None
+    assert drain_record.available(now, RUN, 0)
+    assert drain_record.available(node("a"), RUN, 3600) is None
 
 
 # --- Pods -------------------------------------------------------------------------------------------------------------
