@@ -38,7 +38,8 @@ class Chart(t.NamedTuple):
     plugin_selector: str  # the label of the device plugin's pods
     plugin_config: str  # path of the value with the configuration of the device plugin
     tolerations: str  # path of the value with the fewest tolerations of pods on GPU nodes
-    values: t.Callable[[ValueInputs, str], t.Tuple[Data, t.List[str]]]  # for a release, or problems of the variables
+    problems: t.Callable[[ValueInputs, str], t.List[str]]  # of the values for a release
+    values: t.Callable[[ValueInputs, str], Data]  # for a release
     runtime_class: t.Callable[[t.Mapping[str, t.Any], Data], str]  # of pods that use GPUs, from variables and values
     warnings: t.Callable[[Data, t.Iterable[Data]], t.List[str]]  # about values, with the cluster's DaemonSets
     conflicts: t.Callable[[Release, t.Sequence[Data], t.Sequence[Data]], t.List[str]]  # in the cluster
@@ -50,12 +51,13 @@ def values(chart: Chart, inputs: ValueInputs) -> tuple[Data, list[str]]:
         release = releases.release(chart.name, inputs.variables["version"])
     except Refusal as error:
         return {}, ["%s_version: %s" % (chart.role, error)]
-    return chart.values(inputs, release)
+    problems = chart.problems(inputs, release)
+    return ({} if problems else chart.values(inputs, release)), problems
 
 
-def _operator_values(inputs: ValueInputs, release: str) -> tuple[Data, list[str]]:
+def _operator(inputs: ValueInputs, release: str) -> operator_values.Settings:
     variables = inputs.variables
-    settings = operator_values.Settings(
+    return operator_values.Settings(
         release=release,
         strategy=variables["mig_strategy"],
         owner=inputs.owner,
@@ -68,13 +70,11 @@ def _operator_values(inputs: ValueInputs, release: str) -> tuple[Data, list[str]
         sharing=inputs.sharing,
         overrides=variables["values"],
     )
-    problems = operator_values.problems(settings)
-    return ({} if problems else operator_values.values(settings)), problems
 
 
-def _plugin_values(inputs: ValueInputs, release: str) -> tuple[Data, list[str]]:
+def _device_plugin(inputs: ValueInputs, release: str) -> device_plugin_values.Settings:
     variables = inputs.variables
-    settings = device_plugin_values.Settings(
+    return device_plugin_values.Settings(
         release=release,
         strategy=variables["mig_strategy"],
         gfd=variables["gfd"],
@@ -83,8 +83,6 @@ def _plugin_values(inputs: ValueInputs, release: str) -> tuple[Data, list[str]]:
         tolerations=variables["tolerations"],
         overrides=variables["values"],
     )
-    problems = device_plugin_values.problems(settings)
-    return ({} if problems else device_plugin_values.values(settings)), problems
 
 
 GPU_OPERATOR = Chart(
@@ -96,7 +94,8 @@ GPU_OPERATOR = Chart(
     plugin_selector="app=nvidia-device-plugin-daemonset",
     plugin_config="devicePlugin.config",
     tolerations="daemonsets.tolerations",
-    values=_operator_values,
+    problems=lambda inputs, release: operator_values.problems(_operator(inputs, release)),
+    values=lambda inputs, release: operator_values.values(_operator(inputs, release)),
     runtime_class=lambda _variables, values: str(releases.value(values, "operator.runtimeClass") or "nvidia"),
     warnings=lambda _values, _daemonsets: [],
     conflicts=owner.conflicts_of_operator,
@@ -110,7 +109,8 @@ DEVICE_PLUGIN = Chart(
     plugin_selector="app.kubernetes.io/name=nvidia-device-plugin",
     plugin_config="config",
     tolerations="nfd.worker.tolerations",
-    values=_plugin_values,
+    problems=lambda inputs, release: device_plugin_values.problems(_device_plugin(inputs, release)),
+    values=lambda inputs, release: device_plugin_values.values(_device_plugin(inputs, release)),
     runtime_class=lambda variables, _values: str(variables["runtime_class"]),
     warnings=device_plugin_values.warnings,
     conflicts=owner.conflicts_of_device_plugin,
