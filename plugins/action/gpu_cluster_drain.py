@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions, operands
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import EvictionOptions
@@ -98,9 +98,9 @@ class ActionModule(ClusterAction):
             node, found = self._until_empty(name, "is not drained", self._evict, (node, found))
             # The operator's MIG manager pauses and restarts the components itself.
             by_operator = self._arguments["by_operator"]
-            node = self._pause(node, (), found) if by_operator else self._pause(node, drain_record.OPERANDS)
+            node = self._pause(node, (), found) if by_operator else self._pause(node, operands.OPERANDS)
             if self._uses_dra:
-                self._pause(node, drain_record.DRA_DRIVER)
+                self._pause(node, operands.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
 
@@ -137,9 +137,9 @@ class ActionModule(ClusterAction):
         workloads = self._workloads(name_of(node), pods, self._available(node))
         return self._write(node, lambda item: drain_record.cordon(item, self._run, workloads))
 
-    def _pause(self, node: Data, operands: t.Sequence[str], found: list[Data] | None = None) -> Data:
+    def _pause(self, node: Data, names: t.Sequence[str], found: list[Data] | None = None) -> Data:
         """Pause operands, and wait until their pods are gone. ``found`` are the pods, if they need not be read again."""
-        node = self._write(node, lambda item: drain_record.pause(item, self._run, operands))
+        node = self._write(node, lambda item: drain_record.pause(item, self._run, names))
         known = (node, found) if found is not None else None
         return self._until_empty(name_of(node), "still runs components of the GPU operator", _operands, known)[0]
 
@@ -247,7 +247,7 @@ def _not_terminating(pods: t.Iterable[Data]) -> list[Pod]:
 
 
 def _operands(node: Data, found: list[Data]) -> list[str]:
-    return ["pod " + str(pod) for pod in drain_record.operands(node, found)]
+    return ["pod " + str(pod) for pod in operands.paused(node, found)]
 
 
 def _waiting(pod: Data, rejected: t.Mapping[str, str]) -> str:

@@ -14,11 +14,12 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import NoNode, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.labels import DEPLOY
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, labels_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import pod_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, operands
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import resources
@@ -111,10 +112,10 @@ class ActionModule(ClusterAction):
     def _return(self, host: Host, read: Data, pods: list[Data]) -> None:
         node, name, arguments = read, name_of(read), self._arguments
         known = drain_record.record(node)
-        former = drain_record.outdated(node, pods, arguments["by_operator"]) if known else []
+        former = operands.outdated(node, pods, arguments["by_operator"]) if known else []
         former += dra.plugins(pods) if self._uses_dra else []
         if arguments["uncordon"] and former:
-            node = self._write(node, lambda _found: drain_record.unconfirmed(former))
+            node = self._write(node, lambda _found: operands.unconfirmed(former))
         node = self._write(node, lambda found: drain_record.resume(found, self._run))
         old = [pod_of(pod) for pod in former]
         self._progress.result("restarting pods on node %s" % name, lambda: self._api.delete(old))
@@ -137,9 +138,9 @@ class ActionModule(ClusterAction):
         """The node when it is ready. ``pods`` are those on it, if it is as it was read with them."""
         name, first, read = name_of(node), [(node, pods)] if pods is not None else [], [node]
         components: set[str] = set()
-        if any(label.startswith(drain_record.DEPLOY) for label in labels_of(node)):
+        if any(label.startswith(DEPLOY) for label in labels_of(node)):
             reading = "reading the DaemonSets of the cluster"
-            components = drain_record.deployed(node, self._progress.result(reading, self._daemonsets))
+            components = operands.deployed(node, self._progress.result(reading, self._daemonsets))
 
         def unready() -> list[str]:
             now, here = first.pop() if first else self._api.node_and_pods(name)
@@ -149,7 +150,7 @@ class ActionModule(ClusterAction):
             self._unsupported = self._contradiction(host, now, here)
             if self._unsupported:  # a later task changes the strategy, so that waiting for it here would never end
                 return list(readiness.state({name: readiness.Wanted()}, [now], []).waiting)
-            return drain_record.unready(now, here, self._resources(host, now, here), former, components)
+            return operands.unready(now, here, self._resources(host, now, here), former, components)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
         if waiting:
@@ -183,7 +184,7 @@ class ActionModule(ClusterAction):
 
         None if its layout or sharing is not applied yet, or if the strategy is unknown or does not support the layout.
         """
-        strategy, current = drain_record.strategy(node, pods), plugin_configs.in_effect(host, node, pods)
+        strategy, current = operands.strategy(node, pods), plugin_configs.in_effect(host, node, pods)
         try:
             applied = self._is_applied(host, node)
             return cluster_nodes.expected(current, strategy) if applied and strategy and current else None
@@ -192,7 +193,7 @@ class ActionModule(ClusterAction):
 
     def _contradiction(self, host: Host, node: Data, pods: list[Data]) -> str:
         """Why the device plugin exits at its start: its strategy does not support the layout that the node has."""
-        strategy = drain_record.strategy(node, pods)
+        strategy = operands.strategy(node, pods)
         try:
             if strategy and self._is_applied(host, node):
                 cluster_nodes.expected(host._replace(sharing=None), strategy)

@@ -14,9 +14,10 @@ import typing as t
 from ...module_utils._mig.errors import MigError
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
+from .._cluster.labels import PRODUCT
 from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._common.refusal import Refusal
-from .._drain import record as drain_record
+from .._drain import operands
 from .._layout import boards as layout_boards
 from .._layout import resources
 from .._layout.layouts_on_gpus import Content
@@ -130,7 +131,7 @@ def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) 
         if profile and strategy == "none":
             return ["with the strategy none, pods get whole GPUs, although MIG is enabled: use single or mixed"]
         # A former strategy applies until the chart has changed.
-        strategy = on.strategy or drain_record.strategy(node) or strategy
+        strategy = on.strategy or operands.strategy(node) or strategy
         wanted = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
         devices = node_sharing.devices(host, node)
     except (MigError, Refusal) as error:
@@ -164,7 +165,7 @@ def _partitioned(node: Data, strategy: str) -> str | None:
     labels = labels_of(node)
     if platforms.platform(node) == platforms.GKE:
         return labels.get(_PARTITION, "")
-    product = labels.get(pod_check.PRODUCT)
+    product = labels.get(PRODUCT)
     return pod_check.profile_of(product) if strategy == "single" and product else None
 
 

@@ -13,11 +13,12 @@ import typing as t
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs
 from .._cluster import nodes as cluster_nodes
+from .._cluster.labels import DEPLOY
 from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._common.refusal import Refusal
 from .._drain import record as drain_record
 
-MANAGER = "nvidia.com/gpu.deploy.mig-manager"
+MANAGER = DEPLOY + "mig-manager"
 _LATER = mig_configs.PREFIX + "drain-first"  # the operator keeps any value, and deploys nothing unless it is true
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import typing as t
 
 from .._cluster import mig_configs
+from .._cluster.labels import DEPLOY, PAUSED, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
 from .._drain import dra
 from .._drain import record as drain_record
-from .._drain.record import DEPLOY
 
-_PAUSED = "paused-"
 _BY = {
-    drain_record.PAUSED: "the MIG manager",
+    PAUSED: "the MIG manager",
     "paused-for-driver-upgrade": "the operator's driver manager",
 }
 # AKS: MicrosoftDocs/azure-aks-docs, articles/aks/aks-managed-gpu-nodes.md, 2026-04-27. The device plugin is a unit of systemd.
@@ -41,10 +40,10 @@ def paused(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     found = {
         key: value
         for key, value in sorted(labels.items())
-        if key.startswith(DEPLOY) and value.startswith(_PAUSED) and key not in (own.labels if own else ())
+        if key.startswith(DEPLOY) and is_paused(value) and key not in (own.labels if own else ())
     }
     for value in sorted(set(found.values())):
-        if owner == "operator" and value == drain_record.PAUSED and labels.get(mig_configs.STATE) == "pending":
+        if owner == "operator" and value == PAUSED and labels.get(mig_configs.STATE) == "pending":
             continue  # the MIG manager will remove it when it has finished
         keys = [key for key in found if found[key] == value]
         out.append(

@@ -12,6 +12,7 @@ import re
 import typing as t
 from collections import Counter
 
+from .._cluster.labels import PRODUCT, STRATEGY
 from .._cluster.nodes import Data, labels_of, name_of, node_of
 from .._cluster.pods import gpus_of, has_ended
 from .._layout import resources as layout_resources
@@ -23,7 +24,6 @@ _LONGEST_LOG = 100000
 _SHOWN = 1000
 _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,80})\)", re.MULTILINE)
 _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[0-9A-Za-z/-]{1,80})\)", re.MULTILINE)
-PRODUCT = "nvidia.com/gpu.product"
 _SLEEP = 3600  # seconds; longer than any check
 _NOBODY = 65534  # an image may run as root by default
 _LIMITS = {"cpu": "1", "memory": "256Mi"}
@@ -209,7 +209,7 @@ def wrong_labels(
             if name.startswith(layout_resources.MIG):
                 expected[label + ".count"] = str(count // times)
         if strategy != "none":
-            expected["nvidia.com/mig.strategy"] = strategy
+            expected[STRATEGY] = strategy
         found = labels_of(node)
         out.extend(
             "%s: the label %s is %s, but should be %s" % (name_of(node), name, found.get(name, "missing"), value)

@@ -11,11 +11,9 @@ from __future__ import annotations
 import typing as t
 
 from .._cluster import mig_configs
+from .._cluster.labels import DEPLOY, PRESENT, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
-from .._drain.record import DEPLOY
 from . import operator_mig, plugin_configs
-
-_PRESENT = "nvidia.com/gpu.present"
 
 Changes = t.Dict[str, t.Dict[str, t.Optional[str]]]  # of labels, by node; None removes one
 
@@ -39,7 +37,7 @@ def operator_labels(nodes: t.Iterable[Data]) -> Changes:
     out: Changes = {}
     for node in nodes:
         for name, value in labels_of(node).items():
-            deployed = name.startswith(DEPLOY) and (value == "true" or value.startswith("paused-"))
-            if name == _PRESENT or deployed:
+            deployed = name.startswith(DEPLOY) and (value == "true" or is_paused(value))
+            if name == PRESENT or deployed:
                 out.setdefault(name_of(node), {})[name] = None
     return out
