@@ -13,8 +13,9 @@ import typing as t
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Unreadable, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import labels_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 
 Data = t.Dict[str, t.Any]

@@ -12,13 +12,13 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import owner
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import (
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, host_of, name_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import (
     Unreadable,
     message,
     unreachable,
     was_read,
 )
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, host_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables

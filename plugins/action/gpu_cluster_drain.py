@@ -12,9 +12,10 @@ import typing as t
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions, operands
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record

@@ -11,9 +11,10 @@ import typing as t
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import removal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, labels_of, name_of, node_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 

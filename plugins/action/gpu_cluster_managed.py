@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import managed
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 
 _FEW = 5  # nodes that a warning names
 _UNREADABLE = "the cluster cannot be read: %s. Check gpu_cluster_kubeconfig and gpu_cluster_context"

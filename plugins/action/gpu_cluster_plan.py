@@ -15,8 +15,8 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, host_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 

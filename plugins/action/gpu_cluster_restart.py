@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 
 _TIMEOUT = 300  # seconds for each step

@@ -13,10 +13,11 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugi
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import NoNode, Progress, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.labels import DEPLOY
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, labels_of, name_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import pod_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import NoNode, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, operands

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig.errors import MigError
-from .._cluster import api, mig_configs
+from .._cluster import mig_configs, responses
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._cluster.readiness import Wanted
@@ -54,7 +54,7 @@ def of_variables(installation: Installation) -> list[str]:
 def of_cluster(installation: Installation, cluster: Cluster) -> list[str]:
     """Objects that cannot be read, conflicting components, missing permissions, and nothing that installs the chart."""
     unread = [
-        "the cluster's objects of the kind %s cannot be read: %s" % (wanted["kind"], api.message(result))
+        "the cluster's objects of the kind %s cannot be read: %s" % (wanted["kind"], responses.message(result))
         for field, wanted in objects(installation).items()
         for result in [getattr(cluster, field)]
         if "resources" not in result

@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from .._cluster import nodes as cluster_nodes
-from .._cluster.api import unreachable
 from .._cluster.nodes import Host, name_of
+from .._cluster.responses import unreachable
 from . import chart as charts
 from . import checks, notices, plugin_configs, releases
 from .build import Plan, Target, build
