@@ -30,29 +30,17 @@ class ActionModule(ClusterAction):
     }
 
     def perform(self, variables: Data) -> Data:
-        arguments = dict(self._arguments)
-        role = arguments.pop("role")
+        role, hostvars, present = self._arguments["role"], variables["hostvars"], variables["ansible_play_hosts"]
         names = inventory_variables.variables_of(role).intersection(variables)
         given = {name: self._templar.template(variables[name]) for name in sorted(names)}
         own, errors = inventory_variables.validated(role, given)
-        hostvars, present = variables["hostvars"], variables["ansible_play_hosts"]
         if errors:
             return {**_merged({present[0]: errors}), "plan": {}, "missing": False}
         hosts = [host_of(name, hostvars[name]) for name in present]
         failed = sorted(set(variables["ansible_play_hosts_all"]) - set(present))
         with_gpus = [host.name for host in hosts if host.gpus != []] or present[:1]
-        others = agreement.of_other_roles(hostvars[with_gpus[0]])
-        installation = Installation(
-            chart=CHARTS[role],
-            variables={name.removeprefix(role + "_"): value for name, value in own.items()},
-            owner=others["nvidia_mig_owner"],
-            reboot=others["nvidia_mig_reboot"],
-            drain=others["gpu_cluster_drain"],
-            has_helm=bool(shutil.which("helm")),
-            selected=[each for each in CHARTS if each + "_version" in variables],
-            archive=lambda: self._archive(own[role + "_chart_file"]),
-            **arguments,
-        )
+        selected = [each for each in CHARTS if each + "_version" in variables]
+        installation = self._installation(own, agreement.of_other_roles(hostvars[with_gpus[0]]), selected)
         cluster = self._cluster(installation)
         planned = plan(installation, hosts, cluster, [host_of(name, hostvars[name]) for name in failed])
         problems = _merged(
@@ -64,6 +52,22 @@ class ActionModule(ClusterAction):
         serialized = {} if problems["problems"] or planned.plan is None else planned.plan.serialized()
         result = {**problems, "plan": serialized, "missing": planned.missing, "settings": installation.variables}
         return {**result, **({"warnings": planned.warnings} if planned.warnings else {})}
+
+    def _installation(self, own: Data, others: Data, selected: list[str]) -> Installation:
+        arguments = dict(self._arguments)
+        role = arguments.pop("role")
+        variables = {name.removeprefix(role + "_"): value for name, value in own.items()}
+        return Installation(
+            chart=CHARTS[role],
+            variables=variables,
+            owner=others["nvidia_mig_owner"],
+            reboot=others["nvidia_mig_reboot"],
+            drain=others["gpu_cluster_drain"],
+            has_helm=bool(shutil.which("helm")),
+            selected=selected,
+            archive=lambda: self._archive(variables["chart_file"]),
+            **arguments,
+        )
 
     def _cluster(self, installation: Installation) -> Cluster:
         objects = inputs.objects(installation)

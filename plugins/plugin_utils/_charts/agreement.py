@@ -32,10 +32,7 @@ def differences(
 ) -> dict[str, list[str]]:
     """Problems by host: variables of a role that differ from ``expected``, those of the first host with defaults."""
     first, *others = hosts
-    return {
-        host: _different(expected, {name: hostvars[host][name] for name in expected if name in hostvars[host]}, first)
-        for host in others
-    }
+    return {host: _different(expected, _given(expected, hostvars[host]), first) for host in others}
 
 
 def differences_of_other_roles(hosts: t.Sequence[str], hostvars: t.Mapping[str, Variables]) -> dict[str, list[str]]:
@@ -45,7 +42,11 @@ def differences_of_other_roles(hosts: t.Sequence[str], hostvars: t.Mapping[str, 
     if expected["nvidia_mig_owner"] != "operator":
         del expected["nvidia_mig_reboot"]  # otherwise it is a value of the chart
     given = {host: of_other_roles(hostvars[host]) for host in others}
-    return {host: _different(expected, {name: given[host][name] for name in expected}, first) for host in others}
+    return {host: _different(expected, _given(expected, each), first) for host, each in given.items()}
+
+
+def _given(names: t.Iterable[str], variables: Variables) -> Variables:
+    return {name: variables[name] for name in names if name in variables}
 
 
 def _different(expected: Variables, given: Variables, first: str) -> list[str]:
