@@ -19,8 +19,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses i
     unreachable,
     was_read,
 )
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 # Draining reads the claims.
@@ -116,7 +115,7 @@ def _differences(host: Host, node: Data, slices: t.Sequence[Data]) -> list[str]:
     waiting = readiness.state({name: readiness.Wanted()}, [node], []).waiting
     return [
         *waiting,
-        *drain_record.interrupted(node),
+        *record.interrupted(node),
         *dra.differences(host, name, slices),
         *dra.tainted(name, slices),
     ]

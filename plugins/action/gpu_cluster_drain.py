@@ -17,8 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions, operands
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions, operands, record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import EvictionOptions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
@@ -69,7 +68,7 @@ class ActionModule(ClusterAction):
         return result
 
     def _available(self, node: Data) -> Record | None:
-        return drain_record.available(node, self._run, self._arguments["takeover"])
+        return record.available(node, self._run, self._arguments["takeover"])
 
     def _drain(self, node: Data, found: list[Data], result: Data) -> None:
         name, known = name_of(node), self._available(node)
@@ -82,7 +81,7 @@ class ActionModule(ClusterAction):
             if staying:
                 text = "%s: pods of DaemonSets and static pods stay on the node, and may lose their GPUs or MIG devices: %s"
                 result["warnings"] = [text % (self._host.name, ", ".join(map(str, staying)))]
-            changes = bool(known is None or not drain_record.cordoned(node) or pods)
+            changes = bool(known is None or not record.cordoned(node) or pods)
             if self._task.check_mode:
                 result.update(changed=changes, evicted=[str(pod_of(pod)) for pod in pods])
                 self._preview(name, pods, result)
@@ -90,7 +89,7 @@ class ActionModule(ClusterAction):
             node = self._cordon(node, pods)
             result["changed"] = changes
             # A run that is killed, or interrupted from the keyboard, can show nothing.
-            ours = drain_record.owned(node, self._run).cordoned
+            ours = record.owned(node, self._run).cordoned
             notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
             show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
             # Other pods may have started before the node was cordoned.
@@ -136,18 +135,16 @@ class ActionModule(ClusterAction):
 
     def _cordon(self, node: Data, pods: t.Iterable[Data]) -> Data:
         workloads = self._workloads(name_of(node), pods, self._available(node))
-        return self._write(node, lambda item: drain_record.cordon(item, self._run, workloads))
+        return self._write(node, lambda item: record.cordon(item, self._run, workloads))
 
     def _pause(self, node: Data, names: t.Sequence[str], found: list[Data] | None = None) -> Data:
         """Pause operands, and wait until their pods are gone. ``found`` are the pods, if they need not be read again."""
-        node = self._write(node, lambda item: drain_record.pause(item, self._run, names))
+        node = self._write(node, lambda item: record.pause(item, self._run, names))
         known = (node, found) if found is not None else None
         return self._until_empty(name_of(node), "still runs components of the GPU operator", _operands, known)[0]
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
-        return self._api.change(
-            node, drain_record.guarded(make, self._run, self._arguments["takeover"]), self._progress
-        )
+        return self._api.change(node, record.guarded(make, self._run, self._arguments["takeover"]), self._progress)
 
     def _to_evict(self, node: Data, found: list[Data]) -> list[Data]:
         name, change = name_of(node), self._change
@@ -198,7 +195,7 @@ class ActionModule(ClusterAction):
 
         def reasons() -> list[str]:
             node, found = first.pop() if first else self._api.node_and_pods(name)
-            node = self._write(node, lambda item: drain_record.keep(item, self._run))
+            node = self._write(node, lambda item: record.keep(item, self._run))
             read[:] = [(node, found)]
             return step(node, found)
 
@@ -234,13 +231,13 @@ class ActionModule(ClusterAction):
         try:
             # The response to an earlier change may be lost.
             node = self._progress.result("reading node %s" % name, lambda: self._api.node_and_pods(name)[0])
-            node = self._write(node, drain_record.uncordon)
+            node = self._write(node, record.uncordon)
         except (Unreadable, ValueError) as error:
             return "Node %s may still be cordoned (%s). Its GPUs were not changed. Run this again to continue" % (
                 name,
                 error,
             )
-        return "%s, and its GPUs were not changed" % drain_record.returned(node)
+        return "%s, and its GPUs were not changed" % record.returned(node)
 
 
 def _not_terminating(pods: t.Iterable[Data]) -> list[Pod]:

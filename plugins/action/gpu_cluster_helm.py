@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes impor
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Reasons
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 
 _MODULE = "kubernetes.core.helm"
 _PAUSE = 5  # seconds between checks
@@ -61,7 +61,7 @@ class ActionModule(ClusterAction):
             nodes, pods = self._api.read({"kind": "Node"}, {"kind": "Pod", "namespace": namespace})
         except Unreadable as error:
             return ["the cluster cannot be read: %s" % error]
-        return list(readiness.state({}, nodes, pods, drain_record.all_by_hand(nodes)).waiting)
+        return list(readiness.state({}, nodes, pods, record.all_by_hand(nodes)).waiting)
 
     def _unfinished(self, name: str, namespace: str) -> bool:
         """Whether the release is left in a state that kubernetes.core.helm does not remove."""

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # by node; None removes a label
 
@@ -99,10 +99,10 @@ class ActionModule(ClusterAction):
 
         def make(node: Data) -> Data:
             if self._arguments["drained"]:
-                drain_record.owned(node, run)
+                record.owned(node, run)
             return {"metadata": {"labels": changes[name_of(node)]}}
 
-        guarded = drain_record.guarded(make, run, self._arguments["takeover"])
+        guarded = record.guarded(make, run, self._arguments["takeover"])
         return self._api.change_all({name: nodes[name] for name in changes}, guarded, self._progress)
 
 

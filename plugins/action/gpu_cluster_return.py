@@ -20,8 +20,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress im
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import NoNode, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, operands
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, operands, record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import resources
 
@@ -58,12 +57,12 @@ class ActionModule(ClusterAction):
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
-            known = drain_record.available(node, self._run, self._arguments["takeover"])
-            steps = drain_record.unrecorded(node) if known is None and self._arguments["drained"] else ""
+            known = record.available(node, self._run, self._arguments["takeover"])
+            steps = record.unrecorded(node) if known is None and self._arguments["drained"] else ""
             if steps:
                 raise _NotReady(
                     "node %s was not returned to service: its annotation %s was removed during this run. Unless someone "
-                    "else has cordoned it, return it with: %s" % (name_of(node), drain_record.RECORD, steps)
+                    "else has cordoned it, return it with: %s" % (name_of(node), record.RECORD, steps)
                 )
             if known is None and not self._is_outdated(host, node, pods):
                 return result
@@ -75,9 +74,7 @@ class ActionModule(ClusterAction):
             if self._unsupported:
                 result["warnings"] = [_WITHOUT_GPUS % (host.name, self._unsupported)]
         except (_NotReady, ValueError) as error:
-            if (
-                isinstance(error, drain_record.OtherRun) and not self._arguments["uncordon"]
-            ):  # this run has already failed
+            if isinstance(error, record.OtherRun) and not self._arguments["uncordon"]:  # this run has already failed
                 other = "%s: another run has its node out of service, and returns it" % host.name
                 return {**result, "changed": False, "warnings": [other]}
             result.update(failed=True, msg="%s: %s" % (host.name, error))
@@ -112,12 +109,12 @@ class ActionModule(ClusterAction):
 
     def _return(self, host: Host, read: Data, pods: list[Data]) -> None:
         node, name, arguments = read, name_of(read), self._arguments
-        known = drain_record.record(node)
+        known = record.read(node)
         former = operands.outdated(node, pods, arguments["by_operator"]) if known else []
         former += dra.plugins(pods) if self._uses_dra else []
         if arguments["uncordon"] and former:
             node = self._write(node, lambda _found: operands.unconfirmed(former))
-        node = self._write(node, lambda found: drain_record.resume(found, self._run))
+        node = self._write(node, lambda found: record.resume(found, self._run))
         old = [pod_of(pod) for pod in former]
         self._progress.result("restarting pods on node %s" % name, lambda: self._api.delete(old))
         if not arguments["uncordon"]:
@@ -125,15 +122,13 @@ class ActionModule(ClusterAction):
         if arguments["wait"]:
             unchanged = node is read
             node = self._wait(host, node, former, pods if unchanged else None)
-        node = self._write(node, drain_record.uncordon)
+        node = self._write(node, record.uncordon)
         waits_for_pods = arguments["wait"] and arguments["wait_for_pods"] and not self._unsupported
         if waits_for_pods and known is not None and known.workloads:
             self._wait_for_pods(node, known.workloads)
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
-        return self._api.change(
-            node, drain_record.guarded(make, self._run, self._arguments["takeover"]), self._progress
-        )
+        return self._api.change(node, record.guarded(make, self._run, self._arguments["takeover"]), self._progress)
 
     def _wait(self, host: Host, node: Data, former: t.Sequence[Data], pods: list[Data] | None) -> Data:
         """The node when it is ready. ``pods`` are those on it, if it is as it was read with them."""
@@ -177,7 +172,7 @@ class ActionModule(ClusterAction):
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
                 "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]), drain_record.returned(node))
+                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]), record.returned(node))
             )
 
     def _resources(self, host: Host, node: Data, pods: list[Data]) -> dict[str, int] | None:
@@ -210,7 +205,7 @@ class ActionModule(ClusterAction):
 
 
 def _remedy(node: Data, reasons: str) -> str:
-    steps = drain_record.by_hand(node)
+    steps = record.by_hand(node)
     if not steps:
         return ": %s. It remains in service. Resolve this and run it again" % reasons
     return ", and remains cordoned: %s. Resolve this and run it again, or return the node with %s" % (reasons, steps)

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress im
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Container, State, Wanted
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Final, Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 
 _LINES = 15  # of a log
 
@@ -68,7 +68,7 @@ class ActionModule(ClusterAction):
             return State((), why) if isinstance(error, Final) else State(why, ())
         chain = itertools.chain.from_iterable
         here = list(chain(found[: len(nodes)]))
-        return readiness.state(wanted, here, list(chain(found[len(nodes) :])), drain_record.all_by_hand(here))
+        return readiness.state(wanted, here, list(chain(found[len(nodes) :])), record.all_by_hand(here))
 
     def _message(self, state: State) -> str:
         lines = list(state.failed)

@@ -15,7 +15,7 @@ import yaml
 from .._cluster import readiness
 from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.readiness import Wanted
-from .._drain import record as drain_record
+from .._drain import record
 from . import comparison, helm_chart, operator_mig, operator_values, plugin_configs, releases
 from .inputs import Cluster, Installation, method
 from .operator_mig import MigPlan
@@ -141,7 +141,7 @@ def _pending(
     node: Data, mig: operator_mig.Changes | None, plugin_labels: t.Sequence[Data] | None, wanted: Wanted
 ) -> Pending:
     labels, retry = mig or operator_mig.Changes()
-    differences = drain_record.interrupted(node)
+    differences = record.interrupted(node)
     if labels or retry or plugin_labels:
         differences.append(
             "its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"

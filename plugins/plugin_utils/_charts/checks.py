@@ -16,7 +16,7 @@ from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._cluster.readiness import Wanted
 from .._common.refusal import Refusal
-from .._drain import record as drain_record
+from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
 from . import helm_chart, operator_mig, owner, permissions, plugin_configs, releases
@@ -107,7 +107,7 @@ def _of_node(installation: Installation, host: Host, node: Data) -> list[str]:
         *owner.of_node(node, installation.owner),
         *plugin_configs.problems(host, node),
         # With drains, this run returns the node. A damaged record is reported with the labels.
-        *([] if installation.drain else drain_record.interrupted(node)),
+        *([] if installation.drain else record.interrupted(node)),
         *(operator_mig.problems(host, node) if installation.uses_mig_manager else []),
     ]
 

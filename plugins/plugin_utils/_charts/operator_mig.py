@@ -16,7 +16,7 @@ from .._cluster import nodes as cluster_nodes
 from .._cluster.labels import DEPLOY
 from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._common.refusal import Refusal
-from .._drain import record as drain_record
+from .._drain import record
 
 MANAGER = DEPLOY + "mig-manager"
 _LATER = mig_configs.PREFIX + "drain-first"  # the operator keeps any value, and deploys nothing unless it is true
@@ -111,7 +111,7 @@ def _changes(node: Data, config: str, drain: bool) -> tuple[Changes, Changes | N
         # The operator would label the node itself, so the label must precede the chart. Its MIG manager starts later.
         return Changes(_labels({name: {**change, MANAGER: _LATER}})), Changes(_labels({name: {MANAGER: "true"}}))
     changes = Changes(_labels({name: {**(change or {}), **start}}), retry)
-    if drain and (change or retry or start or drain_record.record(node) is not None):
+    if drain and (change or retry or start or record.read(node) is not None):
         return Changes(), changes
     return changes, None
 

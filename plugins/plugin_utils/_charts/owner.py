@@ -13,8 +13,7 @@ import typing as t
 from .._cluster import mig_configs
 from .._cluster.labels import DEPLOY, PAUSED, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
-from .._drain import dra
-from .._drain import record as drain_record
+from .._drain import dra, record
 
 _BY = {
     PAUSED: "the MIG manager",
@@ -34,7 +33,7 @@ def paused(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     name = name_of(node)
     out = []
     try:
-        own = drain_record.record(node)
+        own = record.read(node)
     except ValueError as error:
         return [str(error)]
     found = {

@@ -15,7 +15,7 @@ import yaml
 
 from .._cluster import mig_configs, readiness
 from .._cluster.nodes import Data, Host, labels_of, name_of
-from .._drain import record as drain_record
+from .._drain import record
 from .._layout import sharing as layout_sharing
 
 CONFIG_MAP = "gpufleet-device-plugin-configs"
@@ -54,7 +54,7 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
     for node, host in sorted(hosts.items()):
         change = _patch(labels_of(nodes[node]), host.sharing)
         changes = [{"node": node, "labels": change}] if change else []
-        in_service = drain_record.record(nodes[node]) is None
+        in_service = record.read(nodes[node]) is None
         if drain and (readiness.allocatable(nodes[node]) if in_service and change else not in_service):
             pending[node] = changes
         else:

@@ -178,12 +178,12 @@ def unused(host: Host, strategy: str) -> str:
     known = gpus(host)
     if strategy != "none" or not known:
         return ""
-    labels = [content.label for content in _contents(host, known).values() if content.held]
-    if not labels:
+    held = [content.label for content in _contents(host, known).values() if content.held]
+    if not held:
         return ""
     return (
         "%s: with the MIG strategy none, pods get whole GPUs, and the MIG instances of %s remain unused: use the "
-        "strategy single or mixed to advertise them" % (host.name, ", ".join(labels))
+        "strategy single or mixed to advertise them" % (host.name, ", ".join(held))
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import owner as charts_owner
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node
 
 Data = t.Dict[str, t.Any]
@@ -116,9 +116,9 @@ def test_a_gpu_operator_in_the_cluster(role: str, release: t.Sequence[str], refu
 def test_components_that_an_interrupted_run_of_this_collection_paused() -> None:
     paused = node("a", **{"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"})
     paused["metadata"]["annotations"] = {
-        drain_record.RECORD: drain_record.Record(True, labels={"nvidia.com/gpu.deploy.dcgm": "true"}).text()
+        record.RECORD: record.Record(True, labels={"nvidia.com/gpu.deploy.dcgm": "true"}).text()
     }
     assert charts_owner.of_node(paused, "host") == []
-    paused["metadata"]["annotations"] = {drain_record.RECORD: "damaged"}
+    paused["metadata"]["annotations"] = {record.RECORD: "damaged"}
     (problem,) = charts_owner.of_node(paused, "host")
     assert "is damaged" in problem
