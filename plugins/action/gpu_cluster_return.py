@@ -58,7 +58,7 @@ class ActionModule(ClusterAction):
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
             known = record.available(node, self._run, self._arguments["takeover"])
-            steps = record.unrecorded(node) if known is None and self._arguments["drained"] else ""
+            steps = record.commands_without_record(node) if known is None and self._arguments["drained"] else ""
             if steps:
                 raise _NotReady(
                     "node %s was not returned to service: its annotation %s was removed during this run. Unless someone "
@@ -205,7 +205,7 @@ class ActionModule(ClusterAction):
 
 
 def _remedy(node: Data, reasons: str) -> str:
-    steps = record.by_hand(node)
+    steps = record.return_commands(node)
     if not steps:
         return ": %s. It remains in service. Resolve this and run it again" % reasons
     return ", and remains cordoned: %s. Resolve this and run it again, or return the node with %s" % (reasons, steps)

@@ -68,15 +68,15 @@ class ActionModule(ClusterAction):
             return State((), why) if isinstance(error, Final) else State(why, ())
         chain = itertools.chain.from_iterable
         here = list(chain(found[: len(nodes)]))
-        return readiness.state(wanted, here, list(chain(found[len(nodes) :])), record.all_by_hand(here))
+        return readiness.state(wanted, here, list(chain(found[len(nodes) :])), record.all_return_commands(here))
 
     def _message(self, state: State) -> str:
         lines = list(state.failed)
         if state.waiting:
             lines.extend(["After %d seconds:" % self._arguments["timeout"]] if not state.failed else [])
             lines.extend(state.waiting)
-        if state.culprit:
-            lines.extend(self._log(state.culprit))
+        if state.failed_container:
+            lines.extend(self._log(state.failed_container))
         return "\n".join(lines)
 
     def _log(self, container: Container) -> list[str]:

@@ -48,7 +48,7 @@ class State(t.NamedTuple):
 
     waiting: t.Tuple[str, ...]
     failed: t.Tuple[str, ...]
-    culprit: t.Optional[Container] = None
+    failed_container: t.Optional[Container] = None
 
     @property
     def ready(self) -> bool:
@@ -70,7 +70,7 @@ def state(
     by_name = {name_of(node): node for node in nodes}
     waiting: list[str] = []
     failed: list[str] = []
-    culprit: Container | None = None
+    failed_container: Container | None = None
     for name, each in sorted(wanted.items()):
         if name not in by_name:
             failed.append("%s: the cluster no longer has this node" % name)
@@ -79,7 +79,7 @@ def state(
         reasons, broken = _of_node(by_name[name], each, here)
         failed.extend("%s: %s" % (name, reason) for reason in broken)
         if broken:
-            culprit = culprit or _log(here, MIG_MANAGER)
+            failed_container = failed_container or _log(here, MIG_MANAGER)
         if reasons:
             waiting.append("%s: %s" % (name, ", ".join(reasons)))
     for pod in filter(_installs, pods):
@@ -97,8 +97,8 @@ def state(
         waiting.append(
             "an interrupted run has left nodes out of service. Return one with: %s" % "; ".join(return_commands)
         )
-    culprit = culprit or next((container for _text, container in explained if container), None)
-    return State(tuple(waiting), tuple(failed), culprit)
+    failed_container = failed_container or next((container for _text, container in explained if container), None)
+    return State(tuple(waiting), tuple(failed), failed_container)
 
 
 def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:

@@ -49,12 +49,12 @@ def interrupted(node: Data) -> list[str]:
     ]
 
 
-def unrecorded(node: Data) -> str:
+def commands_without_record(node: Data) -> str:
     """How to return a node whose record was removed after this run drained it; empty if someone has returned it."""
     return " && ".join(_steps(node, cordoned(node)))
 
 
-def by_hand(node: Data) -> str:
+def return_commands(node: Data) -> str:
     """The commands that return a node which a run has left out of service; empty if it is in service."""
     known = _readable(node)
     if known is None:
@@ -62,9 +62,9 @@ def by_hand(node: Data) -> str:
     return " && ".join([*_steps(node, known.cordoned), "kubectl annotate node %s %s-" % (name_of(node), RECORD)])
 
 
-def all_by_hand(nodes: t.Iterable[Data]) -> list[str]:
+def all_return_commands(nodes: t.Iterable[Data]) -> list[str]:
     """The commands that return each node which a run has left out of service."""
-    return [commands for commands in map(by_hand, nodes) if commands]
+    return [commands for commands in map(return_commands, nodes) if commands]
 
 
 def _steps(node: Data, uncordons: bool) -> list[str]:
