@@ -96,6 +96,7 @@ SUBJECTS = {
 }
 # The client runs these modules in a copy of its own process.
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
+OF_ACTIONS = {"_cluster": ["ansible.plugins.action"]}  # the base class of those that use a cluster
 LAYERS = (
     # The backend protocol and its error belong to the engine.
     Layer("module_utils/_mig", [MIG], standard=PURE),
@@ -122,7 +123,7 @@ LAYERS = (
         Layer(
             "plugin_utils/" + name,
             [MIG, *("plugin_utils." + each for each in (name, "_common", *below)), *OF_CLUSTER.get(name, [])],
-            ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml"],
+            ["ansible.errors", "ansible.module_utils", "ansible.utils.display", "yaml", *OF_ACTIONS.get(name, [])],
         )
         for name, below in SUBJECTS.items()
     ),

@@ -83,6 +83,16 @@ def node_of(pod: t.Mapping[str, t.Any]) -> str | None:
     return (pod.get("spec") or {}).get("nodeName")
 
 
+def kubelet_version(node: Data) -> str:
+    """Such as v1.35.7+rke2r1."""
+    return str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"))
+
+
+def is_rke2(node: Data) -> bool:
+    """Whether the node runs RKE2 or k3s."""
+    return "+rke2" in kubelet_version(node) or "+k3s" in kubelet_version(node)
+
+
 def inventory_names(name: str) -> list[str]:
     """The names of a node that the inventory names so: the name in lower case, and its first label."""
     label = name.partition(".")[0]

@@ -224,6 +224,11 @@ def forged(facts: t.Iterable[str]) -> list[str]:
     return [_FORGED % ", ".join("%.70s" % name for name in found[:_MAX_FACTS])] if found else []
 
 
+def forged_by_host(hostvars: t.Mapping[str, Values], hosts: t.Iterable[str]) -> dict[str, list[str]]:
+    """The same for the facts of several hosts."""
+    return {host: forged(hostvars[host].get("ansible_facts") or {}) for host in hosts}
+
+
 def _plain(value: t.Any) -> t.Any:
     """The value with plain Python types, because messages may contain the names of types."""
     if isinstance(value, str):

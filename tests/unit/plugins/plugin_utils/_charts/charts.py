@@ -9,7 +9,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Cluster, Planned, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.build import Plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
@@ -29,6 +32,10 @@ OWN = {
     "namespace_privileged": True,
     "release": "gpu-operator",
     "method": "auto",
+    "chart": "nvidia/chart",
+    "chart_checksum": "",
+    "chart_file": "",
+    "repository": "",
 }
 PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
 RECORD = drain_record.Record(cordoned=True).text()
@@ -36,14 +43,23 @@ A = Host("a", gpus=[gpu(0)], layout=SEVEN)
 B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)
 
 
-def plan(*hosts: Host, own: t.Optional[Data] = None, cluster: t.Optional[Data] = None, **settings: t.Any) -> Planned:
-    values: Data = {"role": "gpu_operator", "own": {**OWN, **(own or {})}, **settings}
-    if values["role"] == "device_plugin":
-        values["own"] = {**PLUGIN, **(own or {})}
+def plan(
+    *hosts: Host,
+    role: str = "gpu_operator",
+    own: t.Optional[Data] = None,
+    cluster: t.Optional[Data] = None,
+    **others: t.Any,
+) -> Planned:
+    variables = {**(OWN if role == "gpu_operator" else PLUGIN), **(own or {})}
     objects = {"nodes": {"resources": [node("a"), node("b")]}, **(cluster or {})}
-    return charts_plan.plan(Settings(**values), hosts or (A, B), Cluster(**objects))
+    return charts_plan.plan(Installation(CHARTS[role], variables, **others), hosts or (A, B), Cluster(**objects))
+
+
+def built(found: Planned) -> Plan:
+    assert found.plan is not None, found.problems
+    return found.plan
 
 
 def problems(found: Planned) -> t.List[str]:
-    assert found.plan == {}
+    assert found.plan is None
     return [problem for each in found.problems.values() for problem in each]
