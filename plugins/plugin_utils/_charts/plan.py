@@ -22,7 +22,7 @@ from .._common.refusal import Refusal
 from .._drain import record as drain_record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
-from . import device_plugin_values, operator_mig, operator_values, plugin_configs, releases
+from . import device_plugin_values, mapping, operator_mig, operator_values, plugin_configs, releases
 from . import owner as charts_owner
 from . import permissions as charts_permissions
 from .releases import Data
@@ -315,34 +315,17 @@ def _chart(settings: Settings, nodes: t.Mapping[str, Data], mig_unused: bool, sh
         release = releases.release(CHARTS[settings.role], own["version"])
     except Refusal as error:
         return {}, ["%s_version: %s" % (settings.role, error)]
-    if settings.role == "gpu_operator":
-        operator = operator_values.Settings(
-            release=release,
-            strategy=own["mig_strategy"],
-            owner=settings.owner,
-            host_driver=own["driver"] == "host",
-            host_toolkit=own["toolkit"] == "host",
-            tolerations=own["tolerations"],
-            reboot=settings.reboot,
-            rke2=any(_is_rke2(node) for node in nodes.values()),
-            mig_unused=mig_unused,
-            sharing=sharing,
-            overrides=own["values"],
-        )
-        problems = operator_values.problems(operator)
-        computed = {} if problems else operator_values.values(operator)
-    else:
-        plugin = device_plugin_values.Settings(
-            release=release,
-            strategy=own["mig_strategy"],
-            gfd=own["gfd"],
-            runtime_class=own["runtime_class"],
-            sharing=sharing,
-            tolerations=own["tolerations"],
-            overrides=own["values"],
-        )
-        problems = device_plugin_values.problems(plugin)
-        computed = {} if problems else device_plugin_values.values(plugin)
+    chart = operator_values if settings.role == "gpu_operator" else device_plugin_values
+    inputs = mapping.ValueInputs(
+        variables=own,
+        owner=settings.owner,
+        reboot=settings.reboot,
+        rke2=any(_is_rke2(node) for node in nodes.values()),
+        mig_unused=mig_unused,
+        sharing=sharing,
+    )
+    problems = chart.problems(inputs, release)
+    computed = {} if problems else chart.values(inputs, release)
     if problems:
         return {}, problems
     text = yaml.safe_dump(computed, sort_keys=True, default_flow_style=False)
