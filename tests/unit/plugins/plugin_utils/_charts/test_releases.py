@@ -19,8 +19,8 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal impo
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
 
 Data = t.Dict[str, t.Any]
-OPERATOR = ("25.3", "25.10", "26.3", "26.7")
-PLUGIN = ("0.17", "0.18", "0.19", "0.20")
+OPERATOR = charts_releases.supported("gpu-operator")
+PLUGIN = charts_releases.supported("nvidia-device-plugin")
 TAINT = {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoExecute"}
 
 
@@ -54,8 +54,8 @@ def test_releases(chart: str, version: str, release: str) -> None:
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        ("v24.9.2", "does not support gpu-operator v24.9.2: use one of the releases 25.3, 25.10, 26.3, 26.7"),
-        ("latest", '"latest" is not a version of the chart gpu-operator: give one such as 26.7.1'),
+        ("v24.9.2", "does not support gpu-operator v24.9.2: use one of the releases 25.3, 25.10, 26.3"),
+        ("latest", '"latest" is not a version of the chart gpu-operator: give one such as %s.1' % OPERATOR[-1]),
         (26.7, "26.7 is not a version"),
         ("v26.7", "is not a version"),
     ],
