@@ -31,8 +31,6 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "pci_device_ids": dict,  # the names of products by PCI device id
     "architecture": str,  # as NVML names it
     "minimum_driver": (str, type(None)),  # of MIG on this board; null: unknown
-    "mode_change_needs_reset": bool,
-    "mode_persists_across_reboot": bool,
     "memory_units": (int, type(None)),  # the length of the grid of placements; null: unknown
     "compute_slices": int,
     "max_gpu_instances": int,
