@@ -24,27 +24,14 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster as Objects
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
 
 Data = t.Dict[str, t.Any]
 CONFIG, STATE, DEFAULT = "nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/device-plugin.config"
 MANAGER = "nvidia-mig-manager"
 DEPLOYED = DEPLOY + "mig-manager"
 PAUSED = "paused-for-mig-change"  # as the MIG manager writes it
-OWN = {
-    "version": "v26.7.0",
-    "mig_strategy": "mixed",
-    "driver": "host",
-    "toolkit": "host",
-    "values": {},
-    "tolerations": [],
-    "namespace_privileged": True,
-    "release": "gpu-operator",
-    "method": "helm",
-    "chart": "gpu-operator",
-    "chart_checksum": "",
-    "chart_file": "",
-    "repository": "",
-}
+OWN = variables("gpu_operator", version="v26.7.0", method="helm")
 
 
 class State(t.NamedTuple):

@@ -12,19 +12,9 @@ import typing as t
 
 from .._common.refusal import Refusal
 from . import device_plugin_values, operator_values, owner, releases
+from .mapping import ValueInputs
 from .owner import Release
 from .releases import Data
-
-
-class ValueInputs(t.NamedTuple):
-    """What the values of a chart depend on."""
-
-    variables: t.Mapping[str, t.Any]  # of the role, without its prefix
-    owner: str  # of MIG: host or operator
-    reboot: bool  # whether the MIG manager may reboot a node
-    rke2: bool  # the nodes run RKE2 or k3s
-    mig_unused: bool  # with the strategy none, pods get GPUs that have MIG instances
-    sharing: bool  # whether GPUs of any node are shared
 
 
 class Chart(t.NamedTuple):
@@ -55,36 +45,6 @@ def values(chart: Chart, inputs: ValueInputs) -> tuple[Data, list[str]]:
     return ({} if problems else chart.values(inputs, release)), problems
 
 
-def _operator(inputs: ValueInputs, release: str) -> operator_values.Settings:
-    variables = inputs.variables
-    return operator_values.Settings(
-        release=release,
-        strategy=variables["mig_strategy"],
-        owner=inputs.owner,
-        host_driver=variables["driver"] == "host",
-        host_toolkit=variables["toolkit"] == "host",
-        tolerations=variables["tolerations"],
-        reboot=inputs.reboot,
-        rke2=inputs.rke2,
-        mig_unused=inputs.mig_unused,
-        sharing=inputs.sharing,
-        overrides=variables["values"],
-    )
-
-
-def _device_plugin(inputs: ValueInputs, release: str) -> device_plugin_values.Settings:
-    variables = inputs.variables
-    return device_plugin_values.Settings(
-        release=release,
-        strategy=variables["mig_strategy"],
-        gfd=variables["gfd"],
-        runtime_class=variables["runtime_class"],
-        sharing=inputs.sharing,
-        tolerations=variables["tolerations"],
-        overrides=variables["values"],
-    )
-
-
 GPU_OPERATOR = Chart(
     role="gpu_operator",
     name=operator_values.CHART,
@@ -94,8 +54,8 @@ GPU_OPERATOR = Chart(
     plugin_selector="app=nvidia-device-plugin-daemonset",
     plugin_config="devicePlugin.config",
     tolerations="daemonsets.tolerations",
-    problems=lambda inputs, release: operator_values.problems(_operator(inputs, release)),
-    values=lambda inputs, release: operator_values.values(_operator(inputs, release)),
+    problems=operator_values.problems,
+    values=operator_values.values,
     runtime_class=lambda _variables, values: str(releases.value(values, "operator.runtimeClass") or "nvidia"),
     warnings=lambda _values, _daemonsets: [],
     conflicts=owner.conflicts_of_operator,
@@ -109,8 +69,8 @@ DEVICE_PLUGIN = Chart(
     plugin_selector="app.kubernetes.io/name=nvidia-device-plugin",
     plugin_config="config",
     tolerations="nfd.worker.tolerations",
-    problems=lambda inputs, release: device_plugin_values.problems(_device_plugin(inputs, release)),
-    values=lambda inputs, release: device_plugin_values.values(_device_plugin(inputs, release)),
+    problems=device_plugin_values.problems,
+    values=device_plugin_values.values,
     runtime_class=lambda variables, _values: str(variables["runtime_class"]),
     warnings=device_plugin_values.warnings,
     conflicts=owner.conflicts_of_device_plugin,

@@ -17,6 +17,7 @@ from . import chart as charts
 from . import checks, notices, plugin_configs, releases
 from .build import Plan, Target, build
 from .inputs import Cluster, Installation
+from .mapping import ValueInputs
 from .releases import Data
 
 
@@ -54,7 +55,7 @@ def _check(
     by_node, of_nodes = checks.of_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
     wanted, of_layouts = checks.of_layouts(installation, hosts)
     unused = notices.unused_instances(installation, hosts, wanted)
-    inputs = charts.ValueInputs(
+    inputs = ValueInputs(
         variables=installation.variables,
         owner=installation.owner,
         reboot=installation.reboot,

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted impo
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.verify import mismatch
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import fake
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
@@ -53,19 +54,9 @@ def test_the_smaller_whole_compute_instance_is_the_reduced_one() -> None:
 @pytest.mark.parametrize("model", models())
 def test_only_double_memory_on_hopper_and_blackwell_has_two_kinds(model: str) -> None:
     on = board(model)
-    double = {
-        "B200-180GB": ["1g.45gb"],
-        "GB200-186GB": ["1g.47gb"],
-        "B300": ["1g.67gb"],
-        "GB300": ["1g.70gb"],
-        "GH200-144GB": ["1g.36gb"],
-        "H20-96GB": ["1g.24gb"],
-        "GH200-96GB": ["1g.24gb"],
-        "H100-80GB": ["1g.20gb"],
-        "H100-NVL-94GB": ["1g.24gb"],
-        "H200-141GB": ["1g.35gb"],
-    }
-    assert [known.name for known in on.profiles if offers_reduced(on, known)] == double.get(model, [])
+    later = boards.data(model)["architecture"] in ("hopper", "blackwell")
+    double = [known.name for known in on.profiles if known.constant == 9 and later]  # NVML's 1_SLICE_REV2
+    assert [known.name for known in on.profiles if offers_reduced(on, known)] == double
 
 
 def test_the_kind_follows_the_layout() -> None:

@@ -15,29 +15,23 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs impor
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
 
 Data = t.Dict[str, t.Any]
 SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
 UNEQUAL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 4}}]
-OWN = {
-    "version": "v26.7.0",
-    "mig_strategy": "mixed",
-    "driver": "host",
-    "toolkit": "host",
-    "values": {},
-    "tolerations": [],
-    "namespace": "gpu-operator",
-    "namespace_privileged": True,
-    "release": "gpu-operator",
-    "method": "auto",
-    "chart": "nvidia/chart",
-    "chart_checksum": "",
-    "chart_file": "",
-    "repository": "",
-}
-PLUGIN = {**OWN, "version": "0.20.0", "gfd": True, "runtime_class": "nvidia", "namespace": "ns", "release": "plugin"}
+
+
+def variables(role: str, **given: t.Any) -> Data:
+    """A role's variables without its prefix: the given ones, and defaults."""
+    found, _errors = inventory_variables.validated(role, {"%s_%s" % (role, name): given[name] for name in given})
+    return {name[len(role) + 1 :]: value for name, value in found.items()}
+
+
+OWN = variables("gpu_operator", version="v26.7.0")
+PLUGIN = variables("device_plugin", version="0.20.0", namespace="ns", release="plugin")
 RECORD = drain_record.Record(cordoned=True).text()
 A = Host("a", gpus=[gpu(0)], layout=SEVEN)
 B = Host("b", gpus=[gpu(0), gpu(1)], layout=UNEQUAL)

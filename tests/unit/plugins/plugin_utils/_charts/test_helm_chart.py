@@ -24,13 +24,13 @@ def archive() -> bytes:
 def test_a_chart_of_a_repository() -> None:
     own = {**OWN, "repository": "https://charts.example"}
     assert helm_chart.specification(own, "a: 1", archive) == {
-        "chart": "nvidia/chart",
+        "chart": "gpu-operator",
         "version": "v26.7.0",
         "repo": "https://charts.example",
         "targetNamespace": "gpu-operator",
         "valuesContent": "a: 1",
     }
-    assert "repo" not in helm_chart.specification(OWN, "a: 1", archive)
+    assert "repo" not in helm_chart.specification({**OWN, "repository": ""}, "a: 1", archive)
 
 
 def test_a_chart_in_a_file() -> None:

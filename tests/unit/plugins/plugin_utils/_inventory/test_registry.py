@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
@@ -30,6 +31,17 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
             assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
         if "plan" in row:
             assert row["role"] + "_disruption:" in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
+
+
+def test_the_documents_name_every_role_and_tag() -> None:
+    readme, own = ROLES.parent / "README.md", ROLES / "gpu_node" / "README.md"
+    for path, key, line in (
+        (readme, "role", "| role `"),
+        (readme, "tag", "| tags `"),
+        (own, "tag", "Each role has a tag"),
+    ):
+        text = "".join(part for part in re.split(r"\n\n|\n(?=\|)", path.read_text()) if part.startswith(line))
+        assert [row[key] for row in REGISTRY if "`%s`" % row[key] not in text] == [], path
 
 
 @pytest.mark.parametrize(("scope", "file"), [("node", "main.yml"), ("cluster", "cluster.yml")])
