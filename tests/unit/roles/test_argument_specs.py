@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ ROLES = sorted((Path(__file__).resolve().parents[3] / "roles").iterdir())
 
 
 def read(path):
-    return yaml.safe_load(path.read_text()) or {}
+    return path.exists() and yaml.safe_load(path.read_text()) or {}
 
 
 def options(role):
@@ -65,10 +66,22 @@ def test_facts_that_roles_set_are_not_reported_as_unknown_variables(role):
     assert public - variables.known() == set()
 
 
+TOP = ROLES[0].parents[1]
+
+
+def private(path):
+    """The roles whose private variables a file names."""
+    return set(re.findall(r"\b__(%s)_\w" % "|".join(role.name for role in ROLES), path.read_text()))
+
+
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_no_role_reads_private_variables_of_another(role):
-    text = "".join(path.read_text() for path in role.rglob("*.yml"))
-    assert [other.name for other in ROLES if other != role and "__%s_" % other.name in text] == []
+    assert set().union(*map(private, role.rglob("*.yml"))) <= {role.name}
+
+
+@pytest.mark.parametrize("pattern", ["playbooks/**/*.yml", "plugins/**/*.py"])
+def test_neither_playbooks_nor_plugins_read_private_variables_of_roles(pattern):
+    assert [path.relative_to(TOP) for path in TOP.glob(pattern) if private(path)] == []
 
 
 def test_the_role_and_the_module_have_the_same_defaults():
