@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -64,24 +63,6 @@ def test_facts_that_roles_set_are_not_reported_as_unknown_variables(role):
     names.update(task["register"] for task in every if "register" in task)
     public = {name for name in names if not name.startswith("__") and not name.endswith("_problems")}
     assert public - variables.known() == set()
-
-
-TOP = ROLES[0].parents[1]
-
-
-def private(path):
-    """The roles whose private variables a file names."""
-    return set(re.findall(r"\b__(%s)_\w" % "|".join(role.name for role in ROLES), path.read_text()))
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_no_role_reads_private_variables_of_another(role):
-    assert set().union(*map(private, role.rglob("*.yml"))) <= {role.name}
-
-
-@pytest.mark.parametrize("pattern", ["playbooks/**/*.yml", "plugins/**/*.py"])
-def test_neither_playbooks_nor_plugins_read_private_variables_of_roles(pattern):
-    assert [path.relative_to(TOP) for path in TOP.glob(pattern) if private(path)] == []
 
 
 def test_the_role_and_the_module_have_the_same_defaults():
