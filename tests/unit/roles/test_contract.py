@@ -54,3 +54,21 @@ def test_preflight_and_verify_record_problems_and_do_not_fail(name: str, entry: 
     text = (TOP / "roles" / name / "tasks" / (entry + ".yml")).read_text()
     assert "%s_problems" % name in text
     assert "ansible.builtin.fail:" not in text and "ansible.builtin.assert:" not in text
+
+
+def used() -> t.Set[t.Tuple[str, str]]:
+    """The entry points that roles and playbooks use, and the roles that have them."""
+    files = [*TOP.glob("roles/*/tasks/*.yml"), *TOP.glob("playbooks/**/*.yml")]
+    found = re.findall(
+        r"_role:(?: *#.*)?\n +name: gpufleet\.node\.(\w+)\n +tasks_from: (\w+)", "".join(map(Path.read_text, files))
+    )
+    return set(found)
+
+
+def test_every_entry_point_that_others_use_is_documented() -> None:
+    specified = {
+        (role.name, entry)
+        for role in ROLES
+        for entry in yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+    }
+    assert len(used()) > 20 and used() - specified == set()
