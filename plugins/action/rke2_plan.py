@@ -78,7 +78,7 @@ def _node(
         groups=variables["groups"],
         play_hosts=variables["ansible_play_hosts_all"],
         addresses={host: _address(variables["hostvars"][host].get("ansible_facts", {})) for host in servers},
-        states={each["__rke2_host"]: each["state"] for each in results if "state" in each},
+        states={each["rke2_host"]: each["state"] for each in results if "state" in each},
     )
 
 

@@ -43,7 +43,7 @@ VARIABLES = (
     "gpu_node_hostname",
     "nvidia_mig_layout",
     "rke2_node_name",
-    "__gpu_cluster_mig_changed",
+    "gpu_cluster_mig_changed",
 )
 
 
@@ -65,7 +65,7 @@ def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
         boards=list(variables.get("gpu_node_boards") or ()),
         layout=variables.get("nvidia_mig_layout"),
         sharing=variables.get("gpu_cluster_sharing"),
-        mig_changed=float(variables.get("__gpu_cluster_mig_changed") or 0),
+        mig_changed=float(variables.get("gpu_cluster_mig_changed") or 0),
     )
 
 

@@ -25,9 +25,11 @@ from . import values as inventory_values
 _ROLES = Path(__file__).resolve().parents[3] / "roles"
 # Variables that only playbooks read, or that roles set.
 _OF_PLAYBOOKS = (
-    "gpu_cluster_changes",
+    "gpu_chart_changes",
+    "gpu_chart_plan",
+    "gpu_cluster_access",
     "gpu_cluster_drained",
-    "gpu_cluster_plan",
+    "gpu_cluster_mig_changed",
     "gpu_node_batches",
     "gpu_node_max_fail_percentage",
     "gpu_node_environment",

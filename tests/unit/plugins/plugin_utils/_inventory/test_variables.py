@@ -217,7 +217,7 @@ def test_a_node_without_the_named_gpus() -> None:
 def test_facts_with_names_of_variables() -> None:
     """Ansible's own facts, those of this collection, and those of other software have other names."""
     assert variables.forged(["nvidia", "nodename", "gpus", "ansible_local", "rke2", "gpu_model"]) == []
-    (problem,) = variables.forged(["__gpu_cluster_access", "rke2_token", "nvidia", "gpu_cluster_" + "a" * 1000])
-    assert "they would replace: __gpu_cluster_access, gpu_cluster_aaa" in problem and len(problem) < 400
+    (problem,) = variables.forged(["__gpu_cluster_python", "rke2_token", "nvidia", "gpu_cluster_" + "a" * 1000])
+    assert "they would replace: __gpu_cluster_python, gpu_cluster_aaa" in problem and len(problem) < 400
     (problem,) = variables.forged(["inventory_hostname", "inventory_dir"])
     assert "they would replace: inventory_dir, inventory_hostname." in problem
