@@ -156,7 +156,7 @@ def verified(node: NodePackages) -> Data:
         node.record = record.read(node.desired.role)
     except record.RecordError as error:
         problems.append(str(error))
-    found = {"problems": problems, "differences": differences, "obstacles": _obstacles(node, packages)}
+    found: Data = {"problems": problems, "differences": differences, "obstacles": _obstacles(node, packages)}
     return _result(node, packages, packages, False, version=now.version, **found)
 
 
