@@ -214,8 +214,8 @@ class Apt(Manager):
 
 def _described(held: t.Collection[str], there: t.Mapping[str, str]) -> Blocking:
     return {
-        "%s %s" % (name, there[name]) if name in there else name + ", which is not installed": name
-        for name in sorted(held)
+        **{"%s %s" % (name, there[name]): name for name in sorted(held) if name in there},
+        **{name + ", which is not installed": "" for name in sorted(held) if name not in there},
     }
 
 

@@ -123,10 +123,15 @@ class Dnf(Manager):
     def excluding(
         self, held: t.Sequence[str], packages: t.Sequence[Package], names: t.Set[str], target: Target, desired: Desired
     ) -> Blocking:
-        return {lock: name for lock in held for name in sorted(names) if excludes(lock, name, target)}
+        return {lock: _kept(lock, name) for lock in held for name in sorted(names) if excludes(lock, name, target)}
 
     def broken(self, held: t.Sequence[str], simulation: Simulation) -> Blocking:
-        return {lock: name for lock in held for name, full in simulation.changed if violates(lock, name, full)}
+        changed = simulation.changed
+        return {lock: _kept(lock, name) for lock in held for name, full in changed if violates(lock, name, full)}
+
+
+def _kept(lock: str, name: str) -> str:
+    return "" if lock.startswith("!") else name  # it excludes a version
 
 
 def _possible(output: Output) -> bool:
