@@ -117,7 +117,7 @@ def _unusable(facts: t.Mapping[str, t.Any], host: str) -> str:
     """Why the facts of the host could not be gathered; empty if they were."""
     why = str(facts.get("msg", "")).strip()
     if facts.get("unreachable"):
-        remedy = "To continue without it, set gpu_node_skip, or add --limit '!%s'" % host
+        remedy = "To continue without it, set gpu_node_skip to unreachable, or add --limit '!%s'" % host
         return "it cannot be reached: %s. %s" % (why.rstrip("."), remedy)
     return "its facts cannot be gathered: %s" % why if facts.get("failed") else ""
 

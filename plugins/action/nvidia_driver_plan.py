@@ -43,8 +43,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         if plan and plan["manager"] == "dnf" and plan["build"] == "dkms" and not self._finds_dkms():
             problems.append(
                 "the kernel modules need dkms, and no package source of the node offers it. Enable EPEL (dnf install "
-                "epel-release; on RHEL from dl.fedoraproject.org), or install dkms from a mirror, or use prebuilt modules "
-                "with nvidia_driver_module_build"
+                "epel-release; on RHEL from dl.fedoraproject.org), or install dkms from a mirror, or set "
+                "nvidia_driver_module_build to prebuilt"
             )
         problems += driver_node.installation_problems(facts["nvidia"])
         if int(facts.get("effective_user_id", 0)) != 0:

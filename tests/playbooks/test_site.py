@@ -74,7 +74,7 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     )
     assert "- misspelt: nvidia_mig_reset is 'perhaps': give true or false" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message
-    remedy = "To continue without it, set gpu_node_skip, or add --limit '!gone'"
+    remedy = "To continue without it, set gpu_node_skip to unreachable, or add --limit '!gone'"
     assert "- gone: it cannot be reached: " in message and remedy in message
     assert "- good: " not in message
     # The hosts with problems fail, and no other.

@@ -22,7 +22,7 @@ REMEDIES: t.Dict[int, str] = {
         "The driver was updated and the old kernel module is still loaded: reboot, or reload the module"
     ),
     codes.GPU_IS_LOST: "The GPU has fallen off the bus: reboot the node, and have the hardware checked if this happens again",
-    codes.RESET_REQUIRED: "The GPU needs a reset (nvidia-smi --gpu-reset) or the node a reboot before it works again",
+    codes.RESET_REQUIRED: "The GPU needs a reset (nvidia-smi --gpu-reset -i INDEX) or the node a reboot before it works again",
 }
 
 

@@ -75,8 +75,8 @@ def in_use(gpu: Gpu, enabled: bool, refusal: t.Optional[Exception] = None) -> Bl
 
 def not_allowed(enabled: bool) -> Blocked:
     return Blocked(
-        "%s. Allow the reset with reset: true, or reboot. For a reset, stop all clients first: %s"
-        % (_needs_reset(enabled), messages.UNLISTED_CLIENTS)
+        "%s. Allow the reset with reset: true (in the role nvidia_mig_reset), or reboot. For a reset, stop all clients "
+        "first: %s" % (_needs_reset(enabled), messages.UNLISTED_CLIENTS)
     )
 
 

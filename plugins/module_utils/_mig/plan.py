@@ -179,7 +179,7 @@ def _refuse_idle(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInst
     if lost:
         raise DisturbError(
             "%s: the layout cannot be reached without destroying %s, which no process uses. "
-            "Allow it with disturb: true, or use a layout that keeps these instances"
+            "Allow it with disturb: true (in the role nvidia_mig_disturb), or use a layout that keeps these instances"
             % (gpu.label, listed(lost, "; and ", 8))
         )
 

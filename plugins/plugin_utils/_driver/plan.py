@@ -71,8 +71,12 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     nvlink5 = _with(boards, "hidden_nvswitches") if fabric else []
     if nvlink5 and not source.get("nvlink5"):
         raise Refusal(
-            "%s needs nvlsm in addition to the fabric manager, and %s has no such package; set nvidia_driver_source to "
-            "cuda_repository" % (", ".join(nvlink5), table["title"])
+            "%s needs nvlsm in addition to the fabric manager, and %s has no such package%s"
+            % (
+                ", ".join(nvlink5),
+                table["title"],
+                _or_other(table, "cuda_repository", "; set") or "; choose a newer release of the distribution",
+            )
         )
     imex = _with(boards, "multi_node_nvlink")
     if imex:
@@ -172,7 +176,8 @@ def _source(table: Data, name: str) -> Data:
     source: t.Optional[Data] = table["sources"].get(name)
     if source is None:
         what, remedy = _UNKNOWN_SOURCES[name]
-        remedies = ["set nvidia_driver_source to " + other for other in table["sources"]]
+        others = table["sources"] or {*table["unknown"]} - {name}
+        remedies = ["set nvidia_driver_source to " + other for other in others]
         remedies += [remedy] if name in table["unknown"] else []
         raise Refusal("%s has no known driver %s; %s" % (table["title"], what, ", or ".join(remedies)))
     return source
@@ -217,15 +222,17 @@ def _branch(table: Data, source_name: str, source: Data, settings: Data, notices
     # A mirror may hold any branch.
     if requested not in known and not (source_name == "cuda_repository" and settings["repository_url"]):
         own = ", ".join(sorted({row.get("installs", name) for name, row in known.items()}))
+        variable = "version" if str(settings["branch"]) == "auto" else "branch"
+        remedy = "set nvidia_driver_%s to one of these" % variable
         if source_name == "distribution":
             raise Refusal(
-                "%s itself has no branch %s, but %s; set nvidia_driver_branch to one of these, or nvidia_driver_source "
-                "to cuda_repository" % (table["title"], requested, own)
+                "%s itself has no branch %s, but %s; %s%s"
+                % (table["title"], requested, own, remedy, _or_other(table, "cuda_repository", branch=requested))
             )
         if int(requested) < int(source["oldest_branch"]):
             raise Refusal(
-                "NVIDIA's repository for %s has no branch %s, but %s; set nvidia_driver_branch to one of these%s"
-                % (table["title"], requested, own, _or_distribution(table, requested))
+                "NVIDIA's repository for %s has no branch %s, but %s; %s%s"
+                % (table["title"], requested, own, remedy, _or_other(table, "distribution", branch=requested))
             )
         notices.append(
             "Branch %s is not among the known branches of NVIDIA's repository for %s: %s. The installation fails if the "
@@ -239,7 +246,8 @@ def _branch(table: Data, source_name: str, source: Data, settings: Data, notices
         )
     if settings["server"] and branch.get("server") is False:
         raise Refusal(
-            "%s has no server series of branch %s; set nvidia_driver_server to false" % (table["title"], requested)
+            "%s has no server series of branch %s; set nvidia_driver_server to false, or nvidia_driver_branch to another"
+            % (table["title"], requested)
         )
     if not settings["server"] and branch.get("server") == "only":
         raise Refusal(
@@ -260,17 +268,28 @@ def _branch(table: Data, source_name: str, source: Data, settings: Data, notices
                     branch["installs"],
                     requested,
                     table["title"],
-                    "; set nvidia_driver_source to cuda_repository for other branches"
-                    if source_name == "distribution"
+                    "; set nvidia_driver_version to one of branch %s%s"
+                    % (branch["installs"], _or_other(table, "cuda_repository", branch=requested))
+                    if version.split(".")[0] == requested
                     else "; set nvidia_driver_branch to auto",
                 )
             )
     return branch
 
 
-def _or_distribution(table: Data, branch: str) -> str:
-    own = table["sources"].get("distribution", {"branches": ()})["branches"]
-    return ", or nvidia_driver_source to distribution" if branch in own else ""
+def _or_other(table: Data, source: str, words: str = ", or", branch: str = "") -> str:
+    """The remedy to select another source; empty if the system does not have it, or if it lacks the branch."""
+    own = table["sources"].get(source)
+    if own is None or (branch and not _may_have(own, branch)):
+        return ""
+    return "%s nvidia_driver_source to %s" % (words, source)
+
+
+def _may_have(source: Data, branch: str) -> bool:
+    """Whether a source may have a branch, and not only packages that install another."""
+    if branch in source["branches"]:
+        return "installs" not in source["branches"][branch]
+    return "oldest_branch" in source and int(branch) >= int(source["oldest_branch"])
 
 
 def _modules(found: t.Sequence[Found], branch: Data, table: Data, settings: Data) -> str:
@@ -370,13 +389,13 @@ def _fabric_manager(
         return False
     if not source.get("fabric_manager"):
         raise Refusal(
-            "the node has NVSwitches, and %s has no fabric manager; set nvidia_driver_source to cuda_repository"
-            % table["title"]
+            "the node has NVSwitches, and %s has no fabric manager%s"
+            % (table["title"], _or_other(table, "cuda_repository", "; set"))
         )
     if source.get("fabric_manager_needs_server") and not settings["server"]:
         raise Refusal(
             "the node has NVSwitches, and %s's fabric manager fits the server series only; "
-            "set nvidia_driver_server to true" % table["title"]
+            "set nvidia_driver_server to true%s" % (table["title"], _or_other(table, "cuda_repository"))
         )
     return True
 

@@ -154,7 +154,7 @@ def _kind(settings: Data, node: NodeFacts) -> tuple[str, list[str]]:
             return member[0], []
         return "", [
             "the host is neither in the group %s (rke2_servers_group_name) nor in %s (rke2_agents_group_name): add it "
-            "to one, or set rke2_type" % tuple(names.values())
+            "to one, or set rke2_type to agent" % tuple(names.values())
         ]
     if requested == SERVER and member != [SERVER]:
         return "", [

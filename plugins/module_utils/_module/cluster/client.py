@@ -38,7 +38,10 @@ def use(module: AnsibleModule, function: t.Callable[[t.Any], t.Any]) -> t.Any:
     try:
         from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
     except ImportError:
-        module.fail_json(msg="the collection kubernetes.core is missing: install it with ansible-galaxy")
+        module.fail_json(
+            msg="the collection kubernetes.core is missing: install it with ansible-galaxy collection install "
+            "kubernetes.core"
+        )
     # This fails with a clear message if the Python library kubernetes is missing.
     wrapped = AnsibleK8SModule(module_class=lambda **_arguments: module)
     signal.signal(signal.SIGALRM, _stop)

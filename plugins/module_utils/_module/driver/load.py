@@ -73,8 +73,8 @@ def decide(
             True,
             False,
             "%s: the kernel rejects its signature%s, and Secure Boot is %s. A reboot does not help. Enroll the key that "
-            "DKMS signs with (mokutil --import, then confirm at the console during a reboot), use signed modules with "
-            "nvidia_driver_module_build, or disable Secure Boot"
+            "DKMS signs with (mokutil --import, then confirm at the console during a reboot), use signed modules "
+            "(nvidia_driver_module_build: prebuilt), or disable Secure Boot"
             % (state, output, secure_boot or "in an unknown state"),
         )
     if rebooted and rebooted.get("version") == installed and rebooted.get("boot_id") != boot_id:

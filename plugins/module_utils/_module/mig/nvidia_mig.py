@@ -91,7 +91,11 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
             refused = bool(node.busy) and not skip_busy
             found = _converge(backend, node, params["reset"], module.check_mode or refused, ending)
     except lock.LockError as error:
-        module.fail_json(msg="%s (options lock_wait and lock_path)" % error, changed=False)
+        module.fail_json(
+            msg="%s (options lock_wait and lock_path, in the role nvidia_mig_lock_wait and nvidia_mig_lock_path)"
+            % error,
+            changed=False,
+        )
     except (MigError, BackendError) as error:
         module.fail_json(msg=str(error), changed=False)
     if ending.received:

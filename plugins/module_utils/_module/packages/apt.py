@@ -219,8 +219,8 @@ class Apt(Manager):
 
 def _described(names: t.Collection[str], installed: t.Mapping[str, str]) -> Blocking:
     return {
-        "%s %s" % (name, installed[name]) if name in installed else name + ", which is not installed": name
-        for name in sorted(names)
+        **{"%s %s" % (name, installed[name]): name for name in sorted(names) if name in installed},
+        **{name + ", which is not installed": "" for name in sorted(names) if name not in installed},
     }
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-# The first match is the cause, so consequences of other causes come last. {role} is the role's name.
+# The first match is the cause, so consequences of other causes come last. {url} and {keys} are empty unless the role
+# has a package source of its own.
 _CAUSES = (
     (
         "space",
@@ -21,8 +22,7 @@ _CAUSES = (
     (
         "held",
         r"Held packages were changed",
-        "Packages that somebody else holds have to change: see apt-mark showhold, release them (apt-mark unhold), or "
-        "request their version in {role}_version.",
+        "Packages that somebody else holds have to change: see apt-mark showhold, and release them (apt-mark unhold).",
     ),
     (
         "lock",
@@ -35,8 +35,7 @@ _CAUSES = (
         r"is not signed|NO_PUBKEY|EXPKEYSIG|BADSIG|GPG error|GPG check FAILED|repomd\.xml.{0,300}signature|Missing key"
         r"|GPG signature is not available"
         r"|validate GPG signature|Public key for .{0,300} is not installed",
-        "A package source is not signed with the key that was given: check {role}_repository_url and "
-        "{role}_repository_key with its checksum or fingerprint, and with dnf, where it exists, {role}_repository_signed.",
+        "A package source is not signed with the key that the node has for it: check {keys}the package sources of the node.",
     ),
     (
         "changing",
@@ -47,14 +46,15 @@ _CAUSES = (
         "unreachable",
         r"Could not resolve|Connection (refused|timed out|failed)|Cannot initiate|404 +Not Found|Failed to fetch"
         r"|Cannot download|Failed to download metadata",
-        "A package source cannot be reached, or lacks files that it lists: check {role}_repository_url, and the package "
-        "sources, proxy and network of the node.",
+        "A package source cannot be reached, or lacks files that it lists: check {url}the package sources, proxy and "
+        "network of the node.",
     ),
     (
         "build",
         r"Bad return status for module build|Error! Build of|make(\[\d+\])?: \*\*\* ",
         "The kernel module could not be built for a kernel of the node; the end of the build's log has the error. Another "
-        "branch, another kernel, or {role}_kernel_modules may build. The next run finishes what is half installed.",
+        "branch, another kernel, or other nvidia_driver_kernel_modules may build. The next run finishes what is half "
+        "installed.",
     ),
     (
         "headers",
@@ -74,10 +74,13 @@ class Cause(t.NamedTuple):
     text: str
 
 
-def cause(text: str, role: str) -> Cause:
+def cause(text: str, role: str, has_source: bool = True) -> Cause:
+    """``has_source``: whether the role has a package source of its own, and variables for it."""
+    own = {"url": "%s_repository_url, and ", "keys": "the variables %s_repository_*, and "}
+    words = {name: each % role if has_source else "" for name, each in own.items()}
     for kind, pattern, meaning in _CAUSES:
         if re.search(pattern, text, re.IGNORECASE):
-            return Cause(kind, meaning.format(role=role))
+            return Cause(kind, meaning.format(**words))
     return Cause("unknown", "The package manager's output has the reason.")
 
 

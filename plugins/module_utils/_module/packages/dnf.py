@@ -128,10 +128,19 @@ class Dnf(Manager):
         target: Target,
         desired: Desired,
     ) -> Blocking:
-        return {lock: name for lock in foreign_holds for name in sorted(names) if excludes(lock, name, target)}
+        return {
+            lock: _kept(lock, name) for lock in foreign_holds for name in sorted(names) if excludes(lock, name, target)
+        }
 
     def broken(self, foreign_holds: t.Sequence[str], simulation: Simulation) -> Blocking:
-        return {lock: name for lock in foreign_holds for name, full in simulation.changed if violates(lock, name, full)}
+        changed = simulation.changed
+        return {
+            lock: _kept(lock, name) for lock in foreign_holds for name, full in changed if violates(lock, name, full)
+        }
+
+
+def _kept(lock: str, name: str) -> str:
+    return "" if lock.startswith("!") else name  # it excludes a version
 
 
 def _possible(output: Output) -> bool:

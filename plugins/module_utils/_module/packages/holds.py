@@ -14,7 +14,7 @@ import typing as t
 
 from .choice import Desired, Package, Refusal, Status, title
 
-Blocking = t.Dict[str, str]  # foreign holds as the user sees them, and the package that each of them blocks
+Blocking = t.Dict[str, str]  # foreign holds as the user sees them, and the package that each keeps at a version, if any
 
 
 class Target(t.NamedTuple):

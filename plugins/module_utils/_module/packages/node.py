@@ -79,7 +79,7 @@ class NodePackages:
 
     def fail(self, text: str, output: str) -> Failure:
         """A failure whose message has the cause, the state of the node, and the ends of the logs."""
-        why = causes.cause(output, self.desired.role)
+        why = causes.cause(output, self.desired.role, bool(self.repository.url))
         lines = ["%s: %s" % (self.host, " ".join(filter(None, (text, why.text))))]
         broken: t.List[str] = []
         with contextlib.suppress(CommandError):

@@ -78,6 +78,6 @@ def _refuse_foreign_changes(node: NodePackages, chosen: Choice, simulation: Simu
         if left:
             raise Refusal(
                 "%s, which this role did not install, would stay beside %s %s and have another kernel module: remove it "
-                "yourself, or set %s_source and %s_kernel_modules to its source and kind"
-                % (", ".join(left), choice.title(node.desired.role), chosen.version, *[node.desired.role] * 2)
+                "yourself, or select its driver with %s_source, %s_branch and %s_kernel_modules"
+                % (", ".join(left), choice.title(node.desired.role), chosen.version, *[node.desired.role] * 3)
             )

@@ -37,8 +37,8 @@ CAUSES: t.Sequence[Cause] = (
     ),
     _cause(
         r"encrypted with different token",
-        "the token differs from the one that created the cluster. Correct rke2_token, or change it with rke2 token "
-        "rotate",
+        "the token differs from the one that the cluster has. Correct rke2_token, or leave it empty: the role then reads "
+        "the token from the first server",
     ),
     _cause(
         r"Node password rejected",

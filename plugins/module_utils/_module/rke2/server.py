@@ -75,8 +75,9 @@ def own_problems(token: str, own: str) -> t.List[str]:
     if not token or not own or password(token) == password(own):
         return []
     return [
-        "rke2_token differs from the token that created the cluster, so RKE2 would not start. Change the token with "
-        "rke2 token rotate first, or correct rke2_token"
+        "rke2_token differs from the token that RKE2 has on this server, so RKE2 would not start. Correct it, or leave it "
+        "empty: the role then reads the token from the first server. To change the token, run rke2 token rotate there, "
+        "and the role with an empty rke2_token"
     ]
 
 

@@ -605,7 +605,7 @@ def test_an_unreadable_source_of_the_role_is_an_error_and_is_removed(node, drive
     node.answers.append(("update", 100, UNSIGNED))
     message = driver(repository={"url": URL + "/", "file": str(source), "added": added})["msg"]
     assert "cannot be used" in message
-    assert "check nvidia_driver_repository_url and nvidia_driver_repository_key" in message
+    assert "check the variables nvidia_driver_repository_*, and the package" in message
     assert ("was removed again" in message) == withdrawn
     assert source.exists() != withdrawn
 

@@ -434,7 +434,7 @@ def test_pending_without_permission_to_reset_is_not_an_error():
     assert outcome.error is None
     assert outcome.reset_required and not outcome.reboot_required
     assert outcome.changed and gpu.pending and not gpu.current
-    assert "Allow the reset with reset: true, or reboot" in outcome.notice
+    assert "Allow the reset with reset: true (in the role nvidia_mig_reset), or reboot" in outcome.notice
     assert driver.writes == ["set_mode"]
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import typing as t
 
 import pytest
@@ -480,6 +481,8 @@ def test_an_ordinary_branch_has_no_notice() -> None:
         ("ubuntu_26.04", {"source": "distribution", "branch": "515"}, ["no branch 515, but 580, 595, 615"]),
         ("ubuntu_26.04", {"source": "distribution", "branch": "610"}, ["no server series", "nvidia_driver_server"]),
         ("ubuntu_24.04", {"branch": "550", "version": "550.90.07"}, ["is not of branch 580", "to cuda_repository"]),
+        ("ubuntu_24.04", {"branch": "580", "version": "595.58.03"}, ["set nvidia_driver_branch to auto"]),
+        ("ubuntu_26.04", {"branch": "610"}, ["to false, or nvidia_driver_branch to another"]),
         ("ubuntu_20.04", {"source": "distribution", "branch": "550", "server": False}, ["only the server series"]),
         ("el_9", {"source": "distribution"}, ["no known driver of its own; set nvidia_driver_source to cuda_repository"]),
         ("debian_12", {"branch": "470"}, ["'470'", "from 515 on"]),
@@ -669,6 +672,59 @@ def test_persistence_mode_is_enabled_if_ubuntus_unit_disables_it() -> None:
 def test_fabric_managers_that_do_not_fit() -> None:
     assert "nvidia_driver_server to true" in refusal("ubuntu_22.04", switches=4, source="distribution", server=False)
     assert "cuda_repository" in refusal("debian_12", switches=4, source="distribution", branch="535")
+
+
+def remedies(text: str, system: str) -> t.Iterator[Data]:
+    """The settings that a refusal proposes. Those without a value stand for all values that the message can mean."""
+    text = re.sub("nvidia_driver_([a-z_]+)(.*)set it to", r"\1\2set nvidia_driver_\1 to", text)
+    for name, value in re.findall("nvidia_driver_([a-z_]+) to ([a-z_]+)", text):
+        yield {name: {"true": True, "false": False}.get(value, value)}
+    branches = {name for source in table(system)["sources"].values() for name in source["branches"]}
+    if re.search("nvidia_driver_branch(?! is)|another branch", text):
+        yield from ({"branch": name} for name in sorted(branches))
+    if "set nvidia_driver_version" in text:
+        yield from ({"version": name + ".126.20"} for name in sorted(branches))
+    if "nvidia_driver_packages" in text:
+        yield {"packages": ["nvidia-driver"]}
+
+
+def leads_to_a_plan(system: str, settings: Data) -> bool:
+    todo, seen = [settings], list[Data]()
+    while todo:
+        tried = todo.pop(0)
+        if tried in seen:
+            continue
+        seen.append(tried)
+        try:
+            plan(system, gpu(H100), **tried)
+        except Refusal as error:
+            todo.extend({**tried, **proposed} for proposed in remedies(str(error), system))
+        else:
+            return True
+    return False
+
+
+DEVIATIONS: list[Data] = [
+    *({"source": source} for source in ("cuda_repository", "distribution")),
+    *({"branch": branch} for branch in ("515", "550", "610", "620")),
+    *({"kernel_modules": modules} for modules in ("open", "proprietary", "none")),
+    *({"module_build": build} for build in ("prebuilt", "dkms")),
+    {"flavour": "desktop"},
+    {"server": False},
+    {"version": "550.90.07"},
+    {"switches": 4},
+    {"around": {"architecture": "aarch64"}},
+]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_whoever_follows_the_messages_gets_a_plan(system: str) -> None:
+    stuck = []
+    for some in itertools.combinations(DEVIATIONS, 3):
+        settings = {"branch": "auto", **some[0], **some[1], **some[2]}
+        if not leads_to_a_plan(system, settings):
+            stuck.append((settings, refusal(system, gpu(H100), **settings)))
+    assert stuck == []
 
 
 def test_hidden_nvswitches_are_a_notice() -> None:

@@ -64,7 +64,7 @@ def test_foreign_holds_block(foreign_holds: t.List[str], target: Target, blockin
 
 def test_a_hold_on_a_package_that_is_not_installed_blocks() -> None:
     blocking = excluding(APT, ["nvidia-smi", "game"], [], Target("1"), desired())
-    assert blocking == {"nvidia-smi, which is not installed": "nvidia-smi"}
+    assert blocking == {"nvidia-smi, which is not installed": ""}
     message = refusal(APT, blocking, Target("1"), desired())
     assert message.startswith("somebody else holds nvidia-smi, which is not installed, which blocks driver 1")
 
@@ -95,11 +95,9 @@ def test_foreign_locks_that_no_version_fits(lock: str, target: Target, blocking:
         Package("libnvidia-fbc", "3:535.309.01-1.el9"),
     ]
     message = refusal(DNF, excluding(DNF, [lock], packages, target, wanted), target, wanted)
-    words = "somebody else locks %s, which blocks driver %s. Release them (dnf versionlock delete), or set " % (
-        lock,
-        target,
-    )
-    assert message == (words + "nvidia_driver_version to that version" if blocking else "")
+    words = "somebody else locks %s, which blocks driver %s. Release them (dnf versionlock delete)" % (lock, target)
+    keeps = "" if lock.startswith("!") else ", or set nvidia_driver_version to that version"
+    assert message == (words + keeps if blocking else "")
 
 
 @pytest.mark.parametrize(
@@ -125,6 +123,7 @@ def test_foreign_locks_block(locks: t.List[str], blocking: bool) -> None:
     broken = DNF.broken(locks, changing(("nvidia-driver-cuda", "580.126.20-1.el9.x86_64")))
     message = refusal(DNF, broken, Target("580.126.20"), wanted)
     assert ("somebody else locks " + locks[-1] in message) if blocking else message == ""
+    assert ("to that version" in message) == (blocking and not locks[-1].startswith("!"))
 
 
 def changing(*packages: t.Tuple[str, str]) -> Simulation:

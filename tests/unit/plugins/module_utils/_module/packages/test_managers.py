@@ -286,9 +286,10 @@ def test_causes(text: str, words: str) -> None:
     assert words in causes.cause("Reading package lists...\n" + text, "nvidia_driver").text
 
 
-def test_causes_name_the_roles_variables() -> None:
-    text = causes.cause("is not signed", "nvidia_container_toolkit").text
-    assert "nvidia_container_toolkit_repository_key" in text
+def test_causes_name_variables_of_roles_with_a_package_source_of_their_own() -> None:
+    for output, name in (("is not signed", "repository_*"), ("Failed to fetch", "repository_url")):
+        assert "nvidia_container_toolkit_" + name in causes.cause(output, "nvidia_container_toolkit").text
+        assert "containerd" not in causes.cause(output, "containerd", has_source=False).text
 
 
 def test_the_last_lines_are_reported_once() -> None:

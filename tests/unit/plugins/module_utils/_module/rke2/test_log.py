@@ -21,7 +21,7 @@ LINES = [
     (
         'level=fatal msg="starting kubernetes: preparing server: bootstrap data already found and encrypted with different '
         'token"',
-        "the token differs from the one that created the cluster",
+        "the token differs from the one that the cluster has",
         True,
     ),
     (
