@@ -72,7 +72,7 @@ def on_node(transitions: list[tuple[Layout, Layout]]) -> dict[str, Counter[str]]
                 node.clear_faults()
                 node.trace(False)
                 if nth:
-                    found = held()
+                    found = current_layout()
                     ends[way][REACHED if found == after else BEFORE if found == before else NEITHER] += 1
                 else:
                     writes = sum("Create" in call["function"] or "Destroy" in call["function"] for call in node.calls())
@@ -103,7 +103,7 @@ def apply_with(program: str, directory: Path, layout: Layout) -> None:
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
-def held() -> Layout:
+def current_layout() -> Layout:
     """Return the layout of the GPU. GPU instances without a full-size compute instance count as incomplete."""
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
 

@@ -45,7 +45,7 @@ def introduce(chapters: Chapters) -> None:
         PCI bus. The GPU is simulated, including the driver library. Kubernetes, containerd, runc, helm-controller and
         the container toolkit are real. Stand-ins take the place of RKE2, which starts them, and of NVIDIA's operator,
         device plugin and GPU feature discovery; tests/lab/README.md describes what they keep of the originals. The
-        first run builds Kubernetes, which takes a quarter of an hour. Later runs reuse it."""
+        first run builds Kubernetes, which takes about ten minutes on two idle cores. Later runs reuse it."""
     )
 
 

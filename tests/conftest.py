@@ -29,9 +29,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # No deadlines: the duration of an example depends on the machine more than on the code. In CI, the examples are the
 # same in every run, so that a failure can be reproduced.
 hypothesis.settings.register_profile(
-    "house", deadline=None, print_blob=True, derandomize=os.environ.get("CI") == "true"
+    "project", deadline=None, print_blob=True, derandomize=os.environ.get("CI") == "true"
 )
-hypothesis.settings.load_profile("house")
+hypothesis.settings.load_profile("project")
 
 
 def pytest_report_header() -> str:

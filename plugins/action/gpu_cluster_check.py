@@ -10,41 +10,35 @@ import secrets
 import time
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable, pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import labels_of, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
-
-_ARGUMENTS = {
-    "wanted": {"type": "dict", "required": True},
-    "strategy": {"type": "str", "required": True},
-    "labels": {"type": "bool", "required": True},
-    "namespace": {"type": "str", "required": True},
-    "runtime_class": {"type": "str", "required": True},
-    "image": {"type": "str", "required": True},
-    "timeout": {"type": "int", "required": True},
-}
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 
 Data = t.Dict[str, t.Any]
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "wanted": {"type": "dict", "required": True},
+        "strategy": {"type": "str", "required": True},
+        "labels": {"type": "bool", "required": True},
+        "namespace": {"type": "str", "required": True},
+        "runtime_class": {"type": "str", "required": True},
+        "image": {"type": "str", "required": True},
+        "timeout": {"type": "int", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._arguments, self._api, self._check = arguments, Api(self, task_vars), secrets.token_hex(4)
+    def perform(self, variables: Data) -> Data:
+        arguments, self._check = self._arguments, secrets.token_hex(4)
         self._selector = ["%s=%s" % (pod_check.LABEL, self._check)]
         wanted = {node: each["resources"] for node, each in arguments["wanted"].items() if each["resources"]}
         self._replicas = {node: each.get("replicas", {}) for node, each in arguments["wanted"].items()}
         self._profiles = {node: each.get("profile") for node, each in arguments["wanted"].items()}
-        result.update(changed=False, devices=[])
+        result: Data = {"devices": []}
         try:
             problems = self._runtime_class() or self._run(wanted, result)
         except Unreadable as error:
@@ -60,7 +54,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _run(self, wanted: t.Mapping[str, t.Mapping[str, int]], result: Data) -> list[str]:
         arguments = self._arguments
-        settings = pod_check.Settings(
+        options = pod_check.JobOptions(
             self._check,
             arguments["namespace"],
             arguments["image"],
@@ -68,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             arguments["timeout"] + 60,
         )
         (pods,) = self._api.read({"kind": "Pod"})
-        jobs = pod_check.jobs(wanted, pods, settings)
+        jobs = pod_check.jobs(wanted, pods, options)
         left = sum(map(sum, (each.values() for each in wanted.values())))
         left -= sum(job["spec"]["completions"] for job in jobs)
         if left:

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import owner
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable, message, was_read
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, host_of, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import (
+    Unreadable,
+    message,
+    unreachable,
+    was_read,
+)
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
-_ARGUMENTS = {
-    "check": {"type": "str", "choices": ["preflight", "verify"], "required": True},
-    "may_be_missing": {"type": "bool", "default": False},
-    "on_controller": {"type": "bool", "default": True},
-}
 # Draining reads the claims.
 _OBJECTS: tuple[Data, ...] = (
     {"kind": "Node"},
@@ -36,60 +32,68 @@ _OBJECTS: tuple[Data, ...] = (
 _MISSING = "the cluster has no DRA driver of NVIDIA: install it, or set gpu_cluster_allocator to device_plugin"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "check": {"type": "str", "choices": ["preflight", "verify"], "required": True},
+        "may_be_missing": {"type": "bool", "default": False},
+        "on_controller": {"type": "bool", "default": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
-        hostvars = variables["hostvars"]
-        hosts = [host_of(name, hostvars[name]) for name in variables["ansible_play_hosts"]]
-        verifies = arguments["check"] == "verify"
-        shared: list[str] = []
-        warnings: list[str] = []
-        try:
-            found = Api(self, variables).call("gpufleet.node.gpu_cluster_objects", objects=list(_OBJECTS))["results"]
-        except Unreadable as error:
-            found = [{"msg": str(error)}]
-        if "resources" not in found[0]:
-            may_be_missing = arguments["may_be_missing"] and not verifies
-            why = charts_plan.unreachable(found[0], may_be_missing, arguments["on_controller"])
-            unread = "the cluster cannot be read%s, so its DRA driver was not checked" % ("" if verifies else " yet")
-            (shared if why or verifies else warnings).append(why or unread)
-        else:
-            results = zip((each["kind"] for each in _OBJECTS), found, strict=True)
-            shared.extend(_unread(kind, each) for kind, each in results if not was_read(each))
-        forged = {
-            host.name: inventory_variables.forged(hostvars[host.name].get("ansible_facts") or {}) for host in hosts
-        }
-        problems = {host.name: [*shared, *forged[host.name]] for host in hosts}
+    def perform(self, variables: Data) -> Data:
+        hostvars, names = variables["hostvars"], variables["ansible_play_hosts"]
+        self._verifies = self._arguments["check"] == "verify"
+        problems = inventory_variables.forged_by_host(hostvars, names)
+        found = self._read()
+        shared, warnings = self._unreadable(found)
         if not shared and not warnings:
             nodes, daemonsets, slices, _claims = (each["resources"] for each in found)
             installed = dra.is_installed(daemonsets, slices)
-            own = dra.dynamic_mig(daemonsets)
+            shared = dra.dynamic_mig(daemonsets)
             if not installed:
-                (own if verifies else warnings).append(_MISSING)
-            by_name = {name_of(each): each for each in nodes}
-            known: dict[str, str] = {}
-            for host in hosts:
-                problems[host.name].extend(own)
-                if host.gpus == []:  # a server of the cluster
-                    continue
-                node, why = cluster_nodes.find(host, list(by_name))
-                if node is None:
-                    problems[host.name].extend([why] if verifies else [])
-                    continue
-                problems[host.name].extend([*cluster_nodes.taken(node, known), *_others(by_name[node])])
-                known[host.name] = node
-                if verifies and installed:
-                    problems[host.name].extend(_differences(host, by_name[node], slices))
-        result.update(changed=False, problems=problems)
-        if warnings:
-            result["warnings"] = warnings
-        return result
+                (shared if self._verifies else warnings).append(_MISSING)
+            hosts = [host_of(name, hostvars[name]) for name in names]
+            for host, own in self._of_nodes(hosts, nodes, slices if installed else None).items():
+                problems[host] += own
+        problems = {host: [*shared, *own] for host, own in problems.items()}
+        return {"problems": problems, **({"warnings": warnings} if warnings else {})}
+
+    def _read(self) -> list[Data]:
+        """The results for _OBJECTS; if the cluster cannot be read, one that failed."""
+        try:
+            results = self._api.call("gpufleet.node.gpu_cluster_objects", objects=list(_OBJECTS))["results"]
+        except Unreadable as error:
+            return [{"msg": str(error)}]
+        return t.cast("list[Data]", results)
+
+    def _unreadable(self, found: t.Sequence[Data]) -> tuple[list[str], list[str]]:
+        """Problems and warnings about objects that could not be read."""
+        if "resources" in found[0]:
+            results = zip((each["kind"] for each in _OBJECTS), found, strict=True)
+            return [_unread(kind, each) for kind, each in results if not was_read(each)], []
+        may_be_missing = self._arguments["may_be_missing"] and not self._verifies
+        why = unreachable(found[0], may_be_missing, self._arguments["on_controller"])
+        text = "the cluster cannot be read%s, so its DRA driver was not checked" % ("" if self._verifies else " yet")
+        return ([why or text], []) if why or self._verifies else ([], [text])
+
+    def _of_nodes(
+        self, hosts: t.Iterable[Host], nodes: t.Iterable[Data], slices: t.Sequence[Data] | None
+    ) -> dict[str, list[str]]:
+        """Problems of the nodes, by host. ``slices`` are those of the DRA driver; None if it is not installed."""
+        by_name = {name_of(each): each for each in nodes}
+        known: dict[str, str] = {}
+        problems: dict[str, list[str]] = {}
+        for host in hosts:
+            if host.gpus == []:  # a server of the cluster
+                continue
+            name, why = cluster_nodes.find(host, list(by_name))
+            if name is None:
+                problems[host.name] = [why] if self._verifies else []
+                continue
+            problems[host.name] = [*cluster_nodes.taken(name, known), *_others(by_name[name])]
+            known[host.name] = name
+            if self._verifies and slices is not None:
+                problems[host.name] += _differences(host, by_name[name], slices)
+        return problems
 
 
 def _unread(kind: str, result: Data) -> str:
@@ -111,7 +115,7 @@ def _differences(host: Host, node: Data, slices: t.Sequence[Data]) -> list[str]:
     waiting = readiness.state({name: readiness.Wanted()}, [node], []).waiting
     return [
         *waiting,
-        *drain_record.interrupted(node),
+        *record.interrupted(node),
         *dra.differences(host, name, slices),
         *dra.tainted(name, slices),
     ]

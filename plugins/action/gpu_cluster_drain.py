@@ -9,34 +9,19 @@ from __future__ import annotations
 import base64
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions, operands, record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import EvictionOptions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 
-_ARGUMENTS = {
-    "gpus": {"type": "list", "elements": "dict"},
-    "checkpoint": {"type": "str"},
-    "machine_id": {"type": "str", "default": ""},
-    "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
-    "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
-    "ignore_daemonsets": {"type": "bool", "default": True},
-    "delete_emptydir_data": {"type": "bool", "default": False},
-    "force": {"type": "bool", "default": False},
-    "grace_period": {"type": "int", "default": -1},
-    "by_operator": {"type": "bool", "default": False},
-    "wait_for_pods": {"type": "bool", "default": True},
-    "takeover": {"type": "int", "required": True},
-    "timeout": {"type": "int", "required": True},
-}
 Reading = t.Tuple[Data, t.List[Data]]  # a node and its pods
 
 
@@ -44,26 +29,36 @@ class _Failed(Exception):
     """The node cannot be taken out of service."""
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "gpus": {"type": "list", "elements": "dict"},
+        "checkpoint": {"type": "str"},
+        "machine_id": {"type": "str", "default": ""},
+        "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
+        "pods": {"type": "str", "default": "all", "choices": ["all", "gpu", "affected"]},
+        "ignore_daemonsets": {"type": "bool", "default": True},
+        "delete_emptydir_data": {"type": "bool", "default": False},
+        "force": {"type": "bool", "default": False},
+        "grace_period": {"type": "int", "default": -1},
+        "by_operator": {"type": "bool", "default": False},
+        "wait_for_pods": {"type": "bool", "default": True},
+        "takeover": {"type": "int", "required": True},
+        "timeout": {"type": "int", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._api, self._run = Api(self, task_vars), runs.current()
+    def perform(self, variables: Data) -> Data:
+        self._run = runs.current()
         host = self._host = self._api.host()
         self._progress = Progress(self._arguments["timeout"], show)
         self._uses_dra = self._arguments["allocator"] == dra.ALLOCATOR
-        self._settings = evictions.Settings(**{name: self._arguments[name] for name in evictions.Settings._fields})
+        self._options = EvictionOptions(**{name: self._arguments[name] for name in EvictionOptions._fields})
         planned = self._arguments["gpus"]
         self._change = evictions.Change(
             None if planned is None else evictions.devices_changed(planned, host.gpus or ()),
-            evictions.devices_held(self._arguments["checkpoint"]),
+            evictions.devices_allocated(self._arguments["checkpoint"]),
         )
         self._evicted: list[str] = []
-        result.update(changed=False, evicted=self._evicted)
+        result: Data = {"evicted": self._evicted}
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
@@ -72,11 +67,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             result.update(failed=True, msg="%s: %s" % (host.name, error))
         return result
 
-    def _held(self, node: Data) -> Record | None:
-        return drain_record.held(node, self._run, self._arguments["takeover"])
+    def _available(self, node: Data) -> Record | None:
+        return record.available(node, self._run, self._arguments["takeover"])
 
     def _drain(self, node: Data, found: list[Data], result: Data) -> None:
-        name, known = name_of(node), self._held(node)
+        name, known = name_of(node), self._available(node)
         try:
             if known is not None and not runs.is_same(known.run, self._run):
                 show("An earlier run has left node %s out of service: this run continues, and returns it" % name)
@@ -86,15 +81,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if staying:
                 text = "%s: pods of DaemonSets and static pods stay on the node, and may lose their GPUs or MIG devices: %s"
                 result["warnings"] = [text % (self._host.name, ", ".join(map(str, staying)))]
-            changes = bool(known is None or not drain_record.cordoned(node) or pods)
+            changes = bool(known is None or not record.cordoned(node) or pods)
             if self._task.check_mode:
-                result.update(changed=changes, evicted=[str(evictions.pod_of(pod)) for pod in pods])
+                result.update(changed=changes, evicted=[str(pod_of(pod)) for pod in pods])
                 self._preview(name, pods, result)
                 return
             node = self._cordon(node, pods)
             result["changed"] = changes
             # A run that is killed, or interrupted from the keyboard, can show nothing.
-            ours = drain_record.owned(node, self._run).cordoned
+            ours = record.owned(node, self._run).cordoned
             notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
             show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
             # Other pods may have started before the node was cordoned.
@@ -103,9 +98,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             node, found = self._until_empty(name, "is not drained", self._evict, (node, found))
             # The operator's MIG manager pauses and restarts the components itself.
             by_operator = self._arguments["by_operator"]
-            node = self._pause(node, (), found) if by_operator else self._pause(node, drain_record.OPERANDS)
+            node = self._pause(node, (), found) if by_operator else self._pause(node, operands.OPERANDS)
             if self._uses_dra:
-                self._pause(node, drain_record.DRA_DRIVER)
+                self._pause(node, operands.DRA_DRIVER)
         except (_Failed, Unreadable) as error:
             raise _Failed("%s. %s" % (error, self._returned(node, known))) from None
 
@@ -139,32 +134,30 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         return node, found, self._to_evict(node, found)
 
     def _cordon(self, node: Data, pods: t.Iterable[Data]) -> Data:
-        workloads = self._workloads(name_of(node), pods, self._held(node))
-        return self._write(node, lambda item: drain_record.cordon(item, self._run, workloads))
+        workloads = self._workloads(name_of(node), pods, self._available(node))
+        return self._write(node, lambda item: record.cordon(item, self._run, workloads))
 
-    def _pause(self, node: Data, operands: t.Sequence[str], found: list[Data] | None = None) -> Data:
+    def _pause(self, node: Data, names: t.Sequence[str], found: list[Data] | None = None) -> Data:
         """Pause operands, and wait until their pods are gone. ``found`` are the pods, if they need not be read again."""
-        node = self._write(node, lambda item: drain_record.pause(item, self._run, operands))
+        node = self._write(node, lambda item: record.pause(item, self._run, names))
         known = (node, found) if found is not None else None
         return self._until_empty(name_of(node), "still runs components of the GPU operator", _operands, known)[0]
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
-        return self._api.change(
-            node, drain_record.guarded(make, self._run, self._arguments["takeover"]), self._progress
-        )
+        return self._api.change(node, record.guarded(make, self._run, self._arguments["takeover"]), self._progress)
 
     def _to_evict(self, node: Data, found: list[Data]) -> list[Data]:
         name, change = name_of(node), self._change
         dynamic = dra.dynamic_mig(found)
         if dynamic:
             raise _Failed("; ".join(dynamic))
-        if self._uses_dra and self._settings.pods != "all":
+        if self._uses_dra and self._options.pods != "all":
             claims, slices = self._api.read(dra.CLAIMS, dra.slices(name))
             # The names of devices recur, so that outdated ones may be those of other devices.
             outdated = dra.differences(self._host, name, slices)
             devices = {} if outdated else dra.published(slices, name) or {}
-            change = change._replace(held=dra.claimed(claims, devices, name))
-        pods, problems = evictions.to_evict(found, self._settings, change)
+            change = change._replace(allocated=dra.claimed(claims, devices, name))
+        pods, problems = evictions.to_evict(found, self._options, change)
         if problems:
             raise _Failed("node %s cannot be drained: %s" % (name, "; ".join(problems)))
         return pods
@@ -202,7 +195,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         def reasons() -> list[str]:
             node, found = first.pop() if first else self._api.node_and_pods(name)
-            node = self._write(node, lambda item: drain_record.keep(item, self._run))
+            node = self._write(node, lambda item: record.keep(item, self._run))
             read[:] = [(node, found)]
             return step(node, found)
 
@@ -215,14 +208,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _evict(self, node: Data, found: list[Data]) -> list[str]:
         """Request the eviction of the pods that are left. The API rejects those that a disruption budget protects."""
         pods = self._to_evict(node, found)
-        asked = _not_terminating(pods)
-        reasons = self._rejected(asked)
-        self._evicted += [name for name in map(str, asked) if name not in reasons and name not in self._evicted]
+        requested = _not_terminating(pods)
+        reasons = self._rejected(requested)
+        self._evicted += [name for name in map(str, requested) if name not in reasons and name not in self._evicted]
         return [_waiting(pod, reasons) for pod in pods]
 
-    def _rejected(self, asked: list[Pod]) -> dict[str, str]:
+    def _rejected(self, pods: list[Pod]) -> dict[str, str]:
         """Request evictions, which check mode only checks; the reasons for which the API rejects some of them, by pod."""
-        rejected = self._api.remove("evicted", asked, self._arguments["grace_period"])
+        rejected = self._api.remove("evicted", pods, self._arguments["grace_period"])
         return {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
 
     def _returned(self, node: Data, known: Record | None) -> str:
@@ -238,29 +231,28 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         try:
             # The response to an earlier change may be lost.
             node = self._progress.result("reading node %s" % name, lambda: self._api.node_and_pods(name)[0])
-            node = self._write(node, drain_record.uncordon)
+            node = self._write(node, record.uncordon)
         except (Unreadable, ValueError) as error:
             return "Node %s may still be cordoned (%s). Its GPUs were not changed. Run this again to continue" % (
                 name,
                 error,
             )
-        return "%s, and its GPUs were not changed" % drain_record.returned(node)
+        return "%s, and its GPUs were not changed" % record.returned(node)
 
 
 def _not_terminating(pods: t.Iterable[Data]) -> list[Pod]:
-    return [evictions.pod_of(pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    return [pod_of(pod) for pod in pods if not is_terminating(pod)]
 
 
 def _operands(node: Data, found: list[Data]) -> list[str]:
-    return ["pod " + str(pod) for pod in drain_record.operands(node, found)]
+    return ["pod " + str(pod) for pod in operands.paused(node, found)]
 
 
 def _waiting(pod: Data, rejected: t.Mapping[str, str]) -> str:
-    name = str(evictions.pod_of(pod))
-    metadata = pod["metadata"]
+    name = str(pod_of(pod))
     if name in rejected:
         return "pod %s: %s" % (name, rejected[name])
-    if not metadata.get("deletionTimestamp"):
+    if not is_terminating(pod):
         return "pod %s is being evicted" % name
-    held = ", ".join(metadata.get("finalizers") or ())
-    return "pod %s is terminating%s" % (name, " (finalizers: %s)" % held if held else "")
+    finalizers = ", ".join(pod["metadata"].get("finalizers") or ())
+    return "pod %s is terminating%s" % (name, " (finalizers: %s)" % finalizers if finalizers else "")

@@ -7,20 +7,17 @@
 from __future__ import annotations
 
 import time
-import typing as t
 
 from ansible.errors import AnsibleError
-from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import client, readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Reasons, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Reasons
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 
-_ARGUMENTS = {
-    "options": {"type": "dict", "required": True},
-}
 _MODULE = "kubernetes.core.helm"
 _PAUSE = 5  # seconds between checks
 _UNFINISHED = (
@@ -28,20 +25,18 @@ _UNFINISHED = (
 )
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "options": {"type": "dict", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._api, options = Api(self, task_vars), arguments["options"]
+    def perform(self, variables: Data) -> Data:
+        options = self._arguments["options"]
         namespace = options["release_namespace"]
 
         def helm() -> Data:
             try:
-                found: Data = self._execute_module(module_name=_MODULE, module_args=options, task_vars=task_vars)
+                found: Data = self._execute_module(module_name=_MODULE, module_args=options, task_vars=variables)
             except AnsibleError as error:
                 return {"failed": True, "msg": str(error)}
             return found
@@ -53,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
                 waiting = self._waiting(namespace)
                 title = "waiting for helm, %d s" % (time.monotonic() - started)
                 shown.show(title, "; ".join(waiting) or "no pod reports a problem")
-            result.update(client.result(receiver, _MODULE))
+            result = client.result(receiver, _MODULE)
         if result.get("failed"):
             result["msg"] = "; ".join([result["msg"].rstrip(), *(self._waiting(namespace) or waiting)])
         elif options.get("state") == "absent" and self._unfinished(options["name"], namespace):
@@ -66,7 +61,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             nodes, pods = self._api.read({"kind": "Node"}, {"kind": "Pod", "namespace": namespace})
         except Unreadable as error:
             return ["the cluster cannot be read: %s" % error]
-        return list(readiness.state({}, nodes, pods, drain_record.all_by_hand(nodes)).waiting)
+        return list(readiness.state({}, nodes, pods, record.all_return_commands(nodes)).waiting)
 
     def _unfinished(self, name: str, namespace: str) -> bool:
         """Whether the release is left in a state that kubernetes.core.helm does not remove."""

@@ -8,43 +8,38 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import removal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, labels_of, name_of, node_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod, is_terminating, pod_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 
-_ARGUMENTS = {
-    "nodes": {"type": "list", "elements": "dict", "default": []},
-    "undo": {"type": "str", "default": "", "choices": ["", "own", "operator"]},
-    "retry": {"type": "list", "elements": "str", "default": []},
-    "managers": {"type": "str", "default": ""},
-    "takeover": {"type": "int", "required": True},
-    "drained": {"type": "bool", "default": False},
-    "timeout": {"type": "int", "default": 300},
-}
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # by node; None removes a label
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "nodes": {"type": "list", "elements": "dict", "default": []},
+        "undo": {"type": "str", "default": "", "choices": ["", "own", "operator"]},
+        "retry": {"type": "list", "elements": "str", "default": []},
+        "managers": {"type": "str", "default": ""},
+        "takeover": {"type": "int", "required": True},
+        "drained": {"type": "bool", "default": False},
+        "timeout": {"type": "int", "default": 300},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
+    def perform(self, variables: Data) -> Data:
         arguments = self._arguments
-        self._api = Api(self, task_vars)
+        result: Data = {}
         self._progress = Progress(arguments["timeout"], show)
         try:
             wanted: Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
             if arguments["undo"]:
-                find = charts_plan.own_labels if arguments["undo"] == "own" else charts_plan.operator_labels
+                find = removal.own_labels if arguments["undo"] == "own" else removal.operator_labels
                 wanted = find(*self._progress.result("reading the nodes", self._all))
             retried: Labels = {name: {mig_configs.STATE: None} for name in arguments["retry"]}
             changes = {name: {**retried.get(name, {}), **wanted.get(name, {})} for name in [*wanted, *retried]}
@@ -66,7 +61,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     def _all(self) -> list[list[Data]]:
         return self._api.read({"kind": "Node"})
 
-    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[evictions.Pod]]:
+    def _read(self, names: t.Sequence[str]) -> tuple[dict[str, Data], list[Pod]]:
         """The nodes by name, and the MIG managers to restart: those that apply a configuration afterwards.
 
         A running one sees a new ConfigMap with a delay, and does not retry a failed configuration. Where the label is
@@ -75,7 +70,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         applying = {each["node"] for each in self._arguments["nodes"] if each["labels"].get(mig_configs.LABEL)}
         applying.update(self._arguments["retry"])
         nodes, pods = self._api.nodes(names, *self._managers(names))
-        return nodes, [evictions.pod_of(pod) for pod in pods if node_of(pod) in applying]
+        return nodes, [pod_of(pod) for pod in pods if node_of(pod) in applying]
 
     def _managers(self, names: t.Sequence[str]) -> list[Data]:
         """The request for the MIG managers of these nodes; with one node, only its pods are read."""
@@ -91,7 +86,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         def running() -> list[str]:
             pods = [pod for found in self._api.read(*requests) for pod in found]
-            left = [each for each in pods if node_of(each) in names and not each["metadata"].get("deletionTimestamp")]
+            left = [each for each in pods if node_of(each) in names and not is_terminating(each)]
             return ["the MIG manager still runs on node %s" % node_of(each) for each in left]
 
         waiting = self._progress.until_empty("stopping MIG managers", running) if requests else []
@@ -104,10 +99,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         def make(node: Data) -> Data:
             if self._arguments["drained"]:
-                drain_record.owned(node, run)
+                record.owned(node, run)
             return {"metadata": {"labels": changes[name_of(node)]}}
 
-        guarded = drain_record.guarded(make, run, self._arguments["takeover"])
+        guarded = record.guarded(make, run, self._arguments["takeover"])
         return self._api.change_all({name: nodes[name] for name in changes}, guarded, self._progress)
 
 

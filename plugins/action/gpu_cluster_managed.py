@@ -6,35 +6,27 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import managed
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 
-_ARGUMENTS = {
-    "selector": {"type": "list", "elements": "str", "default": []},
-    "boards": {"type": "list", "elements": "str", "default": []},
-    "layout": {"type": "raw"},
-    "sharing": {"type": "raw"},
-    "strategy": {"type": "str", "required": True},
-}
 _FEW = 5  # nodes that a warning names
 _UNREADABLE = "the cluster cannot be read: %s. Check gpu_cluster_kubeconfig and gpu_cluster_context"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "selector": {"type": "list", "elements": "str", "default": []},
+        "boards": {"type": "list", "elements": "str", "default": []},
+        "layout": {"type": "raw"},
+        "sharing": {"type": "raw"},
+        "strategy": {"type": "str", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        result["changed"] = False
-        settings = managed.Settings(
+    def perform(self, variables: Data) -> Data:
+        arguments = self._arguments
+        common = managed.NodeVariables(
             bool(arguments["selector"]),
             arguments["strategy"],
             arguments["boards"],
@@ -44,11 +36,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         wanted = [{"kind": "Node", "label_selectors": arguments["selector"]}]
         every = [{"kind": "Node"}] if arguments["selector"] else []
         try:
-            nodes, *rest = Api(self, task_vars).read(*wanted, *every)
+            nodes, *rest = self._api.read(*wanted, *every)
         except Unreadable as error:
-            return {**result, "failed": True, "msg": _UNREADABLE % error}
-        found = managed.find(nodes, settings)
-        result.update(found._asdict())
+            return {"failed": True, "msg": _UNREADABLE % error}
+        found = managed.find(nodes, common)
+        result: Data = found._asdict()
         warnings = []
         if found.skipped:
             text = "nothing is installed or compared on %s: set nvidia_mig_layout to compare their GPUs with it"

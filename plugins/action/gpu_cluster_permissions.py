@@ -6,34 +6,23 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import permissions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
-
-_ARGUMENTS = {
-    "may_be_missing": {"type": "bool", "default": False},
-    "on_controller": {"type": "bool", "default": True},
-}
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable, unreachable
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "may_be_missing": {"type": "bool", "default": False},
+        "on_controller": {"type": "bool", "default": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+    def perform(self, variables: Data) -> Data:
         reviews = permissions.reviews(permissions.of_drain())
         try:
-            answer = Api(self, task_vars).call("kubernetes.core.k8s", resource_definition=reviews)
+            answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)
             problem = permissions.problem(answer["result"]["results"], permissions.BIND)
         except Unreadable as error:
-            problem = charts_plan.unreachable({"msg": str(error)}, **arguments)
-        result.update(changed=False, problems=[problem] if problem else [])
-        return result
+            problem = unreachable({"msg": str(error)}, **self._arguments)
+        return {"problems": [problem] if problem else []}

@@ -6,34 +6,28 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Progress, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import Pod
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 
 _TIMEOUT = 300  # seconds for each step
-_ARGUMENTS = {
-    "pods": {"type": "list", "elements": "dict", "required": True},
-}
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "pods": {"type": "list", "elements": "dict", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        pods = [Pod(**each) for each in arguments["pods"]]
-        result.update(changed=bool(pods))
+    def perform(self, variables: Data) -> Data:
+        pods = [Pod(**each) for each in self._arguments["pods"]]
+        result: Data = {"changed": bool(pods)}
         if self._task.check_mode:
             return result
         try:
-            Api(self, task_vars).restart(pods, Progress(_TIMEOUT, show))
+            self._api.restart(pods, Progress(_TIMEOUT, show))
         except Unreadable as error:
             result.update(failed=True, msg=str(error))
         return result

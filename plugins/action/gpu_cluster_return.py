@@ -8,32 +8,21 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, NoNode, Progress, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.labels import DEPLOY
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, Host, labels_of, name_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import pod_of
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import NoNode, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, operands, record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads as drain_workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import resources
-
-_ARGUMENTS = {
-    "uncordon": {"type": "bool", "default": True},
-    "wait": {"type": "bool", "default": True},
-    "wait_for_pods": {"type": "bool", "default": True},
-    "drained": {"type": "bool", "default": False},
-    "layout_applied": {"type": "bool", "default": True},
-    "by_operator": {"type": "bool", "default": False},
-    "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
-    "takeover": {"type": "int", "required": True},
-    "timeout": {"type": "int", "required": True},
-}
 
 _WITHOUT_GPUS = (
     "%s: the device plugin does not start with the MIG strategy that it has now (%s). Its node is in service without GPUs "
@@ -45,29 +34,35 @@ class _NotReady(Exception):
     """The node, or the pods that were evicted from it, are not ready in time."""
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "uncordon": {"type": "bool", "default": True},
+        "wait": {"type": "bool", "default": True},
+        "wait_for_pods": {"type": "bool", "default": True},
+        "drained": {"type": "bool", "default": False},
+        "layout_applied": {"type": "bool", "default": True},
+        "by_operator": {"type": "bool", "default": False},
+        "allocator": {"type": "str", "default": "device_plugin", "choices": ["device_plugin", "dra"]},
+        "takeover": {"type": "int", "required": True},
+        "timeout": {"type": "int", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, self._arguments = self.validate_argument_spec(_ARGUMENTS)
-        self._api, self._run = Api(self, task_vars), runs.current()
+    def perform(self, variables: Data) -> Data:
+        self._run = runs.current()
         self._progress = Progress(self._arguments["timeout"], show)
         self._uses_dra = self._arguments["allocator"] == dra.ALLOCATOR
         self._unsupported = ""  # why the device plugin cannot start before its MIG strategy changes
         host = self._api.host()
-        result.update(changed=False)
+        result: Data = {"changed": False}
         try:
             reading = "reading the node of %s" % host.name
             node, pods = self._progress.result(reading, lambda: self._api.host_node_and_pods(host))
-            known = drain_record.held(node, self._run, self._arguments["takeover"])
-            steps = drain_record.unrecorded(node) if known is None and self._arguments["drained"] else ""
+            known = record.available(node, self._run, self._arguments["takeover"])
+            steps = record.commands_without_record(node) if known is None and self._arguments["drained"] else ""
             if steps:
                 raise _NotReady(
                     "node %s was not returned to service: its annotation %s was removed during this run. Unless someone "
-                    "else has cordoned it, return it with: %s" % (name_of(node), drain_record.RECORD, steps)
+                    "else has cordoned it, return it with: %s" % (name_of(node), record.RECORD, steps)
                 )
             if known is None and not self._is_outdated(host, node, pods):
                 return result
@@ -79,7 +74,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             if self._unsupported:
                 result["warnings"] = [_WITHOUT_GPUS % (host.name, self._unsupported)]
         except (_NotReady, ValueError) as error:
-            if isinstance(error, drain_record.Held) and not self._arguments["uncordon"]:  # this run has already failed
+            if isinstance(error, record.OtherRun) and not self._arguments["uncordon"]:  # this run has already failed
                 other = "%s: another run has its node out of service, and returns it" % host.name
                 return {**result, "changed": False, "warnings": [other]}
             result.update(failed=True, msg="%s: %s" % (host.name, error))
@@ -114,36 +109,34 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _return(self, host: Host, read: Data, pods: list[Data]) -> None:
         node, name, arguments = read, name_of(read), self._arguments
-        known = drain_record.record(node)
-        former = drain_record.outdated(node, pods, arguments["by_operator"]) if known else []
+        known = record.read(node)
+        former = operands.outdated(node, pods, arguments["by_operator"]) if known else []
         former += dra.plugins(pods) if self._uses_dra else []
         if arguments["uncordon"] and former:
-            node = self._write(node, lambda _found: drain_record.unconfirmed(former))
-        node = self._write(node, lambda found: drain_record.resume(found, self._run))
-        old = [evictions.pod_of(pod) for pod in former]
+            node = self._write(node, lambda _found: operands.unconfirmed(former))
+        node = self._write(node, lambda found: record.resume(found, self._run))
+        old = [pod_of(pod) for pod in former]
         self._progress.result("restarting pods on node %s" % name, lambda: self._api.delete(old))
         if not arguments["uncordon"]:
             return
         if arguments["wait"]:
             unchanged = node is read
             node = self._wait(host, node, former, pods if unchanged else None)
-        node = self._write(node, drain_record.uncordon)
+        node = self._write(node, record.uncordon)
         waits_for_pods = arguments["wait"] and arguments["wait_for_pods"] and not self._unsupported
         if waits_for_pods and known is not None and known.workloads:
             self._wait_for_pods(node, known.workloads)
 
     def _write(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
-        return self._api.change(
-            node, drain_record.guarded(make, self._run, self._arguments["takeover"]), self._progress
-        )
+        return self._api.change(node, record.guarded(make, self._run, self._arguments["takeover"]), self._progress)
 
     def _wait(self, host: Host, node: Data, former: t.Sequence[Data], pods: list[Data] | None) -> Data:
         """The node when it is ready. ``pods`` are those on it, if it is as it was read with them."""
         name, first, read = name_of(node), [(node, pods)] if pods is not None else [], [node]
         components: set[str] = set()
-        if any(label.startswith(drain_record.DEPLOY) for label in labels_of(node)):
+        if any(label.startswith(DEPLOY) for label in labels_of(node)):
             reading = "reading the DaemonSets of the cluster"
-            components = drain_record.deployed(node, self._progress.result(reading, self._daemonsets))
+            components = operands.deployed(node, self._progress.result(reading, self._daemonsets))
 
         def unready() -> list[str]:
             now, here = first.pop() if first else self._api.node_and_pods(name)
@@ -153,7 +146,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             self._unsupported = self._contradiction(host, now, here)
             if self._unsupported:  # a later task changes the strategy, so that waiting for it here would never end
                 return list(readiness.state({name: readiness.Wanted()}, [now], []).waiting)
-            return drain_record.unready(now, here, self._resources(host, now, here), former, components)
+            return operands.unready(now, here, self._resources(host, now, here), former, components)
 
         waiting = self._progress.until_empty("waiting for node %s" % name, unready)
         if waiting:
@@ -179,7 +172,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             raise _NotReady(
                 "after %d seconds, pods that were evicted from node %s are not ready again: %s. %s. Resolve this "
                 "before other nodes are drained, or set gpu_cluster_drain_wait_for_pods to false"
-                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]), drain_record.returned(node))
+                % (self._arguments["timeout"], name, "; ".join([*waiting, *reasons]), record.returned(node))
             )
 
     def _resources(self, host: Host, node: Data, pods: list[Data]) -> dict[str, int] | None:
@@ -187,7 +180,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
         None if its layout or sharing is not applied yet, or if the strategy is unknown or does not support the layout.
         """
-        strategy, current = drain_record.strategy(node, pods), plugin_configs.in_effect(host, node, pods)
+        strategy, current = operands.strategy(node, pods), plugin_configs.in_effect(host, node, pods)
         try:
             applied = self._is_applied(host, node)
             return cluster_nodes.expected(current, strategy) if applied and strategy and current else None
@@ -196,7 +189,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
     def _contradiction(self, host: Host, node: Data, pods: list[Data]) -> str:
         """Why the device plugin exits at its start: its strategy does not support the layout that the node has."""
-        strategy = drain_record.strategy(node, pods)
+        strategy = operands.strategy(node, pods)
         try:
             if strategy and self._is_applied(host, node):
                 cluster_nodes.expected(host._replace(sharing=None), strategy)
@@ -212,7 +205,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
 
 
 def _remedy(node: Data, reasons: str) -> str:
-    steps = drain_record.by_hand(node)
+    steps = record.return_commands(node)
     if not steps:
         return ": %s. It remains in service. Resolve this and run it again" % reasons
     return ", and remains cordoned: %s. Resolve this and run it again, or return the node with %s" % (reasons, steps)

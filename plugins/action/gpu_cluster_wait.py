@@ -10,40 +10,35 @@ import itertools
 import time
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.api import Api, Final, Reasons, Unreadable, pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Reasons, pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Container, State, Wanted
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Final, Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 
-_ARGUMENTS = {
-    "wanted": {"type": "dict", "required": True},
-    "namespace": {"type": "str", "required": True},
-    "helm_chart": {"type": "str", "default": ""},
-    "elsewhere": {"type": "bool", "default": True},
-    "timeout": {"type": "int", "required": True},
-    "settle": {"type": "int", "default": 0},
-}
 _LINES = 15  # of a log
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-    _requires_connection = True
+class ActionModule(ClusterAction):
+    ARGUMENTS = {
+        "wanted": {"type": "dict", "required": True},
+        "namespace": {"type": "str", "required": True},
+        "helm_chart": {"type": "str", "default": ""},
+        "elsewhere": {"type": "bool", "default": True},
+        "timeout": {"type": "int", "required": True},
+        "settle": {"type": "int", "default": 0},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+    def perform(self, variables: Data) -> Data:
+        arguments = self._arguments
         wanted = {node: Wanted(**each) for node, each in arguments["wanted"].items()}
-        api = Api(self, task_vars)
         end = time.monotonic() + arguments["timeout"]
         reasons, ready_at, intervals = Reasons(show), 0.0, pauses()
         while True:
-            state = self._state(api, wanted, arguments)
+            state = self._state(wanted)
             now = time.monotonic()
             ready_at = (ready_at or now) if state.ready else 0.0
             if state.failed or now >= end or (state.ready and now >= ready_at + arguments["settle"]):
@@ -51,12 +46,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             text = "; ".join(state.waiting) or "ready, must stay ready for %d s" % arguments["settle"]
             reasons.show("waiting, %d s left" % (end - now), text)
             time.sleep(next(intervals))
-        result.update(changed=False, waiting=list(state.waiting), problems=list(state.failed))
+        result: Data = {"waiting": list(state.waiting), "problems": list(state.failed)}
         if not state.ready:
-            result.update(failed=True, msg=self._message(api, state, arguments["timeout"]))
+            result.update(failed=True, msg=self._message(state))
         return result
 
-    def _state(self, api: Api, wanted: t.Mapping[str, Wanted], arguments: t.Mapping[str, t.Any]) -> State:
+    def _state(self, wanted: t.Mapping[str, Wanted]) -> State:
+        arguments = self._arguments
         nodes: list[Data] = [{"kind": "Node"}]
         pods: list[Data] = [{"kind": "Pod", "namespace": arguments["namespace"]}]
         if not arguments["elsewhere"]:
@@ -66,27 +62,27 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             labels = ["%s=%s" % (readiness.INSTALLER, arguments["helm_chart"])]
             pods.append({"kind": "Pod", "namespace": "kube-system", "label_selectors": labels})
         try:
-            found = api.read(*nodes, *pods)
+            found = self._api.read(*nodes, *pods)
         except Unreadable as error:
             why = ("the cluster cannot be read: %s" % error,)
             return State((), why) if isinstance(error, Final) else State(why, ())
         chain = itertools.chain.from_iterable
         here = list(chain(found[: len(nodes)]))
-        return readiness.state(wanted, here, list(chain(found[len(nodes) :])), drain_record.all_by_hand(here))
+        return readiness.state(wanted, here, list(chain(found[len(nodes) :])), record.all_return_commands(here))
 
-    def _message(self, api: Api, state: State, timeout: int) -> str:
+    def _message(self, state: State) -> str:
         lines = list(state.failed)
         if state.waiting:
-            lines.extend(["After %d seconds:" % timeout] if not state.failed else [])
+            lines.extend(["After %d seconds:" % self._arguments["timeout"]] if not state.failed else [])
             lines.extend(state.waiting)
-        if state.culprit:
-            lines.extend(self._log(api, state.culprit))
+        if state.failed_container:
+            lines.extend(self._log(state.failed_container))
         return "\n".join(lines)
 
-    def _log(self, api: Api, container: Container) -> list[str]:
+    def _log(self, container: Container) -> list[str]:
         options = {"container": container.name, "previous": container.previous, "tail_lines": _LINES}
         try:
-            lines = api.log(container.namespace, container.pod, **options).splitlines() or ["it is empty"]
+            lines = self._api.log(container.namespace, container.pod, **options).splitlines() or ["it is empty"]
         except Unreadable as error:
             lines = [str(error)]
         title = "Last lines of the log of container %s of pod %s:" % (container.name, container.pod)

@@ -55,12 +55,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         why = "; ".join([*filter(None, [why]), *inventory_variables.forged(variables.get("ansible_facts", {}))])
         # Some machines show no GPUs before the driver is installed.
         compares = not why and (_gpus(facts) or arguments["check"] != "preflight")
-        differences = inventory_variables.of_boards(values, _gpus(facts)) if compares else []
+        differences = inventory_variables.board_differences(values, _gpus(facts)) if compares else []
         found = inventory_variables.NOTHING
         if validated or not enabled:
             roles = [*dict.fromkeys(["gpu_node", *validated])]
             # The layout does not fit other boards either; the role compares it with the GPUs.
-            found = inventory_variables.judge(variables, values, unreadable, roles, compares_layout=not differences)
+            found = inventory_variables.check(variables, values, unreadable, roles, compares_layout=not differences)
         problems = [*found.problems, *inventory_registry.unknown(registry, wanted)]
         if "gpu_node" in found.invalid:
             differences = []  # of values that are invalid

@@ -13,9 +13,11 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import report
 
-_ARGUMENTS = {"check": {"type": "str", "required": True, "choices": ["preflight", "verify"]}}
+_ARGUMENTS = {
+    "check": {"type": "str", "required": True, "choices": ["preflight", "verify"]},
+    "gathered": {"type": "str", "default": ""},  # a name, because hosts that have left the play have no arguments
+}
 _FACT = "gpu_node_problems"
-_GATHERED = "__gpu_node_facts"
 _SKIP = "gpu_node_skip"
 
 
@@ -29,19 +31,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         variables = task_vars or {}
         result.update(changed=False)
         if arguments["check"] == "preflight":
-            return {**result, **_preflight(variables)}
+            return {**result, **_preflight(variables, arguments["gathered"])}
         message = report.verify(variables["inventory_hostname"], variables[_FACT])
         if message:
             result.update(failed=True, msg=message)
         return result
 
 
-def _preflight(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _preflight(variables: t.Mapping[str, t.Any], gathered: str) -> dict[str, t.Any]:
     """The messages by host, whether they stop the run, and the hosts that are left out of it otherwise."""
     every, present, of = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"], variables["hostvars"]
     lost = set(every).difference(present)
     # With gpu_node_skip none, such a host remains in the play, and this is one of its problems.
-    unreachable = [host for host in every if host in lost and of[host].get(_GATHERED, {}).get("unreachable")]
+    unreachable = [host for host in every if host in lost and of[host].get(gathered, {}).get("unreachable")]
     problems = {host: None if host in lost else of[host].get(_FACT) for host in every if host not in unreachable}
     refused = [host for host, found in problems.items() if found != []]
     stops = any(host in lost or of[host].get(_SKIP) != "problems" for host in refused)

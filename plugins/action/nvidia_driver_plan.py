@@ -10,7 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import node as driver_node
@@ -34,7 +34,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             running = driver_node.running_problems(facts["nvidia"])
             result.update(changed=False, plan={}, problems=[], running_problems=running)
             return result
-        settings, problems = inventory_variables.of_role("nvidia_driver", variables, self._templar.template)
+        settings, problems = inventory_variables.validated_for_host("nvidia_driver", variables, self._templar.template)
         plan: dict[str, t.Any] = {}
         try:
             plan = {} if problems else driver_node.plan(facts, settings)
@@ -48,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             )
         problems += driver_node.installation_problems(facts["nvidia"])
         if int(facts.get("effective_user_id", 0)) != 0:
-            problems.insert(0, words.NOT_ROOT)
+            problems.insert(0, messages.NOT_ROOT)
         running = driver_node.running_problems(facts["nvidia"], plan or None)
         result.update(changed=False, plan=plan, problems=problems, running_problems=running)
         if plan.get("notices"):

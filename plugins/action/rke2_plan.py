@@ -10,7 +10,7 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import words
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
@@ -32,7 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if arguments["states"] is None:
             failure = {"failed": True, "msg": forged[0]} if forged else {}
             return {**result, "changed": False, "names": names, **failure}
-        settings, problems = inventory_variables.of_role("rke2", variables, self._templar.template)
+        settings, problems = inventory_variables.validated_for_host("rke2", variables, self._templar.template)
         problems += forged
         plan: dict[str, t.Any] = {}
         if not problems:
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
-            problems.insert(0, words.NOT_ROOT)
+            problems.insert(0, messages.NOT_ROOT)
         result.update(changed=False, plan=plan, problems=problems, names=names)
         return result
 
@@ -66,9 +66,9 @@ def _node(
     servers: t.Sequence[str],
     results: t.Sequence[t.Mapping[str, t.Any]],
     names: t.Sequence[str],
-) -> rke2_plan.Node:
+) -> rke2_plan.NodeFacts:
     facts = variables["ansible_facts"]
-    return rke2_plan.Node(
+    return rke2_plan.NodeFacts(
         name=variables["inventory_hostname"],
         names=names,
         hostname=str(variables.get("gpu_node_hostname") and names[0] or facts["nodename"]).lower(),
@@ -78,7 +78,7 @@ def _node(
         groups=variables["groups"],
         play_hosts=variables["ansible_play_hosts_all"],
         addresses={host: _address(variables["hostvars"][host].get("ansible_facts", {})) for host in servers},
-        states={each["__rke2_host"]: each["state"] for each in results if "state" in each},
+        states={each["rke2_host"]: each["state"] for each in results if "state" in each},
     )
 
 

@@ -100,7 +100,7 @@ def mig_resources(
     from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import sharing as layout_sharing
 
     contents = layouts_on_gpus.contents(value, gpus, board)
-    mig = any(content.held is not None for content in contents.values())
+    mig = any(content.instances is not None for content in contents.values())
     return layout_sharing.advertised(
         resources.resources(contents, strategy), layout_sharing.parse(sharing), strategy, mig
     )

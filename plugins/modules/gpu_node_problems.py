@@ -28,12 +28,19 @@ options:
     type: str
     choices: [preflight, verify]
     required: true
+  gathered:
+    description:
+      - With O(check=preflight), the name of the variable with the result of gathering a host's facts, from which hosts
+        that cannot be reached are recognized.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
 - name: Collect the problems of all hosts
   gpufleet.node.gpu_node_problems:
     check: preflight
+    gathered: facts_result
   register: found
   run_once: true
 """

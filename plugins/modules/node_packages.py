@@ -63,7 +63,8 @@ options:
       - V(absent) removes the packages that the role installed according to its record, except those that other packages
         need, releases its holds, and removes its pin. The entry in the record stays for the role to remove. If somebody
         else holds one of the packages with apt, the module fails and changes nothing.
-      - V(verified) only reads, and returns as RV(problems) how the packages differ.
+      - V(verified) only reads, and returns as RV(problems) how the packages differ, and as RV(obstacles) what
+        V(preflight) returns.
       - V(preflight) only reads, and returns as RV(problems) the package sources that apt refuses together with O(repository),
         because they have its URL and another key, and the foreign holds and locks that block O(packages). Of a branch whose
         newest version is not known yet, a hold blocks if its version is of another branch.
@@ -260,6 +261,12 @@ problems:
 differences:
   description:
     - Those of RV(problems) for which packages have to be installed. Setting a missing hold interrupts nothing.
+  returned: if O(state=verified)
+  type: list
+  elements: str
+obstacles:
+  description:
+    - What O(state=preflight) returns as RV(problems).
   returned: if O(state=verified)
   type: list
   elements: str

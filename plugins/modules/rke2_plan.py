@@ -25,7 +25,8 @@ author:
 options:
   states:
     description:
-      - The results of M(gpufleet.node.rke2_state) in a loop over the node and, on a server, all servers.
+      - The results of M(gpufleet.node.rke2_state) in a loop over the node and, on a server, all servers, with the loop
+        variable C(rke2_host).
       - Without them, nothing is planned, and only RV(names) is returned.
     type: list
     elements: dict

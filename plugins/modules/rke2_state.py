@@ -69,7 +69,7 @@ state:
       description: Why RKE2 would not start, in sentences without a full stop.
       type: list
       elements: str
-    doubts:
+    warnings:
       description: What only the start of RKE2 shows, in sentences without a full stop. The module warns of it.
       type: list
       elements: str

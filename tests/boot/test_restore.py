@@ -28,7 +28,7 @@ LAYOUT = [
     {"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 2}},
     {"devices": 1, "mig_enabled": True, "mig_devices": [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"]}]},
 ]
-HELD = [["1g.10gb", "1g.10gb", "3g.40gb"], ["3g.40gb"]]
+PROFILES = [["1g.10gb", "1g.10gb", "3g.40gb"], ["3g.40gb"]]
 BACKENDS = ["nvml", "nvidia_smi"]
 
 
@@ -52,7 +52,7 @@ class Node:
     def gpus(self) -> t.Any:
         return json.loads(self.nvsim("show", "--json"))["gpus"]
 
-    def held(self) -> t.List[t.List[str]]:
+    def profiles(self) -> t.List[t.List[str]]:
         return [sorted(gi["profile"] for gi in gpu["gpu_instances"]) for gpu in self.gpus()]
 
     def modes(self) -> t.List[bool]:
@@ -108,9 +108,9 @@ def test_restores_the_layout_after_a_reboot(make_node, board, keeps_mode, backen
     before = node.uuids()
 
     node.nvsim("reboot")
-    assert (node.held(), node.modes()) == ([[], []], [keeps_mode, keeps_mode])
+    assert (node.profiles(), node.modes()) == ([[], []], [keeps_mode, keeps_mode])
     status, said = node.boot(backend=backend)
-    assert (status, node.held()) == (0, HELD)
+    assert (status, node.profiles()) == (0, PROFILES)
     assert node.uuids() == before
     assert len(re.findall(r"^GPU [01] GPU-\w{4}\.\.\. .*\|3g\.40gb.*\|  restored$", said, re.MULTILINE)) == 2
 
@@ -122,18 +122,18 @@ def test_uses_nvidia_smi_without_pynvml(make_node):
     need("nvidia_smi")
     node = make_node("--board", "H100-80GB", "--gpus", "2")
     assert node.boot("-S")[0] == 0  # no site-packages
-    assert node.held() == HELD
+    assert node.profiles() == PROFILES
 
 
 def test_restores_a_node_that_was_killed_during_a_change(make_node):
     node = make_node("--board", "A100-80GB", "--gpus", "2")
     node.nvsim("fault", "--write", "5", "--kill", "after")
-    assert node.boot()[0] < 0 or node.held() != HELD
-    assert node.held() != HELD
+    assert node.boot()[0] < 0 or node.profiles() != PROFILES
+    assert node.profiles() != PROFILES
     node.nvsim("fault", "--clear")
     node.nvsim("reboot")
     assert node.boot()[0] == 0
-    assert node.held() == HELD
+    assert node.profiles() == PROFILES
 
 
 def test_changes_nothing_without_the_kernel_module(make_node):
@@ -144,7 +144,7 @@ def test_changes_nothing_without_the_kernel_module(make_node):
     assert status == 3
     assert "The NVIDIA driver is not up, so the GPUs are left unchanged: " in said
     assert "DRIVER_NOT_LOADED" in said
-    assert (node.held(), node.modes()) == ([[], []], [False, False])
+    assert (node.profiles(), node.modes()) == ([[], []], [False, False])
 
 
 def test_waits_for_the_kernel_module(make_node):
@@ -152,7 +152,7 @@ def test_waits_for_the_kernel_module(make_node):
     for number in ("1", "2"):
         node.nvsim("fault", "nvmlInitWithFlags", "--nth", number, "--code", "DRIVER_NOT_LOADED")
     status, said = node.boot(backend="nvml", driver_wait=300)
-    assert (status, node.held()) == (0, HELD)
+    assert (status, node.profiles()) == (0, PROFILES)
     assert said.startswith("Waiting up to 300 seconds for the NVIDIA driver: ")
 
 
@@ -161,7 +161,7 @@ def test_does_not_disturb_running_processes(make_node, workload):
     node.boot(layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
     node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", workload, "--name", "training")
     status, said = node.boot()
-    assert (status, node.held()) == (1, [["7g.80gb"], HELD[1]])
+    assert (status, node.profiles()) == (1, [["7g.80gb"], PROFILES[1]])
     assert "PID %s (training)" % workload in said
 
 
@@ -170,7 +170,7 @@ def test_resets_a_gpu_only_if_allowed(make_node, reset):
     need("nvidia_smi")
     node = make_node("--board", "A100-80GB", "--gpus", "2", "--activation", "reset")
     status, said = node.boot(reset=reset)
-    assert (status, node.held()) == ((0, HELD) if reset else (1, [[], []]))
+    assert (status, node.profiles()) == ((0, PROFILES) if reset else (1, [[], []]))
     assert ("does not match the layout yet: " in said) != reset
 
 
@@ -179,7 +179,7 @@ def test_fails_while_another_run_holds_the_lock(make_node):
     with open(node.lock, "w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         status, said = node.boot()
-    assert (status, node.held()) == (1, [[], []])
+    assert (status, node.profiles()) == (1, [[], []])
     assert "Another run is changing the MIG layout of this node" in said
 
 
@@ -191,7 +191,7 @@ def test_a_hanging_driver_does_not_block_the_boot(make_node):
     assert "Not done after 1 seconds: the driver or a GPU does not respond" in said
     node.nvsim("latency", "--clear")
     assert node.boot()[0] == 0
-    assert node.held() == HELD
+    assert node.profiles() == PROFILES
 
 
 def test_a_node_that_lost_a_gpu_restores_the_others(tmp_path, make_node):
@@ -199,13 +199,13 @@ def test_a_node_that_lost_a_gpu_restores_the_others(tmp_path, make_node):
     node = make_node("--board", "A100-80GB:8")
     layout = [LAYOUT[0], {"devices": 7, "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
     assert node.boot(layout=layout)[0] == 0
-    uuids, held = [gpu["uuid"] for gpu in node.gpus()], node.held()
+    uuids, profiles = [gpu["uuid"] for gpu in node.gpus()], node.profiles()
 
     rest = [number for number in range(8) if number != 3]
     node.path = tmp_path / "seven"
     node.nvsim("create", "--driver", "550.163.01", "--board", "A100-80GB:7", *["--uuid=" + uuids[n] for n in rest])
     status, said = node.boot(layout=layout, gpus=dict(enumerate(uuids)))
-    assert (status, node.held()) == (1, [held[number] for number in rest])
+    assert (status, node.profiles()) == (1, [profiles[number] for number in rest])
     assert said.count("GPU 3 (%s) is not among the GPUs that can be read" % uuids[3]) == 1
 
 
@@ -213,7 +213,7 @@ def test_a_lost_gpu_does_not_affect_the_others(make_node):
     node = make_node("--board", "A100-80GB:8")
     node.nvsim("fault", "nvmlDeviceGetHandleByIndex_v2", "--nth", "5", "--code", "GPU_IS_LOST")  # of one, once
     status, said = node.boot(backend="nvml", layout=LAYOUT[:1])
-    assert (status, sorted(node.held())) == (1, [[]] + [HELD[0]] * 7)
+    assert (status, sorted(node.profiles())) == (1, [[]] + [PROFILES[0]] * 7)
     assert re.search(r"^GPU \d cannot be read, and is left unchanged: .*GPU_IS_LOST.* \(GPU-", said, re.MULTILINE)
 
 
@@ -221,10 +221,10 @@ def test_a_gpu_that_hangs_while_read_does_not_affect_the_others(make_node):
     node = make_node("--board", "A100-80GB:3")
     assert node.boot(layout=[dict(LAYOUT[0], devices=0)])[0] == 0
     node.nvsim("latency", "nvmlGpuInstanceGetInfo", "--ms", "600000")  # only GPU 0 has an instance
-    before = node.held()
+    before = node.profiles()
     layout = [LAYOUT[0], {"devices": [1, 2], "mig_enabled": True, "mig_devices": {}}]
     status, said = node.boot(backend="nvml", layout=layout, time_limit=20)
-    assert (status, node.held(), node.modes()) == (1, before, [True, True, True])
+    assert (status, node.profiles(), node.modes()) == (1, before, [True, True, True])
     assert re.search(
         r"^GPU 0 cannot be read, and is left unchanged: .*TIMEOUT \(no response after ", said, re.MULTILINE
     )
@@ -236,7 +236,7 @@ def test_a_gpu_that_hangs_while_converged_does_not_affect_the_others(make_node):
     assert node.boot(layout=[{"devices": 1, "mig_enabled": True, "mig_devices": {}}])[0] == 0
     node.nvsim("latency", "nvmlDeviceSetMigMode", "--ms", "600000")  # GPU 1 has MIG mode enabled
     status, said = node.boot(backend="nvml", layout=LAYOUT[:1], time_limit=10)
-    assert (status, node.held()) == (1, [[], HELD[0]])
+    assert (status, node.profiles()) == (1, [[], PROFILES[0]])
     assert re.search(r"^GPU 0 \(GPU-.* does not respond, and may be partially configured$", said, re.MULTILINE)
     assert said.count("|  restored\n") == 1
 
@@ -259,11 +259,11 @@ def test_a_signal_waits_for_the_end_of_the_change(
     node.nvsim("latency", "--write", "--ms", "100")
 
     def interrupt(process: t.Any) -> None:
-        while not any(node.held()):
+        while not any(node.profiles()):
             time.sleep(0.01)
         os.killpg(process.pid, number)
 
     status, output = node.boot(backend=backend, during=interrupt)
     assert status == 0, output
     assert "Received %s during the change, which was not interrupted" % number.name in output
-    assert node.held() == HELD
+    assert node.profiles() == PROFILES

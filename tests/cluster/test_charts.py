@@ -13,6 +13,8 @@ import yaml
 from gpulab import charts, control_plane, places, programs
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import operator_values, releases
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.mapping import ValueInputs
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
 
 OPERATORS = [chart for chart in charts.CHARTS if chart.name == "gpu-operator"]
 
@@ -23,9 +25,9 @@ def test_the_mig_manager_has_no_default_configuration(
     plane: control_plane.ControlPlane, tmp_path: Path, chart: charts.Chart, owner: str
 ) -> None:
     release = releases.release("gpu-operator", chart.version)
-    settings = operator_values.Settings(release, "mixed", owner)
-    assert operator_values.problems(settings) == []
-    (tmp_path / "values.yml").write_text(yaml.safe_dump(operator_values.values(settings)))
+    inputs = ValueInputs(variables("gpu_operator", version=chart.version), owner)
+    assert operator_values.problems(inputs, release) == []
+    (tmp_path / "values.yml").write_text(yaml.safe_dump(operator_values.values(inputs, release)))
     (tmp_path / "chart.tgz").write_bytes(charts.package(chart))
     helm = [str(programs.BUILT / "helm"), "template", "x", str(tmp_path / "chart.tgz")]
     rendered = yaml.safe_load_all(places.call(*helm, "--values", tmp_path / "values.yml"))

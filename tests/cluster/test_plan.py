@@ -20,24 +20,18 @@ from device_plugin import MIXED, SEVEN, Model, facts
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import GPU_OPERATOR
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster as Objects
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
 
 Data = t.Dict[str, t.Any]
 CONFIG, STATE, DEFAULT = "nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/device-plugin.config"
 MANAGER = "nvidia-mig-manager"
 DEPLOYED = DEPLOY + "mig-manager"
 PAUSED = "paused-for-mig-change"  # as the MIG manager writes it
-OWN = {
-    "version": "v26.7.0",
-    "mig_strategy": "mixed",
-    "driver": "host",
-    "toolkit": "host",
-    "values": {},
-    "tolerations": [],
-    "namespace_privileged": True,
-    "release": "gpu-operator",
-    "method": "helm",
-}
+OWN = variables("gpu_operator", version="v26.7.0", method="helm")
 
 
 class State(t.NamedTuple):
@@ -160,21 +154,22 @@ def planned(operator: Operator, cluster: Cluster, state: State) -> Data:
         gpus = json.loads(operator.gpus.read_text())
         given = state.variables(cluster.node, gpus)
         host = cluster_nodes.host_of("localhost", given)
-        settings = charts_plan.Settings("gpu_operator", {**OWN, "namespace": cluster.name}, state.owner, drain=True)
-        found = charts_plan.plan(settings, [host], charts_plan.Cluster({"resources": [cluster.read()]}))
-        if not found.problems["localhost"]:
+        installation = Installation(GPU_OPERATOR, {**OWN, "namespace": cluster.name}, state.owner, drain=True)
+        found = charts_plan.plan(installation, [host], Objects({"resources": [cluster.read()]}))
+        if found.plan is not None:
             break
         assert time.monotonic() < deadline, found.problems
         time.sleep(1)
-    operator.layouts.update(dict.fromkeys(found.plan["configs"].values(), state.devices))
+    plan = found.plan.serialized()
+    operator.layouts.update(dict.fromkeys(plan["configs"].values(), state.devices))
     if host.sharing:
         operator.replicas[plugin_configs.name(host.sharing)] = state.replicas
     given.pop("ansible_facts")
-    for later in found.plan["pending"].values():
+    for later in plan["pending"].values():
         later["wanted"][cluster.node]["validator"] = False  # not simulated
     return {
         **given,
-        "plan": found.plan,
+        "plan": plan,
         "gpus_file": str(operator.gpus),
         "chart_namespace": cluster.name,
         "by_operator": state.owner == "operator",

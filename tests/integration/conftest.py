@@ -47,7 +47,7 @@ class Node:
             pytest.fail("nvsim %s: %s" % (command, done.stdout))
         return done.stdout
 
-    def held(self) -> t.List[t.List[str]]:
+    def instances(self) -> t.List[t.List[str]]:
         """Return profile and start of the GPU instances of each GPU."""
         return [
             sorted("%s at %d" % (gi["profile"], gi["start"]) for gi in gpu["gpu_instances"])

@@ -13,7 +13,7 @@ import pytest
 
 PLAYBOOK = Path(__file__).resolve().parents[2] / "playbooks" / "mig.yml"
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
-HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
+INSTANCES = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 
 
 @pytest.fixture(name="play")
@@ -35,22 +35,22 @@ def test_check_apply_and_apply_again(make_node, play):
     checked = play(node, "--check", "--diff")
     assert recap(checked)["changed"] == 1
     assert "|1g.10gb|1g.10gb|1g.10gb|.......|3g.40gb " in checked
-    assert node.held() == [[], []]
+    assert node.instances() == [[], []]
 
     applied = play(node, "--diff")
     assert recap(applied)["changed"] == 1
-    assert node.held() == [HELD, HELD]
+    assert node.instances() == [INSTANCES, INSTANCES]
 
     again = play(node, "--diff")
     assert recap(again)["changed"] == 0
     assert recap(again)["failed"] == 0
-    assert node.held() == [HELD, HELD]
+    assert node.instances() == [INSTANCES, INSTANCES]
 
 
 def test_nvidia_smi_backend(make_node, play, nvidia_smi):
     node = make_node("--board", "A100-80GB")
     assert recap(play(node, nvidia_mig_backend="nvidia_smi"))["failed"] == 0
-    assert node.held() == [HELD]
+    assert node.instances() == [INSTANCES]
 
 
 def test_fails_if_a_gpu_needs_a_reset_that_is_not_allowed(make_node, play):
@@ -59,7 +59,7 @@ def test_fails_if_a_gpu_needs_a_reset_that_is_not_allowed(make_node, play):
     assert "The MIG mode of some GPUs changes only with a reset or reboot: GPU 0 (GPU-" in failed
     assert "Set nvidia_mig_reset to true" in failed
     assert recap(play(node, nvidia_mig_reset=True))["failed"] == 0
-    assert node.held() == [HELD]
+    assert node.instances() == [INSTANCES]
 
 
 def test_keeps_idle_instances_if_disturb_is_false(make_node, play):
@@ -68,7 +68,7 @@ def test_keeps_idle_instances_if_disturb_is_false(make_node, play):
     large = [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
     failed = play(node, fails=True, nvidia_mig_layout=large, nvidia_mig_disturb=False)
     assert "disturb" in failed
-    assert node.held() == [HELD]
+    assert node.instances() == [INSTANCES]
 
 
 def test_turning_mig_off(make_node, play):
@@ -76,9 +76,9 @@ def test_turning_mig_off(make_node, play):
     play(node)
     off = [{"devices": "all", "mig_enabled": False}]
     assert "Set nvidia_mig_reset to true" in play(node, fails=True, nvidia_mig_layout=off)
-    assert node.held() == [HELD]
+    assert node.instances() == [INSTANCES]
     play(node, nvidia_mig_layout=off, nvidia_mig_reset=True)
-    assert node.held() == [[]]
+    assert node.instances() == [[]]
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_turning_mig_off(make_node, play):
 def test_rejects_invalid_variables_before_any_change(make_node, play, variables, words):
     node = make_node("--board", "A100-80GB")
     assert words in play(node, fails=True, **variables)
-    assert node.held() == [[]]
+    assert node.instances() == [[]]

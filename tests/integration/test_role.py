@@ -70,16 +70,16 @@ def test_create_change_and_remove(make_node, role):
         (OFF, []),
     ):
         assert role(node, layout, "--check", nvidia_mig_reset=True)[0] == 1
-        assert node.held() == before
+        assert node.instances() == before
         assert role(node, layout, nvidia_mig_reset=True)[0] == 1
-        held = node.held()
-        assert [[place.split(" at ", maxsplit=1)[0] for place in gpu] for gpu in held] == [
+        instances = node.instances()
+        assert [[place.split(" at ", maxsplit=1)[0] for place in gpu] for gpu in instances] == [
             [place.split(" at ", maxsplit=1)[0] for place in after]
         ] * 2
         assert role(node, layout, "--check")[0] == 0
         assert role(node, layout)[0] == 0
-        assert node.held() == held
-        before = held
+        assert node.instances() == instances
+        before = instances
 
 
 @pytest.fixture(name="running_unit")
@@ -107,7 +107,7 @@ def test_fails_on_a_busy_instance_without_stopping_clients(make_node, role, runn
         )
         assert "PID %d (training)" % workload in output
         assert "Restore at boot" not in output
-    assert node.held() == [["7g.80gb at 0"]]
+    assert node.instances() == [["7g.80gb at 0"]]
 
 
 def two_gpus(make_node, role, workload):
@@ -129,16 +129,16 @@ def test_a_preview_shows_all_gpus_although_one_is_in_use(make_node, role, worklo
 
 def test_idle_gpus_change_and_busy_ones_are_reported(make_node, role, workload):
     node = two_gpus(make_node, role, workload)
-    held = ["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]
+    instances = ["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]
     for arguments, changed, after in (
         (["--check"], 1, ["7g.80gb at 0"]),
-        ([], 1, held),
-        (["--check"], 0, held),
-        ([], 0, held),
+        ([], 1, instances),
+        (["--check"], 0, instances),
+        ([], 0, instances),
     ):
         count, output = role(node, SMALL, *arguments, nvidia_mig_busy="skip")
         assert count == changed
-        assert node.held() == [["7g.80gb at 0"], after]
+        assert node.instances() == [["7g.80gb at 0"], after]
         assert re.search(r'"msg": "node: GPUs are pending, .* GPU 0 .*used by PID %d \(training\)' % workload, output)
         assert ("Stop GPU clients" in output) == (changed and not arguments), "none is stopped in vain"
     _changed, output = role(node, SMALL, "-v", part="verify")
@@ -146,7 +146,7 @@ def test_idle_gpus_change_and_busy_ones_are_reported(make_node, role, workload):
     assert r"\\n" not in output
     node.nvsim("detach", "--pid", str(workload))
     assert role(node, SMALL, nvidia_mig_busy="skip")[0] == 1
-    assert node.held() == [held, held]
+    assert node.instances() == [instances, instances]
 
 
 def test_a_gpu_that_has_left_the_layout_is_named_in_a_warning(make_node, role):
@@ -165,10 +165,10 @@ def test_a_wait_that_ends_in_vain_names_only_what_is_in_use(make_node, role, wor
     message = output[output.index("FAILED - RETRYING") :]
     assert re.search(r"GPU instance 0 \(7g.80gb at 0:8\), used by PID %d \(training\). Stop these" % workload, message)
     assert "GPU 1" not in message and '"kept"' not in message and "FAILED!" in message
-    assert node.held() == [["7g.80gb at 0"]] * 2
+    assert node.instances() == [["7g.80gb at 0"]] * 2
 
     assert role(node, SMALL, nvidia_mig_busy_wait=1, nvidia_mig_busy="skip")[0] == 1
-    assert node.held() == [["7g.80gb at 0"], ["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
+    assert node.instances() == [["7g.80gb at 0"], ["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
 
 
 def test_fails_on_a_missing_group_before_any_change(make_node, role):
@@ -178,7 +178,7 @@ def test_fails_on_a_missing_group_before_any_change(make_node, role):
             node, SMALL, *arguments, fails=True, nvidia_mig_boot=True, nvidia_mig_access_group="nosuch"
         )
         assert "has no group nosuch, which nvidia_mig_access_group names" in output
-    assert node.held() == [[]]
+    assert node.instances() == [[]]
 
 
 def test_waits_for_a_process_to_exit(make_node, role):
@@ -191,7 +191,7 @@ def test_waits_for_a_process_to_exit(make_node, role):
         node.nvsim("trace", "--on")
         assert role(node, SMALL, nvidia_mig_busy_wait=600)[0] == 1
         ender.wait()
-    assert node.held() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
+    assert node.instances() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
 
 
 def test_export_writes_the_current_layout(make_node, role, tmp_path):
@@ -328,7 +328,7 @@ def test_installs_pynvml_where_it_is_missing(make_node, role, nvidia_smi, tmp_pa
     assert changed > 1 and "This run would install it" in output
     _changed, output = role(node, SMALL, nvidia_mig_pynvml_wheel=str(wheel))
     assert "has no usable pynvml" not in output
-    assert node.held() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
+    assert node.instances() == [["1g.10gb at 0", "1g.10gb at 1", "3g.40gb at 4"]]
     assert role(node, SMALL, "--diff", nvidia_mig_pynvml_wheel=str(wheel))[0] == 0
 
 

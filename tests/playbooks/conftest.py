@@ -101,7 +101,7 @@ class Fleet:
             pytest.fail("nvsim %s: %s" % (command, done.stdout))
         return done.stdout
 
-    def held(self, name: str) -> t.List[t.List[str]]:
+    def instances(self, name: str) -> t.List[t.List[str]]:
         """Return profile and start of the GPU instances of each GPU of a node."""
         return [
             sorted("%s at %d" % (gi["profile"], gi["start"]) for gi in gpu["gpu_instances"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,20 @@ REACHABLE = """{{ [gpu_node_target | default('gpu_nodes')]
 PENDING = "{{ groups['gpu_cluster_pending'] | default('all:!all') }}"
 CONTROLLER = "localhost"
 MANAGED = {"{{ groups['managed_gpu_nodes'] | default('all:!all') }}"}
+IMPORT = "ansible.builtin.import_playbook"
+
+
+def plays(playbook: Path) -> t.Iterator[t.Dict[str, t.Any]]:
+    """The plays of a playbook and of those that it imports, with its values of their variables."""
+    for play in yaml.safe_load(playbook.read_text()):
+        values = {"{{ %s }}" % name: value for name, value in play.get("vars", {}).items()}
+        for each in plays(playbook.parent / play[IMPORT]) if IMPORT in play else [play]:
+            yield {key: values.get(value, value) if isinstance(value, str) else value for key, value in each.items()}
 
 
 @pytest.mark.parametrize("playbook", sorted(PLAYBOOKS.glob("*.yml")), ids=lambda path: path.name)
 def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -> None:
-    for play in yaml.safe_load(playbook.read_text()):
+    for play in plays(playbook):
         assert play["hosts"] in {
             CONTROLLER,
             PENDING,
@@ -38,7 +48,7 @@ def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -
 
 def test_the_tag_verify_selects_the_nodes_of_a_managed_cluster(tmp_path: Path) -> None:
     run = ansible_playbook(tmp_path, "--list-tasks", "--tags", "verify", PLAYBOOKS / "managed_cluster.yml")
-    tasks = ("managed | Find the nodes", "preflight | Fail", "batch | Show", "verify | Fail")
+    tasks = ("find_nodes | Find the nodes", "preflight | Fail", "batch | Show", "verify | Fail")
     assert [task for task in tasks if task not in run.output] == []
 
 

@@ -56,7 +56,7 @@ case $1 in
 esac
 """
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
-HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
+INSTANCES = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 RECORD = "records/nvidia-mig.lock.unfinished"
 CLIENT = "nvidia-dcgm.service"
 # Commands after the clients are stopped: apply, start the clients, refresh CDI, copy the record of the change (five),
@@ -98,7 +98,7 @@ def test_the_next_run_completes_the_change(fleet: Fleet, nodes: dict[str, Path])
     run = fleet.play(playbook, nvidia_mig_layout=LAYOUT)
     assert [run.count(complete, "changed"), run.count(lost[0], "changed")] == [0, 4]
     for name, path in nodes.items():
-        assert fleet.held(name) == [HELD]
+        assert fleet.instances(name) == [INSTANCES]
         assert [each.name for each in (path / "units").iterdir()] == [CLIENT]
         assert (path / "records/nvidia-mig.lock.changed").exists() and not (path / RECORD).exists()
 

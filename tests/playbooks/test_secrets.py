@@ -66,7 +66,7 @@ def test_only_its_own_user_can_plant_a_discovery_cache(tmp_path: Path, host: str
         {"ansible.builtin.include_role": connect},
         {
             "ansible.builtin.command": {"argv": [sys.executable, "-c", STAT]},
-            "environment": "{{ __gpu_cluster_access.environment }}",
+            "environment": "{{ gpu_cluster_access.environment }}",
             "register": "found",
         },
         {"ansible.builtin.debug": {"msg": "of {{ found.stdout }}"}},

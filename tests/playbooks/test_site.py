@@ -20,7 +20,7 @@ SITE = PLAYBOOKS / "site.yml"
 VERIFY = PLAYBOOKS / "verify.yml"
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
 OFF = [{"devices": "all", "mig_enabled": False}]
-HELD = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
+INSTANCES = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 NOT_ROOT = int(os.geteuid() != 0)  # one more problem of the container toolkit
 # Or the client's library is missing, which is no requirement of these tests.
 UNREADABLE = "the (cluster cannot be read: .*Check gpu_cluster_host|controller's Python lacks)"
@@ -80,7 +80,7 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     # The hosts with problems fail, and no other.
     assert [run.count(host, "failed") for host in ("good", "full", "misspelt", "template", "gone")] == [0, 1, 1, 1, 1]
     assert "Provision the nodes" not in run.output
-    assert fleet.held("good") == [[]]
+    assert fleet.instances("good") == [[]]
 
 
 @pytest.mark.parametrize("name", ["site", "mig"])
@@ -94,7 +94,7 @@ def test_unreachable_nodes_can_be_skipped(fleet: Fleet, name: str) -> None:
     assert [run.count(host, "unreachable") for host in ("gone", "canary", "good")] == [1, 0, 0]
     assert "gone cannot be reached and is left out" in run.output
     assert "Done: canary. Failed: none. Now: good. Left: none" in run.output
-    assert [fleet.held("canary"), fleet.held("good")] == [[HELD], [HELD]]
+    assert [fleet.instances("canary"), fleet.instances("good")] == [[INSTANCES], [INSTANCES]]
     fleet.hosts["good"]["nvidia_mig_layout"] = TOO_MUCH
     run = fleet.play(PLAYBOOKS / (name + ".yml"), fails=True, **skip)
     assert "No node was touched. Problems: 1" in run.output
@@ -111,7 +111,7 @@ def test_nodes_with_problems_can_be_skipped(fleet: Fleet, name: str) -> None:
     assert (run.status, [run.count(host, "failed") for host in ("full", "canary", "good")]) == (2, [1, 0, 0])
     assert "The nodes with problems are left out. Problems: 1" in run.output
     assert "Done: canary. Failed: none. Now: good. Left: none" in run.output
-    assert [fleet.held(host) for host in ("full", "canary", "good")] == [[[]], [HELD], [HELD]]
+    assert [fleet.instances(host) for host in ("full", "canary", "good")] == [[[]], [INSTANCES], [INSTANCES]]
     fleet.hosts["good"]["nvidia_mig_layout"] = TOO_MUCH  # and may not be skipped
     run = fleet.play(*arguments, fails=True, nvidia_mig_layout=LAYOUT)
     assert "No node was touched. Problems: 1" in run.output
@@ -226,7 +226,7 @@ def test_mig_checks_all_nodes_first(fleet: Fleet) -> None:
     run = fleet.play(PLAYBOOKS / "mig.yml", fails=True, nvidia_mig_layout=LAYOUT)
     assert "No node was touched. Problems: 1" in run.output
     assert "- second: " in run.output
-    assert fleet.held("first") == [[]]
+    assert fleet.instances("first") == [[]]
 
 
 def test_the_cluster_is_checked_before_any_node_is_changed(fleet: Fleet) -> None:
@@ -247,7 +247,7 @@ def test_the_cluster_is_checked_before_any_node_is_changed(fleet: Fleet) -> None
     assert re.search(strategy, message)
     assert "- a: gpu_operator_values has the unknown key drivr (did you mean driver?)" in message
     assert re.search("- a: " + UNREADABLE, message)
-    assert fleet.held("a") == [[]]
+    assert fleet.instances("a") == [[]]
 
 
 def test_stops_before_mig_if_the_driver_needs_a_reboot(fleet: Fleet) -> None:
@@ -255,7 +255,7 @@ def test_stops_before_mig_if_the_driver_needs_a_reboot(fleet: Fleet) -> None:
     run = fleet.play(SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT)
     assert "here does not run the installed driver until it is rebooted" in run.output
     assert "nvidia_driver_reboot" in run.output
-    assert fleet.held("here") == [[]]
+    assert fleet.instances("here") == [[]]
 
 
 def test_an_error_of_a_roles_preflight_is_reported_only_for_its_host(fleet: Fleet) -> None:
@@ -291,7 +291,7 @@ def test_without_a_layout_mig_is_not_configured(fleet: Fleet) -> None:
     for playbook in (SITE, VERIFY):
         run = fleet.play(playbook, "--tags", "name,mig,verify", "--skip-tags", "driver,toolkit", gpu_node_roles=["all"])
         assert (run.count("plain", "changed"), run.count("plain", "failed")) == (0, 0)
-    assert fleet.held("plain") == [[]]
+    assert fleet.instances("plain") == [[]]
 
 
 MINE = """
@@ -310,11 +310,11 @@ def test_playbooks_work_under_a_tag_of_the_user(fleet: Fleet) -> None:
     for name in ("site", "verify"):
         (fleet.work / (name + ".yml")).write_text(MINE % (PLAYBOOKS / (name + ".yml")))
     fleet.play(fleet.work / "site.yml", "--tags", "other")
-    assert fleet.held("here") == [[]]
+    assert fleet.instances("here") == [[]]
     fleet.play(fleet.work / "verify.yml", "--tags", "other")
     assert "GPUs do not match" in fleet.play(fleet.work / "verify.yml", "--tags", "gpus", fails=True).output
     fleet.play(fleet.work / "site.yml", "--tags", "gpus")
-    assert fleet.held("here") == [HELD]
+    assert fleet.instances("here") == [INSTANCES]
     fleet.play(fleet.work / "verify.yml", "--tags", "gpus")
 
 
@@ -323,7 +323,7 @@ def test_site_can_start_at_a_task(fleet: Fleet) -> None:
     fleet.node("there", "--board", "A100-80GB")
     start = ("--start-at-task", "gpufleet.node.nvidia_mig : preflight | Read the GPUs")
     fleet.play(SITE, *start, "--tags", "mig", "--limit", "here", nvidia_mig_layout=LAYOUT)
-    assert (fleet.held("here"), fleet.held("there")) == ([HELD], [[]])
+    assert (fleet.instances("here"), fleet.instances("there")) == ([INSTANCES], [[]])
 
 
 ALONE = """
@@ -348,12 +348,12 @@ def test_the_role_nvidia_mig_works_alone(fleet: Fleet) -> None:
     playbook = fleet.work / "alone.yml"
     playbook.write_text(ALONE)
     assert "found 1." in fleet.play(playbook, "--tags", "check", nvidia_mig_layout=LAYOUT).output
-    assert fleet.held("here") == [[]]
+    assert fleet.instances("here") == [[]]
     run = fleet.play(
         playbook, "--start-at-task", "Start the clients that an interrupted run stopped", nvidia_mig_layout=LAYOUT
     )
     assert "found 0." in run.output
-    assert fleet.held("here") == [HELD]
+    assert fleet.instances("here") == [INSTANCES]
 
 
 def test_without_boards_the_layout_is_checked_against_the_gpus(fleet: Fleet) -> None:
@@ -372,16 +372,16 @@ def test_mig_and_verify_twice(fleet: Fleet) -> None:
 
     checked = fleet.play(SITE, "--tags", "mig", "--check", "--diff", nvidia_mig_layout=LAYOUT)
     assert "|1g.10gb|1g.10gb|1g.10gb|.......|3g.40gb " in checked.output
-    assert fleet.held("first") == [[], []]
+    assert fleet.instances("first") == [[], []]
 
     once = fleet.play(SITE, "--tags", "mig,verify", nvidia_mig_layout=LAYOUT)
     assert [once.count(host, "changed") for host in ("first", "second")] == [1, 1]
-    assert fleet.held("first") == [HELD, HELD]
-    assert fleet.held("second") == [HELD]
+    assert fleet.instances("first") == [INSTANCES, INSTANCES]
+    assert fleet.instances("second") == [INSTANCES]
 
     again = fleet.play(SITE, "--tags", "mig,verify", nvidia_mig_layout=LAYOUT)
     assert [again.count(host, "changed") for host in ("first", "second")] == [0, 0]
-    assert fleet.held("first") == [HELD, HELD]
+    assert fleet.instances("first") == [INSTANCES, INSTANCES]
 
 
 def test_check_mode_shows_the_layout_on_the_boards_of_a_node_without_a_driver(fleet: Fleet) -> None:
@@ -425,7 +425,7 @@ def test_stops_after_a_failed_canary(fleet: Fleet) -> None:
     run = fleet.play(SITE, "--tags", "mig", fails=True, nvidia_mig_layout=LAYOUT)
     assert "Set nvidia_mig_reset to true" in run.output
     assert run.count("canary", "failed") == 1
-    assert fleet.held("other") == [[]]
+    assert fleet.instances("other") == [[]]
 
 
 def test_a_pending_gpu_does_not_stop_later_batches(fleet: Fleet) -> None:
@@ -435,7 +435,7 @@ def test_a_pending_gpu_does_not_stop_later_batches(fleet: Fleet) -> None:
     reason = "while PID %d (training) uses the GPU" % os.getpid()
     for playbook, last in ((SITE, "Verify the cluster"), (PLAYBOOKS / "mig.yml", "Report pending GPUs")):
         run = fleet.play(playbook, fails=True, nvidia_mig_layout=LAYOUT, nvidia_mig_busy="skip")
-        assert (fleet.held("busy"), fleet.held("other")) == ([[]], [HELD])
+        assert (fleet.instances("busy"), fleet.instances("other")) == ([[]], [INSTANCES])
         assert (run.count("busy", "failed"), run.count("other", "failed")) == (1, 0)
         assert reason in run.output[run.output.rindex("PLAY [%s]" % last) :]
 
@@ -518,7 +518,7 @@ def test_verify_reports_host_gpu_and_remedy(fleet: Fleet, monkeypatch: pytest.Mo
         run.output,
     )
     assert "GPU 1" not in run.output
-    assert fleet.held("reset") == [[], HELD]
+    assert fleet.instances("reset") == [[], INSTANCES]
 
     systemctl.parent.mkdir()
     systemctl.write_text("#!/bin/sh\ntest \"$*\" = 'is-enabled --quiet nvidia-mig-manager.service'\n")

@@ -78,7 +78,7 @@ def test_a_node_is_drained_once_for_a_change_that_interrupts_jobs(slurm: Slurm, 
     checked = slurm.play(playbook, OTHER, "--check")
     assert (checked.count("here", "changed"), slurm.updates()) == (2, [])  # out of service, and the layout
     slurm.play(playbook, OTHER, *(["--tags", "mig"] if playbook == SITE else []))
-    assert slurm.fleet.held("here") == [["3g.40gb at 4"]]
+    assert slurm.fleet.instances("here") == [["3g.40gb at 4"]]
     assert slurm.updates() == ["drain", "resume"] and not slurm.record.exists()
     slurm.play(playbook, OTHER)
     assert slurm.updates() == []
@@ -86,7 +86,7 @@ def test_a_node_is_drained_once_for_a_change_that_interrupts_jobs(slurm: Slurm, 
 
 def test_new_instances_in_free_space_drain_nothing(slurm: Slurm) -> None:
     run = slurm.play(MIG, MORE)
-    assert len(slurm.fleet.held("here")[0]) == 3 and slurm.updates() == []
+    assert len(slurm.fleet.instances("here")[0]) == 3 and slurm.updates() == []
     assert "gpufleet.node.gpu_cluster : " not in run.output  # not even skipped tasks
 
 
@@ -96,7 +96,7 @@ def test_a_node_whose_jobs_do_not_end_is_returned_unchanged(slurm: Slurm) -> Non
     assert 'here: gpu_node_drain_tasks failed at "Wait until no job runs"' in run.output
     assert "The node is in service, and its GPUs were not changed" in run.output
     assert slurm.updates() == ["drain", "resume"] and not slurm.record.exists()
-    assert len(slurm.fleet.held("here")[0]) == 2
+    assert len(slurm.fleet.instances("here")[0]) == 2
 
 
 def test_a_node_that_a_run_left_drained_is_returned_by_the_next(slurm: Slurm) -> None:
@@ -113,7 +113,7 @@ def test_a_node_that_a_run_left_drained_is_returned_by_the_next(slurm: Slurm) ->
 def test_a_node_that_somebody_else_has_drained_stays_drained(slurm: Slurm) -> None:
     slurm.node.write_text("NodeName=here State=IDLE+DRAIN Reason=memory [root]")
     slurm.play(MIG, OTHER)
-    assert slurm.fleet.held("here") == [["3g.40gb at 4"]] and slurm.updates() == []
+    assert slurm.fleet.instances("here") == [["3g.40gb at 4"]] and slurm.updates() == []
 
 
 def test_a_node_is_drained_before_its_driver_is_updated(slurm: Slurm) -> None:

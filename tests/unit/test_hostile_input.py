@@ -17,8 +17,8 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages imp
 from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import log as rke2_log
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import runtime_check, runtime_service
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import api, mig_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig as cluster_kubeconfig
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, responses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import report
 
@@ -63,7 +63,7 @@ CASES: t.Sequence[tuple[t.Callable[[str], object], str, str]] = (
     (lambda text: causes.cause(text, "nvidia_driver"), "", "repomd.xml "),
     (lambda text: causes.cause(text, "nvidia_driver"), "", "Public key for "),
     (cdi_devices.warnings, "", 'level=warning msg="\\'),
-    (lambda text: api.message({"msg": text}), "", '"message":"'),
+    (lambda text: responses.message({"msg": text}), "", '"message":"'),
     (devices, "GPU 0: ", "(UUID: GPU-"),
     (devices, " MIG ", "(UUID: MIG-"),
     (kubeconfig, "a: 1", ":1"),  # a number with the base 60

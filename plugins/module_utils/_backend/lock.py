@@ -27,7 +27,7 @@ DIRECTORY = "/run/gpufleet"
 DEFAULT_PATH = DIRECTORY + "/nvidia-mig.lock"
 _POLL_SECONDS = 0.1
 _SIGNATURE = b"PID "
-_LONGEST_SIGNATURE = 1000
+_MAX_SIGNATURE_LENGTH = 1000
 _REMEDY = "Run as root, or use another lock file"
 
 
@@ -36,7 +36,7 @@ class LockError(Exception):
 
 
 @contextlib.contextmanager
-def held(
+def locked(
     path: str = DEFAULT_PATH,
     wait: float = 0,
     create: bool = True,
@@ -181,7 +181,7 @@ def _sign(descriptor: int, command: str) -> None:
         _user(),
         since,
     )
-    _write(descriptor, text.encode("utf-8", "replace")[:_LONGEST_SIGNATURE])
+    _write(descriptor, text.encode("utf-8", "replace")[:_MAX_SIGNATURE_LENGTH])
 
 
 def _write(descriptor: int, content: bytes) -> None:
@@ -205,7 +205,7 @@ def _user() -> str:
 
 
 def _holder(descriptor: int) -> str:
-    text = os.pread(descriptor, _LONGEST_SIGNATURE, 0).decode("utf-8", "replace").strip()
+    text = os.pread(descriptor, _MAX_SIGNATURE_LENGTH, 0).decode("utf-8", "replace").strip()
     return text or "unknown holder"
 
 

@@ -18,16 +18,16 @@ from . import architecture, capable, names
 from .boards import board_of, mark_reduced
 from .command import Runner
 from .command import run as run_command
-from .gate import Gate
 from .nvml_library import Library
+from .readers_writer_lock import ReadersWriterLock
 
 _NO_INSTANCE = 0xFFFFFFFF
 _VIRTUAL = 2  # NVML_GPU_VIRTUALIZATION_MODE_VGPU: the device id is that of the physical GPU
 _RESETLESS_FIELD = 184  # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
 # Profile constants are queried until the driver reports no more, up to this limit.
-_MOST_CONSTANTS = 64
+_MAX_CONSTANTS = 64
 # Array size for the instances of one profile. The driver's count is wrong on the A30, and it writes past a small array.
-_ROOM = 64
+_MAX_INSTANCES = 64
 _MIB = 1024 * 1024
 _PROCESS_LISTS = (
     "nvmlDeviceGetComputeRunningProcesses",
@@ -51,7 +51,7 @@ class NvmlBackend:
     def __init__(self, run: Runner = run_command) -> None:
         self._run = run
         self._library = Library()
-        self._gate = Gate()
+        self._lock = ReadersWriterLock()
         self._initialised = False
         self._uuids: t.Dict[int, str] = {}
         # Immutable until the MIG mode changes, according to nvml.h.
@@ -69,11 +69,11 @@ class NvmlBackend:
                 self._library.call("nvmlShutdown")
 
     def count(self) -> int:
-        with self._gate.passing():
+        with self._lock.shared():
             return int(self._library.call("nvmlDeviceGetCount"))
 
     def versions(self) -> Versions:
-        with self._gate.passing():
+        with self._lock.shared():
             cuda = self._optional("nvmlSystemGetCudaDriverVersion_v2")
             return Versions(
                 driver=self._optional("nvmlSystemGetDriverVersion"),
@@ -86,25 +86,25 @@ class NvmlBackend:
 
     def identify(self, index: int) -> Gpu:
         """Identity and mode, which any user may read, without profiles, instances and processes."""
-        with self._gate.passing():
+        with self._lock.shared():
             return self._identify(index, self._handle(index))
 
     def read(self, index: int) -> Gpu:
-        with self._gate.passing():
+        with self._lock.shared():
             try:
                 return self._read(index)
             except BackendError:
-                self._forget(index)  # the cached values may be stale
+                self._clear_cache(index)  # the cached values may be stale
                 raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
-        with self._gate.passing():
-            self._forget(index)
+        with self._lock.shared():
+            self._clear_cache(index)
             handle = self._handle(index)
             return int(self._library.call("nvmlDeviceSetMigMode", handle, int(enabled), where=_where(index)))
 
     def create_gpu_instance(self, index: int, profile_id: int, placement: Placement) -> int:
-        with self._gate.passing():
+        with self._lock.shared():
             where = _where(index)
             created = self._library.create_gpu_instance(
                 self._handle(index), profile_id, placement.start, placement.size, where
@@ -112,17 +112,17 @@ class NvmlBackend:
             return int(self._library.call("nvmlGpuInstanceGetInfo", created, where=where).id)
 
     def destroy_gpu_instance(self, index: int, gi_id: int) -> None:
-        with self._gate.passing():
+        with self._lock.shared():
             self._library.call("nvmlGpuInstanceDestroy", self._gi_handle(index, gi_id), where=_where(index, gi_id))
 
     def compute_profiles(self, index: int, gi_id: int) -> t.Tuple[CiProfile, ...]:
-        with self._gate.passing():
+        with self._lock.shared():
             handle = self._gi_handle(index, gi_id)
             info = self._library.call("nvmlGpuInstanceGetInfo", handle, where=_where(index, gi_id))
             return self._compute_profiles(index, handle, info)
 
     def create_compute_instance(self, index: int, gi_id: int, profile_id: int, start: t.Optional[int]) -> int:
-        with self._gate.passing():
+        with self._lock.shared():
             where = _where(index, gi_id)
             parent = self._gi_handle(index, gi_id)
             if start is None:
@@ -139,7 +139,7 @@ class NvmlBackend:
             return int(self._library.call("nvmlComputeInstanceGetInfo_v2", created, where=where).id)
 
     def destroy_compute_instance(self, index: int, gi_id: int, ci_id: int) -> None:
-        with self._gate.passing():
+        with self._lock.shared():
             where = _where(index, gi_id, ci_id)
             parent = self._gi_handle(index, gi_id)
             handle = self._library.call("nvmlGpuInstanceGetComputeInstanceById", parent, ci_id, where=where)
@@ -148,12 +148,12 @@ class NvmlBackend:
     def reset(self, index: int) -> None:
         from .reset import reset
 
-        with self._gate.passing():
+        with self._lock.shared():
             self._handle(index)
             uuid = self._uuids[index]
         # This process has the GPU open through NVML, and would be a client that blocks the reset.
-        with self._gate.closed():
-            self._forget(index)
+        with self._lock.exclusive():
+            self._clear_cache(index)
             self._library.call("nvmlShutdown")
             self._initialised = False
             try:
@@ -186,7 +186,7 @@ class NvmlBackend:
             processes=self._processes(index, handle, devices),
         )
 
-    def _forget(self, index: int) -> None:
+    def _clear_cache(self, index: int) -> None:
         for enabled in (False, True):
             self._boards.pop((index, enabled), None)
         for key in [key for key in list(self._ci_profiles) if key[0] == index]:
@@ -328,7 +328,7 @@ class NvmlBackend:
         uuids = {(device.gi_id, device.ci_id): device.uuid for device in devices}
         found = []
         for profile in board.profiles:
-            for gi_handle in self._library.gpu_instances(handle, profile.id, _ROOM, _where(index)):
+            for gi_handle in self._library.gpu_instances(handle, profile.id, _MAX_INSTANCES, _where(index)):
                 info = self._library.call("nvmlGpuInstanceGetInfo", gi_handle, where=_where(index))
                 inside = self._compute_instances(index, gi_handle, info, uuids)
                 place = Placement(info.placement.start, info.placement.size)
@@ -348,7 +348,7 @@ class NvmlBackend:
     ) -> t.Tuple[ComputeInstance, ...]:
         found = []
         for profile in self._compute_profiles(index, gi_handle, gi):
-            for handle in self._library.compute_instances(gi_handle, profile.id, _ROOM, _where(index, gi.id)):
+            for handle in self._library.compute_instances(gi_handle, profile.id, _MAX_INSTANCES, _where(index, gi.id)):
                 info = self._library.call("nvmlComputeInstanceGetInfo_v2", handle, where=_where(index, gi.id))
                 found.append(
                     ComputeInstance(
@@ -440,7 +440,7 @@ class NvmlBackend:
 
 def _all(query: t.Callable[[int], t.Any]) -> t.Iterator[t.Tuple[int, t.Any]]:
     """All profiles that driver and GPU support. NVML does not list them, so every number is queried."""
-    for constant in range(_MOST_CONSTANTS):
+    for constant in range(_MAX_CONSTANTS):
         try:
             info = query(constant)
         except BackendError as error:

@@ -67,12 +67,12 @@ class Library:
         engine = 0  # NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, the only one
         return self._profile("nvmlGpuInstanceGetComputeInstanceProfileInfo", (gpu_instance, constant, engine), where)
 
-    def gpu_instances(self, device: t.Any, profile_id: int, room: int, where: str) -> t.List[t.Any]:
-        return self._handles("nvmlDeviceGetGpuInstances", "c_nvmlGpuInstance_t", device, profile_id, room, where)
+    def gpu_instances(self, device: t.Any, profile_id: int, array_size: int, where: str) -> t.List[t.Any]:
+        return self._handles("nvmlDeviceGetGpuInstances", "c_nvmlGpuInstance_t", device, profile_id, array_size, where)
 
-    def compute_instances(self, gpu_instance: t.Any, profile_id: int, room: int, where: str) -> t.List[t.Any]:
+    def compute_instances(self, gpu_instance: t.Any, profile_id: int, array_size: int, where: str) -> t.List[t.Any]:
         return self._handles(
-            "nvmlGpuInstanceGetComputeInstances", "c_nvmlComputeInstance_t", gpu_instance, profile_id, room, where
+            "nvmlGpuInstanceGetComputeInstances", "c_nvmlComputeInstance_t", gpu_instance, profile_id, array_size, where
         )
 
     def gpu_instance_placements(self, device: t.Any, profile_id: int, where: str) -> t.List[t.Tuple[int, int]]:
@@ -135,10 +135,10 @@ class Library:
         return self._profile_calls[function]
 
     def _handles(
-        self, function: str, kind: str, parent: t.Any, profile_id: int, room: int, where: str
+        self, function: str, kind: str, parent: t.Any, profile_id: int, array_size: int, where: str
     ) -> t.List[t.Any]:
-        array = (getattr(self._nvml, kind) * room)()
-        count = ctypes.c_uint(room)
+        array = (getattr(self._nvml, kind) * array_size)()
+        count = ctypes.c_uint(array_size)
         self.call(function, parent, profile_id, array, ctypes.byref(count), where=where)
         return [array[position] for position in range(count.value)]
 

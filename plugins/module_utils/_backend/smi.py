@@ -20,7 +20,7 @@ import typing as t
 from .._mig import codes
 from .._mig.backend import BackendError, CiProfile, Versions
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
-from . import architecture, capable, names, smi_glance, smi_log, smi_tables
+from . import architecture, capable, names, smi_log, smi_prefetch, smi_tables
 from .boards import board_of, mark_reduced
 from .command import Result, Runner
 from .command import run as run_command
@@ -61,7 +61,7 @@ class SmiBackend:
         # Immutable until the MIG mode changes, and equal for GPUs of one kind, so only queried once: calls are slow.
         self._boards: t.Dict[_Kind, t.Optional[Board]] = {}
         self._ci_profiles: t.Dict[t.Tuple[_Kind, int], t.Tuple[CiProfile, ...]] = {}
-        self._glances: t.Dict[int, smi_glance.Glance] = {}
+        self._prefetched: t.Dict[int, smi_prefetch.Prefetched] = {}
 
     def open(self) -> None:
         try:
@@ -125,10 +125,10 @@ class SmiBackend:
             if self._problem is not None:
                 raise self._problem
             return Versions()
-        log = self._glances[index].log if index in self._glances else self._log(index)
+        log = self._prefetched[index].log if index in self._prefetched else self._log(index)
         for name, text in (("driver", log.driver), ("CUDA", log.cuda)):
             if text is not None and smi_log.ERROR.match(text):
-                self._forget()  # the cached values may be stale
+                self._clear_cache()  # the cached values may be stale
                 raise failure("nvidia-smi -q -x", Result(0, "%s version: %s" % (name, text), ""))
         return Versions(driver=log.driver, cuda=log.cuda)
 
@@ -137,30 +137,30 @@ class SmiBackend:
         return self._gpu(index, self._log(index))
 
     def prefetch(self) -> None:
-        self._glances = {}
+        self._prefetched = {}
         uuids = [gpu.uuid for gpu in self._gpus if gpu.uuid is not None]
         if len(uuids) == len(self._gpus) > 1:
             # If this fails, reading the GPUs one by one reports the error of each.
             with contextlib.suppress(BackendError):
-                self._glances = smi_glance.take(uuids, self._query)
+                self._prefetched = smi_prefetch.prefetch(uuids, self._query)
 
     def read(self, index: int) -> Gpu:
-        glance = self._glances.pop(index, None)
+        prefetched = self._prefetched.pop(index, None)
         try:
-            if glance is not None:
+            if prefetched is not None:
                 try:
-                    return self._read(index, glance)
+                    return self._read(index, prefetched)
                 except BackendError as error:
                     if error.code == codes.TIMEOUT:  # a retry would time out too
                         raise
                     # Otherwise the prefetched result was stale: query the GPU itself.
-            return self._read(index, smi_glance.Glance(self._log(index)))
+            return self._read(index, smi_prefetch.Prefetched(self._log(index)))
         except BackendError:
-            self._forget()  # the cached values may be stale
+            self._clear_cache()  # the cached values may be stale
             raise
 
     def set_mode(self, index: int, enabled: bool) -> int:
-        self._forget()
+        self._clear_cache()
         argv = ["-i", self._address(index), "-mig", str(int(enabled))]
         result = self._try(argv)
         pending = _PENDING.search(result.out)
@@ -191,11 +191,11 @@ class SmiBackend:
         self._destroy(index, ["-dci", "-gi", str(gi_id), "-ci", str(ci_id)])
 
     def reset(self, index: int) -> None:
-        self._forget()
+        self._clear_cache()
         reset(self._run, self._address(index))
 
-    def _read(self, index: int, glance: smi_glance.Glance) -> Gpu:
-        log = glance.log
+    def _read(self, index: int, prefetched: smi_prefetch.Prefetched) -> Gpu:
+        log = prefetched.log
         gpu = self._gpu(index, log)._replace(processes=self._processes(log))
         capable.require_mode(gpu, "nvidia-smi -q -x")
         if not gpu.mig_capable:
@@ -203,13 +203,13 @@ class SmiBackend:
         board = self._board(gpu)
         if board is None:
             return gpu
-        instances = self._instances(gpu, glance) if gpu.mode_current else ()
+        instances = self._instances(gpu, prefetched) if gpu.mode_current else ()
         return gpu._replace(board=board, profiles_known=True, instances=instances)
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._boards.clear()
         self._ci_profiles.clear()
-        self._glances = {}
+        self._prefetched = {}
 
     def _address(self, index: int) -> str:
         """The argument of ``-i`` for the GPU."""
@@ -287,26 +287,27 @@ class SmiBackend:
             board = self._boards[key] = board_of(gpu.name, profiles)
         return board
 
-    def _instances(self, gpu: Gpu, glance: smi_glance.Glance) -> t.Tuple[GpuInstance, ...]:
+    def _instances(self, gpu: Gpu, prefetched: smi_prefetch.Prefetched) -> t.Tuple[GpuInstance, ...]:
         index = gpu.index
-        rows = glance.instances or self._listing(index, ["-lgi"], smi_tables.instances)
-        if not rows and glance.log.devices:
+        rows = prefetched.instances or self._listing(index, ["-lgi"], smi_tables.instances)
+        if not rows and prefetched.log.devices:
             raise BackendError(codes.UNKNOWN, "nvidia-smi mig -lgi", "GPU %d: no GPU instance, but MIG devices" % index)
         if not rows:
             return ()
-        inside = glance.compute_instances or self._listing(index, ["-lci"], smi_tables.compute_instances)
+        inside = prefetched.compute_instances or self._listing(index, ["-lci"], smi_tables.compute_instances)
         kinds = self._kinds(gpu, rows, inside)
-        strangers: t.List[t.Any] = sorted(
-            {(row.gi_id, row.id) for row in inside} ^ {(device.gi_id, device.ci_id) for device in glance.log.devices}
+        unmatched: t.List[t.Any] = sorted(
+            {(row.gi_id, row.id) for row in inside}
+            ^ {(device.gi_id, device.ci_id) for device in prefetched.log.devices}
         )
-        strangers += sorted({row.gi_id for row in inside} - {row.id for row in rows})
-        if strangers:
+        unmatched += sorted({row.gi_id for row in inside} - {row.id for row in rows})
+        if unmatched:
             raise BackendError(
                 codes.UNKNOWN,
                 "nvidia-smi mig -lci",
-                "GPU %d: %s is missing from one of the lists" % (index, strangers[0]),
+                "GPU %d: %s is missing from one of the lists" % (index, unmatched[0]),
             )
-        uuids = self._mig_uuids(index, glance, inside) if inside else {}
+        uuids = self._mig_uuids(index, prefetched, inside) if inside else {}
         return tuple(
             GpuInstance(
                 row.id,
@@ -337,12 +338,12 @@ class SmiBackend:
         }
 
     def _mig_uuids(
-        self, index: int, glance: smi_glance.Glance, inside: t.Sequence[smi_tables.ComputeRow]
+        self, index: int, prefetched: smi_prefetch.Prefetched, inside: t.Sequence[smi_tables.ComputeRow]
     ) -> t.Dict[t.Tuple[int, int], str]:
         """UUIDs by ids. ``-L`` shows no ids and omits unreadable devices, so only a complete list can be used."""
-        log = glance.log
+        log = prefetched.log
         # A lost GPU makes -L fail, after it has listed the others.
-        text = glance.listed or self._try(["-L"]).out
+        text = prefetched.listed or self._try(["-L"]).out
         listed = self._parsed(["-L"], text, lambda out: smi_tables.mig_devices(out, log.uuid))
         slices = {(row.gi_id, row.id): smi_tables.slices(row.name) for row in inside}
         ids = [(device.gi_id, device.ci_id) for device in sorted(log.devices)]
@@ -353,7 +354,7 @@ class SmiBackend:
         return {each: row.uuid for each, row in zip(ids, listed)}
 
     def _create(self, index: int, argv: t.List[str]) -> int:
-        self._glances = {}
+        self._prefetched = {}
         result = self._checked(self._on(index, argv))
         created = _CREATED.search(result.out)
         if created is None:
@@ -361,7 +362,7 @@ class SmiBackend:
         return int(created.group(1))
 
     def _destroy(self, index: int, argv: t.List[str]) -> None:
-        self._glances = {}
+        self._prefetched = {}
         result = self._checked(self._on(index, argv))
         if "Successfully destroyed" not in result.out:
             raise _not_understood(self._on(index, argv), result)

@@ -36,31 +36,31 @@ if t.TYPE_CHECKING:
     from .._mig.converge import Outcome
     from .._mig.layout import Request
     from .._mig.operations import Plan
-    from .settings import Settings
+    from .settings import BootSettings
 
 # Exit statuses.
-AS_WANTED, NOT_AS_WANTED, UNUSABLE, NO_DRIVER = 0, 1, 2, 3
+RESTORED, NOT_RESTORED, INVALID_SETTINGS, NO_DRIVER = 0, 1, 2, 3
 
 _POLL_SECONDS = 1.0
 # A GPU that cannot be read within this time, or half of the remaining time, is not changed.
 _READ_SECONDS = 60.0
 # Errors that waiting cannot resolve.
-_HOPELESS = (codes.NO_PERMISSION, codes.LIB_RM_VERSION_MISMATCH)
-_AGAIN = "Then run gpufleet-mig-restore, or restart gpufleet-mig-restore.service"
+_PERMANENT_ERRORS = (codes.NO_PERMISSION, codes.LIB_RM_VERSION_MISMATCH)
+_RETRY_REMEDY = "Then run gpufleet-mig-restore, or restart gpufleet-mig-restore.service"
 
 
 def main(arguments: t.Optional[t.Sequence[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     report = Report()
     try:
-        wanted = settings.read(options.settings)
+        desired = settings.read(options.settings)
     except settings.SettingsError as error:
         report.error("Nothing is restored: %s" % error)
-        return UNUSABLE
-    with _limited(wanted.time_limit, report) as limit:
+        return INVALID_SETTINGS
+    with _limited(desired.time_limit, report) as limit:
         if options.access_only:
-            return AS_WANTED if _grant(wanted, report) else NOT_AS_WANTED
-        status = _locked(wanted, options.check, report, limit)
+            return RESTORED if _grant(desired, report) else NOT_RESTORED
+        status = _locked(desired, options.check, report, limit)
     if limit.hanging:
         os._exit(status)  # a regular exit would wait for the driver
     return status
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="gpufleet-mig-restore",
         description="Restore the MIG layout that the role gpufleet.node.nvidia_mig configured for this node.",
         epilog="Exit status: %d layout restored, %d not restored, %d the settings are invalid, %d the driver is not up."
-        % (AS_WANTED, NOT_AS_WANTED, UNUSABLE, NO_DRIVER),
+        % (RESTORED, NOT_RESTORED, INVALID_SETTINGS, NO_DRIVER),
     )
     parser.add_argument("--settings", default=settings.DEFAULT_PATH, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="change nothing; status 1 if changes are needed")
@@ -98,9 +98,10 @@ def _limited(seconds: float, report: Report) -> t.Iterator[_Limit]:
             report.error("%s does not respond, and may be partially configured" % gpu.label)
         report.error(
             "Not done after %g seconds: the driver or a GPU does not respond. GPUs may be partially configured. "
-            "Check dmesg and nvidia-smi. %s: existing instances are kept, missing ones are created" % (seconds, _AGAIN)
+            "Check dmesg and nvidia-smi. %s: existing instances are kept, missing ones are created"
+            % (seconds, _RETRY_REMEDY)
         )
-        os._exit(NOT_AS_WANTED)
+        os._exit(NOT_RESTORED)
 
     timer = threading.Timer(seconds, expire)
     timer.daemon = True
@@ -111,48 +112,48 @@ def _limited(seconds: float, report: Report) -> t.Iterator[_Limit]:
         timer.cancel()
 
 
-def _locked(wanted: Settings, check: bool, report: Report, limit: _Limit) -> int:
+def _locked(desired: BootSettings, check: bool, report: Report, limit: _Limit) -> int:
     try:
-        with lock.held(
-            wanted.lock_path, wanted.lock_wait, create=not check, command="gpufleet-mig-restore", progress=report.info
+        with lock.locked(
+            desired.lock_path, desired.lock_wait, create=not check, command="gpufleet-mig-restore", progress=report.info
         ):
-            return _restore(wanted, check, report, limit)
+            return _restore(desired, check, report, limit)
     except lock.LockError as error:
         report.error("Nothing is restored: %s" % error)
-        return NOT_AS_WANTED
+        return NOT_RESTORED
 
 
-def _restore(wanted: Settings, check: bool, report: Report, limit: _Limit) -> int:
+def _restore(desired: BootSettings, check: bool, report: Report, limit: _Limit) -> int:
     try:
-        backend = _open_backend(wanted, report)
+        backend = _open_backend(desired, report)
     except BackendError as error:
-        report.error("The NVIDIA driver is not up, so the GPUs are left unchanged: %s. %s" % (error, _AGAIN))
+        report.error("The NVIDIA driver is not up, so the GPUs are left unchanged: %s. %s" % (error, _RETRY_REMEDY))
         return NO_DRIVER
     try:
         # First, so that a GPU that hangs does not prevent it.
-        granted = check or _grant(wanted, report)
-        good = _bring(backend, wanted, check, report, limit) and granted
+        granted = check or _grant(desired, report)
+        good = _restore_gpus(backend, desired, check, report, limit) and granted
     except (MigError, BackendError) as error:
         report.error("The GPUs are left unchanged: %s" % error)
         good = False
     finally:
         if not limit.hanging:
             backend.close()
-    return AS_WANTED if good else NOT_AS_WANTED
+    return RESTORED if good else NOT_RESTORED
 
 
-def _open_backend(wanted: Settings, report: Report) -> Backend:
+def _open_backend(desired: BootSettings, report: Report) -> Backend:
     """The backend, as soon as the driver responds and lists GPUs, which may take some time at boot."""
-    deadline = time.monotonic() + wanted.driver_wait
+    deadline = time.monotonic() + desired.driver_wait
     reported = False
     while True:
         try:
-            return _with_gpus(select.open_backend(wanted.backend))
+            return _with_gpus(select.open_backend(desired.backend))
         except BackendError as error:
-            if error.code in _HOPELESS or time.monotonic() >= deadline:
+            if error.code in _PERMANENT_ERRORS or time.monotonic() >= deadline:
                 raise
             if not reported:
-                report.info("Waiting up to %g seconds for the NVIDIA driver: %s" % (wanted.driver_wait, error))
+                report.info("Waiting up to %g seconds for the NVIDIA driver: %s" % (desired.driver_wait, error))
                 reported = True
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
@@ -170,13 +171,13 @@ def _with_gpus(backend: Backend) -> Backend:
     )
 
 
-def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limit: _Limit) -> bool:
+def _restore_gpus(backend: Backend, desired: BootSettings, check: bool, report: Report, limit: _Limit) -> bool:
     """Plan and converge as many GPUs as possible; returns whether all GPUs of the layout match it."""
-    found = _read(backend, limit)
+    found = _read_gpus(backend, limit)
     gpus = [gpu for gpu in found if isinstance(gpu, Gpu)]
     lost = [gpu for gpu in found if isinstance(gpu, LostGpu)]
-    missing = _missing(wanted, gpus, lost)
-    layout = wanted.layout.pinned(wanted.gpus)
+    missing = _missing(desired, gpus, lost)
+    layout = desired.layout.pinned(desired.gpus)
     good = not missing
     for one in lost:
         if any(entry.covers(one, gpus) is not False for entry in layout.entries):
@@ -194,16 +195,16 @@ def _bring(backend: Backend, wanted: Settings, check: bool, report: Report, limi
     requests = layout.resolve(gpus, lost + missing, refused.append)
     for error in refused:
         report.error("A part of the layout cannot be restored: %s" % error)
-    plans, unplanned = _planned(gpus, requests, wanted, report)
+    plans, unplanned = _plan_gpus(gpus, requests, desired, report)
     good = good and not refused and not unplanned
     if check:
-        checked = [_checked(plan, report) for plan in plans]  # a list, to report all of them
+        checked = [_report_plan(plan, report) for plan in plans]  # a list, to report all of them
         return all(checked) and good
-    node = NodePlan(tuple(plans), requests, wanted.disturb, wanted.reset)
-    return _converged(backend, node, report, limit) and good
+    node = NodePlan(tuple(plans), requests, desired.disturb, desired.reset)
+    return _converge(backend, node, report, limit) and good
 
 
-def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
+def _read_gpus(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
     """Read all GPUs in parallel, so that one that hangs does not block the others."""
     number = retry.read(backend.count)
     backend.prefetch()
@@ -230,7 +231,7 @@ def _read(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]:
     return [found.get(index, LostGpu(index, late)) for index in range(number)]
 
 
-def _missing(wanted: Settings, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu]) -> t.List[LostGpu]:
+def _missing(desired: BootSettings, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu]) -> t.List[LostGpu]:
     """The GPUs that the role found for the layout and that are missing now."""
     known = {gpu.uuid for gpu in [*gpus, *(one.gpu for one in lost if one.gpu)]}
     why = MigError(
@@ -240,7 +241,7 @@ def _missing(wanted: Settings, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu])
     nothing = Board("", (), 0, 0, 0)
     return [
         LostGpu(index, why, Gpu(index, uuid, "", "", 0, 0, True, None, None, None, nothing, False))
-        for index, uuid in sorted(wanted.gpus.items())
+        for index, uuid in sorted(desired.gpus.items())
         if uuid not in known
     ]
 
@@ -249,28 +250,28 @@ def _identity(lost: LostGpu) -> str:
     return "" if lost.gpu is None else " (%s, %s)" % (lost.gpu.uuid, lost.gpu.pci_bus_id)
 
 
-def _planned(
-    gpus: t.Sequence[Gpu], requests: t.Mapping[int, Request], wanted: Settings, report: Report
+def _plan_gpus(
+    gpus: t.Sequence[Gpu], requests: t.Mapping[int, Request], desired: BootSettings, report: Report
 ) -> t.Tuple[t.List[Plan], t.List[Gpu]]:
     """The plans, and the GPUs of the layout that cannot be planned."""
     plans, unplanned = [], []
     for gpu in gpus:
         if gpu.index not in requests:
-            _report(report.info, gpu, "not in the layout, unchanged")
+            _report_gpu(report.info, gpu, "not in the layout, unchanged")
             continue
         try:
-            plans.append(plan_gpu(gpu, requests[gpu.index], wanted.disturb, wanted.reset))
+            plans.append(plan_gpu(gpu, requests[gpu.index], desired.disturb, desired.reset))
         except MigError as error:
-            _report(report.error, gpu, "left unchanged: %s" % error)
+            _report_gpu(report.error, gpu, "left unchanged: %s" % error)
             unplanned.append(gpu)
     return plans, unplanned
 
 
-def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) -> bool:
+def _converge(backend: Backend, node: NodePlan, report: Report, limit: _Limit) -> bool:
     """Whether all plans were applied. If a GPU hangs, the process exits at the limit, after the others are done."""
     if not any(plan.changes or plan.blocked for plan in node.plans):
         for plan in node.plans:
-            _report(report.info, plan.gpu, "already matches the layout")
+            _report_gpu(report.info, plan.gpu, "already matches the layout")
         return True
     from .._mig.stages import converge_node  # large, and needed by few runs
 
@@ -279,9 +280,9 @@ def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) 
     def run(plan: Plan) -> None:
         try:
             (outcome,) = converge_node(backend, [plan], node.replan, node.reset)
-            good[plan.gpu.index] = _done(outcome, report)
+            good[plan.gpu.index] = _report_outcome(outcome, report)
         except Exception as error:
-            _report(report.error, plan.gpu, "FAILED: internal error: %r" % error)
+            _report_gpu(report.error, plan.gpu, "FAILED: internal error: %r" % error)
         finally:
             del limit.converging[plan.gpu.index]
 
@@ -297,42 +298,42 @@ def _converged(backend: Backend, node: NodePlan, report: Report, limit: _Limit) 
     return len(good) == len(node.plans) and all(good.values())
 
 
-def _checked(plan: Plan, report: Report) -> bool:
+def _report_plan(plan: Plan, report: Report) -> bool:
     good = not plan.changes and not plan.blocked
     if good:
-        _report(report.info, plan.gpu, "matches the layout")
+        _report_gpu(report.info, plan.gpu, "matches the layout")
     else:
-        _report(report.warning, plan.gpu, "would change to %s" % render.draw([render.row_after(plan)]).strip())
+        _report_gpu(report.warning, plan.gpu, "would change to %s" % render.draw([render.row_after(plan)]).strip())
     return good
 
 
-def _done(outcome: Outcome, report: Report) -> bool:
+def _report_outcome(outcome: Outcome, report: Report) -> bool:
     if outcome.error is not None:
-        _report(report.error, outcome.after, "FAILED: %s" % outcome.error)
+        _report_gpu(report.error, outcome.after, "FAILED: %s" % outcome.error)
         return False
     if outcome.reset_required or outcome.reboot_required:
-        _report(report.error, outcome.after, "does not match the layout yet: %s" % outcome.notice)
+        _report_gpu(report.error, outcome.after, "does not match the layout yet: %s" % outcome.notice)
         return False
-    _report(report.info, outcome.after, "restored" if outcome.changed else "already matches the layout")
+    _report_gpu(report.info, outcome.after, "restored" if outcome.changed else "already matches the layout")
     return True
 
 
-def _report(say: t.Callable[[str], None], gpu: Gpu, text: str) -> None:
+def _report_gpu(say: t.Callable[[str], None], gpu: Gpu, text: str) -> None:
     say("%s  %s" % (render.draw([render.row(gpu)]).strip(), text))
 
 
-def _grant(wanted: Settings, report: Report) -> bool:
-    if not wanted.access_group:
+def _grant(desired: BootSettings, report: Report) -> bool:
+    if not desired.access_group:
         return True
     try:
-        granted = access.grant(wanted.access_group, wanted.access_capabilities)
+        granted = access.grant(desired.access_group, desired.access_capabilities)
     except access.AccessError as error:
-        report.error("Group %s was not granted access to MIG: %s" % (wanted.access_group, error))
+        report.error("Group %s was not granted access to MIG: %s" % (desired.access_group, error))
         return False
     report.info(
         "Group %s %s %s"
         % (
-            wanted.access_group,
+            desired.access_group,
             "was given access to" if granted.changed else "has access to",
             ", ".join(granted.devices),
         )

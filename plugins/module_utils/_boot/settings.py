@@ -27,7 +27,7 @@ class SettingsError(Exception):
     """The settings are missing or invalid. The message names the file and the remedy."""
 
 
-class Settings(t.NamedTuple):
+class BootSettings(t.NamedTuple):
     """The validated content of the file. Durations are in seconds."""
 
     layout: layout.Layout
@@ -57,7 +57,7 @@ _KINDS: t.Dict[str, t.Tuple[type, ...]] = {
 }
 
 
-def read(path: str) -> Settings:
+def read(path: str) -> BootSettings:
     """Read the settings. Raises SettingsError."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # reading a FIFO would block
@@ -68,7 +68,7 @@ def read(path: str) -> Settings:
         raise SettingsError("%s: %s. %s" % (path, error, REMEDY)) from error
 
 
-def parse(data: t.Any) -> Settings:
+def parse(data: t.Any) -> BootSettings:
     """Validate the settings. Raises ValueError or LayoutError."""
     if not isinstance(data, dict) or data.get("version") != VERSION:
         raise ValueError("not a file of version %d" % VERSION)
@@ -89,4 +89,4 @@ def parse(data: t.Any) -> Settings:
         fields["access_capabilities"] = tuple(fields["access_capabilities"])
     if "gpus" in fields:
         fields["gpus"] = {int(index): str(uuid) for index, uuid in fields["gpus"].items()}
-    return Settings(layout.parse(data.get("layout")), **fields)
+    return BootSettings(layout.parse(data.get("layout")), **fields)

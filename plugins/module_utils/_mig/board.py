@@ -52,7 +52,7 @@ def capacity(board: Board, profile: Profile) -> int:
     return min(fitting, profile.max_instances) if kind == GFX else fitting
 
 
-def together(board: Board, profiles: t.Iterable[Profile]) -> t.List[str]:
+def exceeded_limits(board: Board, profiles: t.Iterable[Profile]) -> t.List[str]:
     """All limits other than placements that these GPU instances exceed together; empty if they can coexist.
 
     The reasons are clauses without a full stop, to follow "... does not fit: ".

@@ -23,7 +23,7 @@ class Adjustment(t.NamedTuple):
     keep: t.Tuple[int, ...]  # ids
     destroy: t.Tuple[int, ...]  # ids
     create: t.Tuple[int, ...]  # slice counts, descending
-    reborn: int  # destroyed ids that the created ones reuse, and with them the UUIDs
+    reused_ids: int  # destroyed ids that the created ones reuse, and with them the UUIDs
 
 
 def pack(
@@ -63,7 +63,7 @@ def adjust(
             if create is None or not _room(create, kept, places):
                 continue
             adjustment = _adjustment(present, kept, create)
-            rank = (-sum(ci.id in busy for ci in kept), -count, -adjustment.reborn, adjustment.keep)
+            rank = (-sum(ci.id in busy for ci in kept), -count, -adjustment.reused_ids, adjustment.keep)
             if best is None or rank < best[0]:
                 best = (rank, adjustment)
         # Keeping fewer is only better if it preserves another busy one.
@@ -101,5 +101,5 @@ def _adjustment(
 ) -> Adjustment:
     keep = tuple(ci.id for ci in kept)
     destroy = tuple(ci.id for ci in present if ci.id not in keep)
-    reborn = len(set(new_ids(keep, len(create))) & set(destroy))
-    return Adjustment(keep, destroy, create, reborn)
+    reused_ids = len(set(new_ids(keep, len(create))) & set(destroy))
+    return Adjustment(keep, destroy, create, reused_ids)

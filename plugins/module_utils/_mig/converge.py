@@ -14,14 +14,14 @@ from __future__ import annotations
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 
-from . import codes, mode, words
+from . import codes, messages, mode
 from .backend import BackendError
 from .ci_choice import Choice, choose
 from .errors import MigError
 from .journal import Journal, Retry
 from .model import Gpu, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Blocked, Operation, Plan
-from .rollback import Restored, differences, restore
+from .rollback import Restored, differences, restore, shape
 from .verify import mismatch
 
 if t.TYPE_CHECKING:
@@ -108,10 +108,10 @@ class _Run:
         except _NotActive as found:
             return self._blocked(found.blocked)
         except Exception as error:
-            text = "%s: %s. Nothing was changed" % (self._before.label, _what(error, None).rstrip("."))
+            text = "%s: %s. Nothing was changed" % (self._before.label, _error_text(error, None).rstrip("."))
             return self._outcome(error=text, clients=getattr(error, "clients", ()))
         try:
-            self._carry_out()
+            self._execute()
             if not self._plan.mode_only:
                 self._verify()
         except _NotActive as found:
@@ -136,7 +136,7 @@ class _Run:
                     raise _Failed(
                         "%s began to use %s after the plan was made. "
                         "Stop it, or use a layout that keeps this instance"
-                        % (words.processes(users), words.doing(operation).split(" ", 1)[1]),
+                        % (messages.processes(users), messages.in_progress(operation).split(" ", 1)[1]),
                         users,
                     )
         if self._plan.blocked is not None:
@@ -147,7 +147,7 @@ class _Run:
         if blocked is not None:
             raise _NotActive(blocked)
 
-    def _carry_out(self) -> None:
+    def _execute(self) -> None:
         steps = self._plan.operations
         for position, step in enumerate(steps):
             self._now = step
@@ -189,7 +189,7 @@ class _Run:
             except LookupError as error:
                 raise _Failed(
                     "the driver offers no compute instance of %s slices in %s"
-                    % (error, words.gpu_instance(self._journal.state, instance))
+                    % (error, messages.gpu_instance(self._journal.state, instance))
                 ) from error
         profile, start = self._choices[step.placement].pop(0)
         self._journal.create_ci(instance, profile, start)
@@ -203,7 +203,7 @@ class _Run:
             clients = mode.whole_gpu_clients(now)
             raise _Failed(
                 "MIG mode was not switched %s (activation status %s): %s"
-                % (mode.on_off(enabled), codes.NAMES.get(status, status), _held_by(clients)),
+                % (mode.on_off(enabled), codes.NAMES.get(status, status), _in_use_by(clients)),
                 clients,
             )
         if status == codes.IN_USE or now.processes:
@@ -243,11 +243,11 @@ class _Run:
         """The GPU keeps its instances, or they are restored. A change that a reboot activates stays requested."""
         notice = mode.notice(self._before, blocked)
         rolled_back: t.Optional[bool] = None
-        if words.shape(self._journal.state) != words.shape(self._before):
+        if shape(self._journal.state) != shape(self._before):
             restored = restore(self._journal, self._before, self._reset_allowed, keep_mode=blocked.reboot)
             if restored.missing:
                 return self._outcome(
-                    error="%s. %s" % (notice, ". ".join(_aftermath(restored))),
+                    error="%s. %s" % (notice, ". ".join(_rollback_text(restored))),
                     restored=False,
                     clients=blocked.clients,
                     read=restored.read,
@@ -268,13 +268,13 @@ class _Run:
                 "Run again to verify it" % (self._before.label, error),
                 read=False,
             )
-        under_way = self._now
+        failed_operation = self._now
         restored = restore(self._journal, self._before, self._reset_allowed)
-        clients = self._culprits(error, under_way, restored)
-        parts = ["%s: %s" % (self._before.label, _what(error, under_way))]
+        clients = self._blocking_clients(error, failed_operation, restored)
+        parts = ["%s: %s" % (self._before.label, _error_text(error, failed_operation))]
         if isinstance(error, BackendError) and error.code == codes.IN_USE:
-            parts.append(_held_by(clients))
-        parts.extend(_aftermath(restored))
+            parts.append(_in_use_by(clients))
+        parts.extend(_rollback_text(restored))
         return self._outcome(
             error=". ".join(part.rstrip(".") for part in parts),
             restored=not restored.missing,
@@ -282,14 +282,14 @@ class _Run:
             read=restored.read,
         )
 
-    def _culprits(
-        self, error: Exception, under_way: t.Optional[Operation], restored: Restored
+    def _blocking_clients(
+        self, error: Exception, failed_operation: t.Optional[Operation], restored: Restored
     ) -> t.Tuple[Process, ...]:
         if isinstance(error, _Failed):
             return error.clients
         if isinstance(error, BackendError) and error.code == codes.IN_USE and restored.seen is not None:
-            if under_way is not None and under_way.kind in _DESTROYING:
-                return _users(restored.seen, under_way)
+            if failed_operation is not None and failed_operation.kind in _DESTROYING:
+                return _users(restored.seen, failed_operation)
             return mode.whole_gpu_clients(restored.seen)
         return ()
 
@@ -304,14 +304,14 @@ class _Unverified(Exception):
     """All writes were made, but the GPU could not be read afterwards."""
 
 
-def _what(error: Exception, under_way: t.Optional[Operation]) -> str:
+def _error_text(error: Exception, failed_operation: t.Optional[Operation]) -> str:
     if isinstance(error, (MigError, _Failed)):
         return str(error)
     text = str(error) if isinstance(error, BackendError) else "internal error: %r" % error
-    return "%s failed: %s" % (words.doing(under_way), text) if under_way is not None else text
+    return "%s failed: %s" % (messages.in_progress(failed_operation), text) if failed_operation is not None else text
 
 
-def _aftermath(restored: Restored) -> t.List[str]:
+def _rollback_text(restored: Restored) -> t.List[str]:
     if restored.missing:
         return [
             "Its previous state could not be restored: %s" % "; ".join(restored.missing),
@@ -339,7 +339,7 @@ def _users(gpu: Gpu, operation: Operation) -> t.Tuple[Process, ...]:
     )
 
 
-def _held_by(clients: t.Sequence[Process]) -> str:
+def _in_use_by(clients: t.Sequence[Process]) -> str:
     if clients:
-        return "it is used by %s. Stop them and run again" % words.processes(clients)
-    return "%s. Stop the holder and run again" % words.USUAL_HOLDERS
+        return "it is used by %s. Stop them and run again" % messages.processes(clients)
+    return "%s. Stop the holder and run again" % messages.UNLISTED_CLIENTS

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from .board import attribute, ci_places, together
+from .board import attribute, ci_places, exceeded_limits
 from .compute import pack
 from .model import PLAIN, WHOLE, Board, Wanted
 from .profile import compute_name
@@ -45,7 +45,7 @@ def _name(wanted: Wanted) -> str:
 def _reasons(board: Board, wanted: t.Sequence[Wanted]) -> t.List[str]:
     """Problems of single instances, else of their totals, else of their placements."""
     out = [reason for item in sorted(set(wanted), key=order) for reason in _alone(item)]
-    out = out or together(board, [item.profile for item in wanted])
+    out = out or exceeded_limits(board, [item.profile for item in wanted])
     if not out and not arrangeable(wanted):
         out = ["they overlap wherever they are placed (%s)" % _offers(wanted)]
     return out
@@ -78,7 +78,7 @@ def _offers(wanted: t.Iterable[Wanted]) -> str:
 
 
 def _fits(board: Board, wanted: t.Sequence[Wanted]) -> bool:
-    return not together(board, [item.profile for item in wanted]) and arrangeable(wanted)
+    return not exceeded_limits(board, [item.profile for item in wanted]) and arrangeable(wanted)
 
 
 def _nearest(board: Board, wanted: t.Sequence[Wanted]) -> str:

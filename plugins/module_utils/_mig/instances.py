@@ -17,7 +17,7 @@ from .keys import known_keys, plain_keys, short
 from .model import WHOLE, Board, Profile, Target, Wanted
 
 # More than any GPU holds, and few enough to expand them before checking whether they fit.
-_MOST = 64
+_MAX_COUNT = 64
 
 _KEYS = ("profile", "start", "count", "compute_instances")
 
@@ -76,7 +76,7 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
             one = Wanted(profile, item.start, _compute(item, profile, board), reduced)
             wanted.extend([one] * item.number)
     for profile, slices in parts.items():
-        wanted.extend(Wanted(profile, None, _normal(profile.slices, held)) for held in packed(profile.slices, slices))
+        wanted.extend(Wanted(profile, None, _normal(profile.slices, sizes)) for sizes in packed(profile.slices, slices))
     return Target(True, tuple(sorted(wanted, key=_order)))
 
 
@@ -96,9 +96,9 @@ def packed(within: int, slices: t.Iterable[int]) -> t.List[t.Tuple[int, ...]]:
     places = places_inside(within)
     bins: t.List[t.Tuple[int, ...]] = []
     for size in sorted(slices, reverse=True):
-        for position, held in enumerate(bins):
-            if pack(held + (size,), (), places) is not None:
-                bins[position] = held + (size,)
+        for position, sizes in enumerate(bins):
+            if pack(sizes + (size,), (), places) is not None:
+                bins[position] = sizes + (size,)
                 break
         else:
             bins.append((size,))
@@ -195,7 +195,7 @@ def _within(where: str, raw: object) -> names.Name:
         raise LayoutError("%s: %s" % (where, error)) from None
 
 
-def _number(value: object, what: str, remedy: str, most: int = _MOST) -> int:
+def _number(value: object, what: str, remedy: str, most: int = _MAX_COUNT) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise LayoutError("%s is %s: %s, without quotes or fraction" % (what, short(value), remedy))
     if not 0 <= value <= most:

@@ -13,7 +13,7 @@ import typing as t
 
 from .errors import LayoutError
 
-_ROOM = 1200  # characters of a message that a list may take, so that the whole stays under 1,500
+_MAX_LIST_LENGTH = 1200  # characters of a message that a list may take, so that the whole stays under 1,500
 
 
 def plain_keys(value: t.Dict[object, object], where: str) -> t.Dict[str, object]:
@@ -64,7 +64,7 @@ def listed(texts: t.Sequence[str], between: str = "; ", most: int = 4) -> str:
     """The first few texts, and the number of others."""
     shown: t.List[str] = []
     for text in texts:
-        if len(shown) == most or (shown and sum(map(len, shown)) + len(text) > _ROOM):
+        if len(shown) == most or (shown and sum(map(len, shown)) + len(text) > _MAX_LIST_LENGTH):
             shown.append("and %d more" % (len(texts) - len(shown)))
             break
         shown.append(text)

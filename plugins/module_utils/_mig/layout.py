@@ -55,7 +55,7 @@ class Entry(t.NamedTuple):
         return any(found.kind == selector.ALL for found in self.selectors)
 
     def gpus(
-        self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: selector.Refuse = selector.stop
+        self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), on_error: selector.OnError = selector.raise_error
     ) -> t.List[Gpu]:
         """The GPUs that this entry selects.
 
@@ -63,14 +63,14 @@ class Entry(t.NamedTuple):
         rely on that. ``all`` skips GPUs without MIG if the entry enables MIG.
         """
         named = selector.select(
-            self.selectors, gpus, lost, lambda error: refuse(LayoutError("%s: %s" % (self.where, error)))
+            self.selectors, gpus, lost, lambda error: on_error(LayoutError("%s: %s" % (self.where, error)))
         )
         if self.filters:
             named = [gpu for gpu in named if any(found.matches(gpu) for found in self.filters)]
         if self.everything and self.enabled:
             capable = [gpu for gpu in named if gpu.mig_capable]
             if named and not capable:
-                refuse(
+                on_error(
                     LayoutError(
                         "%s: none of the selected GPUs supports MIG: remove the entry, or set mig_enabled: false (%s)"
                         % (self.where, listed([gpu.label for gpu in named]))
@@ -105,11 +105,11 @@ class Layout(t.NamedTuple):
         return bool(self.entries) and not any(entry.selectors for entry in self.entries)
 
     def resolve(
-        self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: selector.Refuse = selector.stop
+        self, gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), on_error: selector.OnError = selector.raise_error
     ) -> t.Dict[int, Request]:
         """The request for each GPU, by index; later entries override earlier ones.
 
-        GPUs that no entry selects are omitted. If ``refuse`` does not raise, an error only
+        GPUs that no entry selects are omitted. If ``on_error`` does not raise, an error only
         affects the GPUs concerned.
         """
         out: t.Dict[int, Request] = {}
@@ -117,7 +117,7 @@ class Layout(t.NamedTuple):
 
         def wrong(error: LayoutError) -> None:
             refused.append(error)
-            refuse(error)
+            on_error(error)
 
         for entry in self.entries:
             for gpu in entry.gpus(gpus, lost, wrong):
@@ -138,11 +138,11 @@ class Layout(t.NamedTuple):
                 incapable.setdefault(request.where, []).append(gpu)
                 del out[gpu.index]
         for where, found in incapable.items():
-            from .alike import names  # only needed for the error
+            from .shared_problems import labels  # only needed for the error
 
             does, them = ("does", "it") if len(found) == 1 else ("do", "them")
             text = "%s: %s %s not support MIG: remove %s from the entry, or set mig_enabled: false for %s"
-            wrong(LayoutError(text % (where, names(found), does, them, them)))
+            wrong(LayoutError(text % (where, labels(found), does, them, them)))
         return dict(sorted(out.items()))
 
     def pinned(self, uuids: t.Mapping[int, str]) -> Layout:

@@ -39,8 +39,8 @@ if t.TYPE_CHECKING:
 
 VERSION = "v1"
 _OURS = re.compile(r"\b(device|mig)_(filter|enabled|devices|configs)\b")
-_MOST_LISTED = 20  # names in a message
-_MOST_COMPARED = 1000  # names compared with a misspelled one
+_MAX_LISTED = 20  # names in a message
+_MAX_COMPARED = 1000  # names compared with a misspelled one
 
 
 def parse(data: object, name: t.Optional[str] = None, warn: Warn = lambda _text: None) -> Layout:
@@ -81,7 +81,7 @@ def _selected(configurations: t.Mapping[str, object], name: t.Optional[str]) -> 
     if not isinstance(name, str):
         raise LayoutError("the name of a configuration cannot be %s: write it as a string" % short(name))
     if name not in configurations:
-        close = difflib.get_close_matches(name, list(configurations)[:_MOST_COMPARED], 1)
+        close = difflib.get_close_matches(name, list(configurations)[:_MAX_COMPARED], 1)
         raise LayoutError(
             "the mig-parted file has no configuration %s%s: use one of %s"
             % (short(name), " (did you mean %s?)" % cut(close[0]) if close else "", _listed_names(configurations))
@@ -130,12 +130,12 @@ def _plain_devices(value: object) -> bool:
     return value == ALL
 
 
-class Held(t.NamedTuple):
+class InstanceSpec(t.NamedTuple):
     """A GPU instance as a document describes it: its profile's name and slices, and its compute instances."""
 
     profile: str
     slices: int
-    compute_instances: t.Tuple[int, ...]
+    compute_instances: t.Tuple[int, ...]  # slice counts
     reduced: bool = False  # the compute instance is of the kind with fewer multiprocessors: 1c.1g.20gb
 
 
@@ -144,12 +144,12 @@ def document(name: str, entries: t.Sequence[t.Dict[str, t.Any]]) -> t.Dict[str, 
     return {"version": VERSION, "mig-configs": {name: list(entries)}}
 
 
-def from_gpus(gpus: t.Mapping[int, t.Optional[t.Sequence[Held]]]) -> t.List[t.Dict[str, t.Any]]:
+def from_gpus(gpus: t.Mapping[int, t.Optional[t.Sequence[InstanceSpec]]]) -> t.List[t.Dict[str, t.Any]]:
     """The entries for GPUs by index, None if MIG is off; GPUs with equal instances share an entry."""
     groups: t.List[t.Tuple[t.Optional[t.Dict[str, int]], t.List[int]]] = []
     for index in sorted(gpus):
-        held = gpus[index]
-        wanted = None if held is None else _counts(held, "GPU %d" % index)
+        instances = gpus[index]
+        wanted = None if instances is None else _counts(instances, "GPU %d" % index)
         for other, members in groups:
             if other == wanted:
                 members.append(index)
@@ -166,7 +166,7 @@ def from_layout(layout: Layout) -> t.List[t.Dict[str, t.Any]]:
         wanted: t.Optional[t.Dict[str, int]] = None
         if entry.enabled:
             wanted = {item.name.canonical: item.number for item in entry.items if item.mapped}
-            wanted.update(_counts([held for item in entry.items for held in _listed(item)], entry.where))
+            wanted.update(_counts([each for item in entry.items for each in _listed(item)], entry.where))
         document_entry = _entry(_devices(entry), wanted)
         if entry.filters:
             document_entry["device-filter"] = [str(found) for found in entry.filters]
@@ -174,14 +174,14 @@ def from_layout(layout: Layout) -> t.List[t.Dict[str, t.Any]]:
     return out
 
 
-def _listed(item: Item) -> t.List[Held]:
+def _listed(item: Item) -> t.List[InstanceSpec]:
     """The GPU instances of an item of the list form; the mapping form already has counts."""
     if item.mapped:
         return []
     slices = item.name.slices
     parts = tuple(part.compute or slices for part in item.compute_instances) or (slices,)
     reduced = any(part.compute == slices for part in item.compute_instances)
-    return [Held(item.name.canonical, slices, parts, reduced)] * item.number
+    return [InstanceSpec(item.name.canonical, slices, parts, reduced)] * item.number
 
 
 def _devices(entry: Entry) -> t.Union[str, t.List[int]]:
@@ -199,14 +199,14 @@ def _devices(entry: Entry) -> t.Union[str, t.List[int]]:
     return out
 
 
-def _counts(held: t.Iterable[Held], where: str) -> t.Dict[str, int]:
+def _counts(instances: t.Iterable[InstanceSpec], where: str) -> t.Dict[str, int]:
     """GPU instances in mig-parted's format: counts of MIG devices by name.
 
     Raises LayoutError if reading the counts back would give different instances.
     """
     out: t.Dict[str, int] = {}
     split: t.Dict[t.Tuple[str, int], t.List[t.Tuple[int, ...]]] = {}
-    for one in held:
+    for one in instances:
         if not one.compute_instances:
             raise LayoutError(
                 "%s: a mig-parted file cannot express that a GPU instance %s has no compute instance: "
@@ -287,22 +287,22 @@ def _name(key: object) -> str:
 
 
 def _config_map_remedy(data: t.Dict[object, object]) -> str:
-    held = data.get("data")
-    if not isinstance(held, dict) or not held:
+    files = data.get("data")
+    if not isinstance(files, dict) or not files:
         return "the file is a Kubernetes ConfigMap without data: give a mig-parted file"
-    key = cut(min(str(name) for name in held))
+    key = cut(min(str(name) for name in files))
     return (
         "the file is a Kubernetes ConfigMap, and the configurations are text in its data, under %s: save that text as "
         "a file, for example with kubectl get configmap NAME -o jsonpath='{.data.%s}', and give that file; "
         "or give the configuration in layout: "
         "\"{{ ((lookup('ansible.builtin.file', PATH) | from_yaml).data[%r] | from_yaml)['mig-configs'][NAME] }}\""
-        % (_listed_names(held), key.replace(".", "\\."), key)
+        % (_listed_names(files), key.replace(".", "\\."), key)
     )
 
 
 def _listed_names(names: t.Iterable[object]) -> str:
     """The first names, in order, and the number of others."""
     ordered = sorted(str(name) for name in names)
-    more = len(ordered) - _MOST_LISTED
-    listed = ", ".join(cut(name) for name in ordered[:_MOST_LISTED])
+    more = len(ordered) - _MAX_LISTED
+    listed = ", ".join(cut(name) for name in ordered[:_MAX_LISTED])
     return listed + (" and %d more" % more if more > 0 else "")

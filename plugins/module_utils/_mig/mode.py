@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import words
+from . import messages
 from .errors import BusyError
 from .model import Gpu, Process
 from .operations import Blocked
@@ -43,7 +43,7 @@ def change(gpu: Gpu, enabled: bool, reset_allowed: bool) -> ModeChange:
         if clients:
             raise BusyError(
                 "%s: MIG mode cannot be switched %s while %s uses the GPU. Stop it and run again"
-                % (gpu.label, on_off(enabled), words.processes(clients)),
+                % (gpu.label, on_off(enabled), messages.processes(clients)),
                 clients,
             )
         return ModeChange(request=enabled)
@@ -67,14 +67,16 @@ def in_use(gpu: Gpu, enabled: bool, refusal: t.Optional[Exception] = None) -> Bl
     if refusal is not None:
         needs += ", and it could not be reset (%s)" % refusal
     if gpu.processes:
-        return Blocked("%s: %s uses it. Stop it and run again" % (needs, words.processes(gpu.processes)), gpu.processes)
-    return Blocked("%s: %s. Stop the holder and run again" % (needs, words.USUAL_HOLDERS))
+        return Blocked(
+            "%s: %s uses it. Stop it and run again" % (needs, messages.processes(gpu.processes)), gpu.processes
+        )
+    return Blocked("%s: %s. Stop the holder and run again" % (needs, messages.UNLISTED_CLIENTS))
 
 
 def not_allowed(enabled: bool) -> Blocked:
     return Blocked(
         "%s. Allow the reset with reset: true, or reboot. For a reset, stop all clients first: %s"
-        % (_needs_reset(enabled), words.USUAL_HOLDERS)
+        % (_needs_reset(enabled), messages.UNLISTED_CLIENTS)
     )
 
 

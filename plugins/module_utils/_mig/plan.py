@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import mode, words
+from . import messages, mode
 from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
@@ -98,7 +98,7 @@ class _Current:
     def score(self, wanted: Wanted, place: Placement) -> int:
         match = self.match(wanted, place)
         if match is None:
-            return self._reborn(wanted, place)
+            return self._reused_uuids(wanted, place)
         gi, adjustment = match
         total = 0
         for rank in (
@@ -106,17 +106,17 @@ class _Current:
             len(self._busy_cis[gi.id].intersection(adjustment.keep)),
             1,
             len(adjustment.keep),
-            adjustment.reborn,
+            adjustment.reused_ids,
         ):
             total = total * _STEP + rank
         return total
 
-    def _reborn(self, wanted: Wanted, place: Placement) -> int:
+    def _reused_uuids(self, wanted: Wanted, place: Placement) -> int:
         """Number of UUIDs that reappear: they derive from GPU and ids, a GPU instance's id from its placement."""
-        gone = self._at.get(place)
-        if gone is None:
+        former = self._at.get(place)
+        if former is None:
             return 0
-        return len({ci.id for ci in gone.compute_instances}.intersection(new_ids((), len(wanted.slices))))
+        return len({ci.id for ci in former.compute_instances}.intersection(new_ids((), len(wanted.slices))))
 
 
 def _place(gpu: Gpu, target: Target) -> t.Tuple[t.Tuple[Kept, ...], t.Tuple[Created, ...]]:
@@ -148,7 +148,7 @@ def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuIn
     for gi in destroyed:
         users = [process for process in gpu.processes if process.gi_id == gi.id]
         if users:
-            blocked.append("%s, used by %s" % (_gi_text(gpu, gi), words.processes(users)))
+            blocked.append("%s, used by %s" % (_gi_text(gpu, gi), messages.processes(users)))
             processes.extend(users)
     for item in kept:
         lost = _busy_cis(gpu, item.instance).intersection(item.destroy)
@@ -159,7 +159,7 @@ def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuIn
         ]
         if lost:
             blocked.append(
-                "%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), words.processes(users))
+                "%s of %s, used by %s" % (_ci_text(item, lost), _gi_text(gpu, item.instance), messages.processes(users))
             )
             processes.extend(users)
     if blocked:
@@ -172,15 +172,15 @@ def _refuse_busy(gpu: Gpu, kept: t.Tuple[Kept, ...], destroyed: t.Sequence[GpuIn
 
 
 def _refuse_idle(gpu: Gpu, kept: t.Sequence[Kept], destroyed: t.Sequence[GpuInstance]) -> None:
-    gone = [_gi_text(gpu, gi) for gi in destroyed]
-    gone.extend(
+    lost = [_gi_text(gpu, gi) for gi in destroyed]
+    lost.extend(
         "%s of %s" % (_ci_text(item, item.destroy), _gi_text(gpu, item.instance)) for item in kept if item.destroy
     )
-    if gone:
+    if lost:
         raise DisturbError(
             "%s: the layout cannot be reached without destroying %s, which no process uses. "
             "Allow it with disturb: true, or use a layout that keeps these instances"
-            % (gpu.label, listed(gone, "; and ", 8))
+            % (gpu.label, listed(lost, "; and ", 8))
         )
 
 
@@ -190,7 +190,7 @@ def _gi_text(gpu: Gpu, gi: GpuInstance) -> str:
 
 def _ci_text(item: Kept, ids: t.Container[int]) -> str:
     return ", ".join(
-        "compute instance %d (%s)" % (ci.id, words.compute_instance(ci, item.wanted.profile.name))
+        "compute instance %d (%s)" % (ci.id, messages.compute_instance(ci, item.wanted.profile.name))
         for ci in item.instance.compute_instances
         if ci.id in ids
     )

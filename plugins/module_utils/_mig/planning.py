@@ -32,7 +32,7 @@ class NodePlan(t.NamedTuple):
     reset: bool
     busy: t.Tuple[BusyError, ...] = ()  # of the GPUs that cannot be planned only because processes use them
     lost: t.Tuple[LostGpu, ...] = ()  # cannot be read, but the layout does not cover them
-    others: t.Tuple[Gpu, ...] = ()  # which the layout does not name
+    unselected: t.Tuple[Gpu, ...] = ()  # which the layout does not name
 
     def replan(self, gpu: Gpu) -> Plan:
         """The plan of a GPU after its MIG mode has changed."""
@@ -66,15 +66,15 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
     busy = tuple(error for _gpu, error in refused if isinstance(error, BusyError))
     if len(busy) < len(refused):
         raise MigError(message(refused))
-    others = tuple(gpu for gpu in gpus if gpu.index not in requests)
-    return NodePlan(tuple(plans), requests, disturb, reset, busy, tuple(lost), others)
+    unselected = tuple(gpu for gpu in gpus if gpu.index not in requests)
+    return NodePlan(tuple(plans), requests, disturb, reset, busy, tuple(lost), unselected)
 
 
 def message(refused: t.Iterable[t.Tuple[Gpu, MigError]]) -> str:
     """The errors of GPUs, each once."""
-    from .alike import together  # only needed for errors
+    from .shared_problems import merged  # only needed for errors
 
-    return listed(together((gpu, str(error)) for gpu, error in refused), "\n")
+    return listed(merged((gpu, str(error)) for gpu, error in refused), "\n")
 
 
 def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:

@@ -15,7 +15,7 @@ from .errors import LayoutError
 from .keys import short
 from .model import Profile
 
-_LONGEST = 60  # characters of a name
+_MAX_LENGTH = 60  # characters of a name
 _WORDS = r"[a-z0-9]+(?:\.[a-z0-9]+)*"
 _NAME = re.compile(
     r"(?:MIG )?(?:(?P<compute>[1-9][0-9]?)c\.)?(?P<slices>[1-9][0-9]?)g\.(?P<memory>0|[1-9][0-9]{0,5})gb"
@@ -64,9 +64,9 @@ def parse(text: object) -> Name:
         raise LayoutError(
             "%s is not a profile name: write it as a string, as nvidia-smi does, for example '3g.40gb'" % short(text)
         )
-    match = _NAME.fullmatch(text) if len(text) <= _LONGEST else None
+    match = _NAME.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if match is None:
-        raise LayoutError("%.60r is not a profile name: %s" % (text, _hint(text[:_LONGEST])))
+        raise LayoutError("%.60r is not a profile name: %s" % (text, _hint(text[:_MAX_LENGTH])))
     slices = int(match.group("slices"))
     compute = int(match.group("compute")) if match.group("compute") else None
     if compute is not None and compute > slices:

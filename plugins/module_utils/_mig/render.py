@@ -26,9 +26,9 @@ from .profile import compute_name
 if t.TYPE_CHECKING:
     from .operations import Operation, Plan
 
-_NARROWEST = 2  # columns of a grid unit, its bar included
-_USUAL = 64  # columns of a grid, more if names need it, so that maps of different boards and times look alike
-_LONGEST_PRODUCT = 22
+_MIN_UNIT_WIDTH = 2  # columns of a grid unit, its bar included
+_DEFAULT_WIDTH = 64  # columns of a grid, more if names need it, so that maps of different boards and times look alike
+_MAX_PRODUCT_LENGTH = 22
 
 
 class Cell(t.NamedTuple):
@@ -51,7 +51,7 @@ class Row(t.NamedTuple):
 def label(index: int, uuid: str, name: str) -> t.Tuple[str, ...]:
     """The label of a GPU on the map. Long product names are cut; the index identifies the GPU."""
     product = name[len("NVIDIA ") :] if name.startswith("NVIDIA ") else name
-    return ("GPU %d" % index, uuid[:8] + "..." if len(uuid) > 11 else uuid, product[:_LONGEST_PRODUCT].rstrip())
+    return ("GPU %d" % index, uuid[:8] + "..." if len(uuid) > 11 else uuid, product[:_MAX_PRODUCT_LENGTH].rstrip())
 
 
 def cell_text(profile: str, slices: int, compute_instances: t.Sequence[int], reduced: bool = False) -> str:
@@ -151,7 +151,9 @@ class _Scale:
                 self._parts -= 1
                 self._columns = self._label_columns(rows)
             room = max(0, width - self._columns - 3)
-            self._unit = {units: max(_NARROWEST, min(columns, room // units)) for units, columns in self._unit.items()}
+            self._unit = {
+                units: max(_MIN_UNIT_WIDTH, min(columns, room // units)) for units, columns in self._unit.items()
+            }
 
     def draw(self, rows: t.Sequence[Row]) -> str:
         return "".join("%s\n" % line for line in map(self._line, rows))
@@ -178,7 +180,7 @@ def _unit(rows: t.Iterable[Row], units: int) -> int:
     """Columns of a unit such that every name on this grid fits into its cell, next to the bar."""
     cells = (cell for row in rows if row.units == units for cell in row.cells)
     needed = (-(-(len(cell.text) + 1) // cell.placement.size) for cell in cells)
-    return max(_NARROWEST, _USUAL // units, *needed)
+    return max(_MIN_UNIT_WIDTH, _DEFAULT_WIDTH // units, *needed)
 
 
 def _cells(row: Row, unit: int) -> str:

@@ -17,8 +17,8 @@ from .backend import BackendError
 # Seconds before each retry.
 PAUSES: t.Tuple[float, ...] = (0.1, 0.3, 1.0)
 # A retry would time out too, and delay the other GPUs.
-_PASSING_READ = (codes.UNKNOWN,)
-_PASSING_WRITE = (codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES)
+_TRANSIENT_READ_ERRORS = (codes.UNKNOWN,)
+_TRANSIENT_WRITE_ERRORS = (codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES)
 
 _T = t.TypeVar("_T")
 
@@ -29,19 +29,19 @@ def read(call: t.Callable[[], _T]) -> _T:
         try:
             return call()
         except BackendError as error:
-            if error.waited or error.code not in _PASSING_READ:
+            if error.waited or error.code not in _TRANSIENT_READ_ERRORS:
                 raise
         wait(pause)
     return call()
 
 
 def write(
-    call: t.Callable[[], _T], effect: t.Callable[[], t.Optional[_T]], repeated: t.Callable[[BackendError], None]
+    call: t.Callable[[], _T], read_result: t.Callable[[], t.Optional[_T]], on_retry: t.Callable[[BackendError], None]
 ) -> _T:
     """The result of a write.
 
-    After a failure, ``effect`` reads whether the write took effect, and returns its result, or None if it did not.
-    Only then is the write retried, and ``repeated`` called with the failure. Raises BackendError.
+    After a failure, ``read_result`` reads whether the write took effect, and returns its result, or None if it did not.
+    Only then is the write retried, and ``on_retry`` called with the failure. Raises BackendError.
     """
     pauses = iter(PAUSES)
     while True:
@@ -49,15 +49,15 @@ def write(
             return call()
         except BackendError as error:
             try:
-                made = effect()
+                result = read_result()
             except BackendError:
                 raise error from None
-            if made is not None:
-                return made
+            if result is not None:
+                return result
             pause = next(pauses, None)
-            if pause is None or error.waited or error.code not in _PASSING_WRITE:
+            if pause is None or error.waited or error.code not in _TRANSIENT_WRITE_ERRORS:
                 raise
-            repeated(error)
+            on_retry(error)
         wait(pause)
 
 

@@ -14,12 +14,13 @@ that it destroyed are recreated.
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 
-from . import words
+from . import messages
 from .backend import BackendError
 from .keys import listed
 from .mode import on_off
-from .model import ComputeInstance, Gpu, GpuInstance
+from .model import ComputeInstance, Gpu, GpuInstance, Placement
 
 if t.TYPE_CHECKING:
     from .backend import CiProfile
@@ -55,7 +56,7 @@ class _Restoration:
         self._before = before
         self._reset_allowed = reset
         self._keep_mode = keep_mode
-        self._problems: t.List[str] = []
+        self._errors: t.List[str] = []
         self._waited = False  # the last read timed out after a long time
 
     def run(self) -> Restored:
@@ -69,8 +70,8 @@ class _Restoration:
                 break
         if now is None:
             missing.append("the GPU could not be read afterwards")
-        if missing and self._problems:
-            missing.append(listed(list(dict.fromkeys(self._problems)), "; ", 3))
+        if missing and self._errors:
+            missing.append(listed(list(dict.fromkeys(self._errors)), "; ", 3))
         after = self._journal.state
         return Restored(seen, after, now is not None, tuple(missing), _new_uuids(self._before, after))
 
@@ -87,7 +88,7 @@ class _Restoration:
         try:
             return self._journal.read()
         except Exception as error:
-            self._problems.append(_words(error))
+            self._errors.append(_text(error))
             self._waited = isinstance(error, BackendError) and error.waited
             return None
 
@@ -158,13 +159,13 @@ class _Restoration:
         try:
             step(*args)
         except Exception as error:  # even an internal error must not prevent restoring the rest
-            self._problems.append(_words(error))
+            self._errors.append(_text(error))
 
 
 def differences(before: Gpu, after: Gpu) -> t.List[str]:
     """Descriptions of what a GPU lacks compared to before, and what is new."""
     out: t.List[str] = []
-    was, now = words.shape(before), words.shape(after)
+    was, now = shape(before), shape(after)
     out.extend("missing: %s" % text for text in _texts(before, was - now))
     out.extend("new: %s" % text for text in _texts(after, now - was))
     if before.mode_current != after.mode_current:
@@ -174,15 +175,31 @@ def differences(before: Gpu, after: Gpu) -> t.List[str]:
     return out
 
 
+def shape(gpu: Gpu) -> t.Counter[t.Tuple[int, Placement, t.Tuple[t.Any, ...]]]:
+    """The instances without their ids, for comparison: profile, placement and compute instances."""
+    return Counter(
+        (
+            gi.profile_id,
+            gi.placement,
+            tuple(sorted(_ci_shape(ci.profile_id, ci.placement) for ci in gi.compute_instances)),
+        )
+        for gi in gpu.instances
+    )
+
+
+def _ci_shape(profile_id: int, placement: t.Optional[Placement]) -> t.Tuple[int, int, int]:
+    return (profile_id, placement.start, placement.size) if placement else (profile_id, -1, -1)
+
+
 def _texts(gpu: Gpu, shapes: t.Counter[t.Any]) -> t.List[str]:
     return [
-        words.gpu_instance(gpu, gi)
+        messages.gpu_instance(gpu, gi)
         for gi in gpu.instances
-        if any(key in shapes for key in words.shape(gpu._replace(instances=(gi,))))
+        if any(key in shapes for key in shape(gpu._replace(instances=(gi,))))
     ]
 
 
-def _words(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return str(error) if isinstance(error, BackendError) else "internal error: %r" % error
 
 

@@ -23,7 +23,7 @@ UUID = "UUID"
 BUS_ID = "PCI bus id"
 PRODUCT = "product name"
 
-Refuse = t.Callable[[LayoutError], None]  # called with every error; raises it, or collects it and continues
+OnError = t.Callable[[LayoutError], None]  # called with every error; raises it, or collects it and continues
 Warn = t.Callable[[str], None]  # called with everything that is valid, and probably a mistake
 
 _FORMS = (
@@ -138,13 +138,16 @@ def parse_filter(value: object) -> t.Tuple[DeviceFilter, ...]:
     return (_device_filter(value),)
 
 
-def stop(error: LayoutError) -> None:
+def raise_error(error: LayoutError) -> None:
     """Raise the first error."""
     raise error
 
 
 def select(
-    selectors: t.Iterable[Selector], gpus: t.Sequence[Gpu], lost: t.Sequence[LostGpu] = (), refuse: Refuse = stop
+    selectors: t.Iterable[Selector],
+    gpus: t.Sequence[Gpu],
+    lost: t.Sequence[LostGpu] = (),
+    on_error: OnError = raise_error,
 ) -> t.List[Gpu]:
     """The selected GPUs, in order of index. Each selector must match, and only product names may overlap with others.
 
@@ -154,11 +157,11 @@ def select(
     for selector in selectors:
         matched = [gpu for gpu in gpus if selector.matches(gpu)]
         if not matched and not any(selector.means(one) for one in lost):
-            refuse(LayoutError("%s matches no GPU: %s" % (selector, inventory(gpus))))
+            on_error(LayoutError("%s matches no GPU: %s" % (selector, inventory(gpus))))
         for gpu in matched:
             other = found.get(gpu.index)
             if other is not None and PRODUCT not in (selector.kind, other[0].kind):
-                refuse(
+                on_error(
                     LayoutError("%s and %s are the same GPU (%s): name each GPU once" % (other[0], selector, gpu.label))
                 )
             found[gpu.index] = (selector, gpu)

@@ -50,11 +50,11 @@ def converge_node(
             except MigError as error:
                 refused[index] = str(error)
     if refused:
-        return _called_off(backend, plans, switched, refused, reset)
+        return _cancelled(backend, plans, switched, refused, reset)
     done = {outcome.before.index: outcome for outcome in converge(backend, work, reset)}
     failed = [done[index] for index in switched if index in done and done[index].error is not None]
     back = _switch_off(backend, [outcome.after for outcome in failed if not outcome.after.instances], reset)
-    return tuple(_joined(switched.get(item.gpu.index), done.get(item.gpu.index), back) for item in plans)
+    return tuple(_combined(switched.get(item.gpu.index), done.get(item.gpu.index), back) for item in plans)
 
 
 def _active(first: Outcome) -> bool:
@@ -66,7 +66,7 @@ def _switch_off(backend: Backend, gpus: t.Sequence[Gpu], reset: bool) -> t.Dict[
     return {outcome.before.index: outcome for outcome in converge(backend, plans, reset)}
 
 
-def _called_off(
+def _cancelled(
     backend: Backend,
     plans: t.Sequence[Plan],
     switched: t.Mapping[int, Outcome],
@@ -87,11 +87,11 @@ def _called_off(
         notice = first.notice
         if error is None and notice is None and item.changes:
             notice = "%s is unchanged, because the layout of another GPU is rejected" % item.gpu.label
-        outcomes.append(_after(first, back.get(index))._replace(error=error, notice=notice))
+        outcomes.append(_followed_by(first, back.get(index))._replace(error=error, notice=notice))
     return tuple(outcomes)
 
 
-def _joined(first: t.Optional[Outcome], second: t.Optional[Outcome], back: t.Mapping[int, Outcome]) -> Outcome:
+def _combined(first: t.Optional[Outcome], second: t.Optional[Outcome], back: t.Mapping[int, Outcome]) -> Outcome:
     """The combined outcome of both stages."""
     if second is None:  # only the mode was changed; every plan has at least one of the two
         return t.cast(Outcome, first)
@@ -103,11 +103,11 @@ def _joined(first: t.Optional[Outcome], second: t.Optional[Outcome], back: t.Map
     returned = back.get(second.before.index)
     if returned is None:
         return both
-    both = _after(both, returned)
+    both = _followed_by(both, returned)
     return both if _off(returned) else both._replace(error="%s. MIG mode stays on: %s" % (both.error, _why(returned)))
 
 
-def _after(outcome: Outcome, later: t.Optional[Outcome]) -> Outcome:
+def _followed_by(outcome: Outcome, later: t.Optional[Outcome]) -> Outcome:
     if later is None:
         return outcome
     return outcome._replace(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import words
+from . import messages
 from .model import Gpu
 from .operations import Plan
 
@@ -25,13 +25,13 @@ def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
     wanted.update({(new.wanted.profile.id, new.placement): new.wanted for new in plan.created})
     present = {(gi.profile_id, gi.placement): gi for gi in gpu.instances}
     for key in sorted(set(wanted) - set(present)):
-        return "%s is missing" % words.place(wanted[key].profile.name, key[1])
+        return "%s is missing" % messages.place(wanted[key].profile.name, key[1])
     for key in sorted(set(present) - set(wanted)):
-        return "%s is unexpected" % words.gpu_instance(gpu, present[key])
+        return "%s is unexpected" % messages.gpu_instance(gpu, present[key])
     for key, gi in present.items():
         one = wanted[key]
         if sorted((ci.slices, ci.reduced) for ci in gi.compute_instances) != sorted(
             (slices, one.reduced) for slices in one.slices
         ):
-            return words.gpu_instance(gpu, gi)
+            return messages.gpu_instance(gpu, gi)
     return None

@@ -4,5 +4,6 @@
 
 """The charts of the GPU operator and the device plugin: values, configurations, owner of MIG, checks with pods.
 
+chart.py describes the charts. plan.py plans an installation: from inputs.py, with checks.py, notices.py and build.py.
 Imports _drain, _cluster, _layout and _common.
 """

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from . import plugin_configs, releases
+from . import mapping, plugin_configs, releases
+from .mapping import Value, ValueInputs
 from .releases import Data
 
 CHART = "nvidia-device-plugin"
@@ -26,34 +27,31 @@ _WORKER_TOLERATIONS = (
 )
 
 
-class Settings(t.NamedTuple):
-    """The inputs of the values."""
-
-    release: str
-    strategy: str
-    gfd: bool = True
-    runtime_class: str = "nvidia"
-    tolerations: t.Sequence[Data] = ()
-    sharing: bool = False  # whether GPUs of any node are shared
-    overrides: t.Mapping[str, t.Any] = {}
+# The values that are variables of the role. Those of _computed depend on more.
+TABLE = (
+    Value("migStrategy", "mig_strategy"),
+    Value("gfd.enabled", "gfd", replaceable=True),
+    Value("runtimeClassName", "runtime_class", replaceable=True),
+    Value("tolerations", "tolerations", lambda given: [*_TOLERATIONS, *given], replaceable=True),
+)
 
 
-def values(settings: Settings) -> Data:
-    """The values to install: the computed ones, overridden by the user's."""
-    out: Data = {"migStrategy": settings.strategy, "gfd": {"enabled": settings.gfd}}
-    if settings.runtime_class:
-        out["runtimeClassName"] = settings.runtime_class
-    if settings.tolerations:
-        out["tolerations"] = [*_TOLERATIONS, *settings.tolerations]
+def values(inputs: ValueInputs, release: str) -> Data:
+    """The values to install: the computed ones, overridden by the user's. They are the same for every release."""
+    return mapping.values(TABLE, inputs.variables, _computed(inputs))
+
+
+def _computed(inputs: ValueInputs) -> Data:
+    tolerations = [*_WORKER_TOLERATIONS, *inputs.variables["tolerations"]]
     # It labels the nodes that the device plugin runs on. By default, it is only enabled with GPU feature discovery.
-    out["nfd"] = {"enabled": True, "worker": {"tolerations": [*_WORKER_TOLERATIONS, *settings.tolerations]}}
-    if settings.strategy == "mixed":
+    out: Data = {"nfd": {"enabled": True, "worker": {"tolerations": tolerations}}}
+    if inputs.variables["mig_strategy"] == "mixed":
         # The capabilities that the chart gives instead do not open GPU instances with container toolkit 1.18 or later
         # (NVIDIA/nvidia-container-toolkit issue 1740), and the device plugin would exit.
         out["securityContext"] = {"privileged": True}
-    if settings.sharing:
+    if inputs.sharing:
         out["config"] = {"name": plugin_configs.CONFIG_MAP, "default": plugin_configs.DEFAULT}
-    return releases.merged(out, settings.overrides)
+    return out
 
 
 def warnings(chosen: Data, daemonsets: t.Iterable[Data]) -> list[str]:
@@ -72,18 +70,14 @@ def _is_privileged(daemonset: Data) -> bool:
     return is_plugin and any((each.get("securityContext") or {}).get("privileged") for each in containers)
 
 
-def problems(settings: Settings) -> list[str]:
+def problems(inputs: ValueInputs, release: str) -> list[str]:
     """Unknown keys in the user's values, and values that contradict other variables."""
-    found = releases.problems(settings.overrides, releases.keys(CHART, settings.release), "device_plugin_values")
+    found = releases.problems(inputs.variables["values"], releases.keys(CHART, release), "device_plugin_values")
     if found:
         return found
-    result = values(settings)
-    if result["migStrategy"] != settings.strategy:
-        found.append(
-            "device_plugin_values.migStrategy is %s, but device_plugin_mig_strategy is %s, which layouts are checked "
-            "against: set only device_plugin_mig_strategy" % (result["migStrategy"], settings.strategy)
-        )
-    if settings.sharing:
+    result = values(inputs, release)
+    found = mapping.contradictions("device_plugin", TABLE, inputs.variables)
+    if inputs.sharing:
         found += plugin_configs.overridden(result["config"], "device_plugin_values.config")
     if releases.value(result, "devicePlugin.enabled") is False:
         found.append("device_plugin_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it")

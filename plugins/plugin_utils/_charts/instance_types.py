@@ -14,6 +14,7 @@ from pathlib import Path
 from ansible.module_utils.common.yaml import yaml_load
 
 from .._cluster import readiness
+from .._cluster.labels import PRESENT
 from .._cluster.nodes import Data, labels_of
 
 _TYPE = "node.kubernetes.io/instance-type"
@@ -22,7 +23,7 @@ _FILE = Path(__file__).with_name("instance_types.yml")
 # (learn.microsoft.com/azure/aks/use-labels); of EKS Auto Mode and Karpenter; of the cluster autoscaler on AWS; of NFD,
 # from which the GPU operator 26.7 derives nvidia.com/gpu.present (controllers/state_manager.go).
 _SIGNS = (
-    ("nvidia.com/gpu.present", "true"),
+    (PRESENT, "true"),
     ("cloud.google.com/gke-accelerator", "nvidia"),
     ("kubernetes.azure.com/accelerator", "nvidia"),
     ("accelerator", "nvidia"),

@@ -14,9 +14,10 @@ import typing as t
 from ...module_utils._mig.errors import MigError
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
+from .._cluster.labels import PRODUCT
 from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._common.refusal import Refusal
-from .._drain import record as drain_record
+from .._drain import operands
 from .._layout import boards as layout_boards
 from .._layout import resources
 from .._layout.layouts_on_gpus import Content
@@ -35,7 +36,7 @@ _NO_GPUS = (
 _AKS_COUNTS = {1: 7, 2: 3, 3: 2, 4: 1, 7: 1}  # instances of a GPU by their compute slices
 
 
-class Settings(t.NamedTuple):
+class NodeVariables(t.NamedTuple):
     """The variables for all nodes. The layout is None if MIG is not configured."""
 
     selected: bool  # whether the nodes were selected with labels
@@ -52,30 +53,30 @@ class Found(t.NamedTuple):
     skipped: t.List[str]  # nodes that cannot be changed, and have no layout to compare them with
 
 
-def find(nodes: t.Iterable[Data], settings: Settings) -> Found:
+def find(nodes: t.Iterable[Data], variables: NodeVariables) -> Found:
     out = Found([], [], [], [])
     for node in sorted(nodes, key=name_of):
         models = instance_types.models(node)
-        if not settings.selected and not models and not instance_types.sign_of_gpus(node):
+        if not variables.selected and not models and not instance_types.sign_of_gpus(node):
             continue
-        boards = list(settings.boards) or models
+        boards = list(variables.boards) or models
         unsupported = _unsupported(node, boards)
         if unsupported:
             out.problems.append(unsupported)
             continue
-        problems = _problems(node, boards, settings)
+        problems = _differences(node, boards, variables)
         out.problems.extend("node %s: %s" % (name_of(node), problem) for problem in problems)
         on = platforms.platform(node)
         if on.installs:
-            owner = "operator" if on.changes and settings.layout is not None else "host"
+            owner = "operator" if on.changes and variables.layout is not None else "host"
             out.nodes.append({"name": name_of(node), "boards": boards, "owner": owner})
         elif not problems:
-            (out.skipped if settings.layout is None else out.verified).append(name_of(node))
+            (out.skipped if variables.layout is None else out.verified).append(name_of(node))
     if not any(out):
         out.problems.append(
             "no node has a known instance type with GPUs, advertises GPUs, or has a label that shows GPUs: set "
             "gpu_cluster_selector and gpu_node_boards"
-            if not settings.selected
+            if not variables.selected
             else "no node matches gpu_cluster_selector"
         )
     return out
@@ -112,25 +113,25 @@ def _unsupported(node: Data, boards: t.Sequence[str]) -> str:
     )
 
 
-def _problems(node: Data, boards: t.Sequence[str], settings: Settings) -> list[str]:
+def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) -> list[str]:
     """Differences between the layout and a node whose layout cannot be changed. None before its device plugin runs."""
     on = platforms.platform(node)
-    if settings.sharing and not on.installs:
+    if variables.sharing and not on.installs:
         return [
             "gpu_cluster_sharing needs a chart of this collection, which is not installed on %s: remove it" % on.name
         ]
-    if on.changes or settings.layout is None:
+    if on.changes or variables.layout is None:
         return []
-    host = Host(name_of(node), boards=boards, layout=settings.layout, sharing=settings.sharing)
+    host = Host(name_of(node), boards=boards, layout=variables.layout, sharing=variables.sharing)
     try:
         profile = _profile(host, on)
         if profile and not on.partitioned:
             return ["%s does not support MIG: use a managed node group" % on.name]
-        strategy = on.strategy or settings.strategy
+        strategy = on.strategy or variables.strategy
         if profile and strategy == "none":
             return ["with the strategy none, pods get whole GPUs, although MIG is enabled: use single or mixed"]
         # A former strategy applies until the chart has changed.
-        strategy = on.strategy or drain_record.strategy(node) or strategy
+        strategy = on.strategy or operands.strategy(node) or strategy
         wanted = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
         devices = node_sharing.devices(host, node)
     except (MigError, Refusal) as error:
@@ -164,7 +165,7 @@ def _partitioned(node: Data, strategy: str) -> str | None:
     labels = labels_of(node)
     if platforms.platform(node) == platforms.GKE:
         return labels.get(_PARTITION, "")
-    product = labels.get(pod_check.PRODUCT)
+    product = labels.get(PRODUCT)
     return pod_check.profile_of(product) if strategy == "single" and product else None
 
 
@@ -181,7 +182,7 @@ def _profile(host: Host, on: Platform) -> str:
 
 def _full(content: Content, board: str, on: Platform) -> str | None:
     """The profile of the instances that fill a GPU; empty if MIG is off, and None if the platform does not offer this."""
-    if content.held is None:
+    if content.instances is None:
         return ""
     devices = resources.devices(content)
     (name, *different) = dict.fromkeys(devices) or [""]

@@ -12,9 +12,10 @@ import typing as t
 from collections import Counter
 
 from .._cluster import readiness
+from .._cluster.labels import PRODUCT
 from .._cluster.nodes import Data, Host, labels_of
 from .._layout import resources, sharing
-from . import plugin_configs, pod_check
+from . import plugin_configs
 
 _GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
 _REPLICAS, _STRATEGY = ".replicas", ".sharing-strategy"  # labels of GPU feature discovery, after a resource
@@ -53,4 +54,4 @@ def _shown(labels: t.Mapping[str, str], resource: str) -> int | None:
 def _is_shared(labels: t.Mapping[str, str], resource: str) -> bool:
     """Whether a label shows that devices are shared, without the number of pods."""
     shared = labels.get(resource + _STRATEGY, "none") != "none" or _GKE_CLIENTS in labels
-    return shared or labels.get(pod_check.PRODUCT, "").endswith("-SHARED")
+    return shared or labels.get(PRODUCT, "").endswith("-SHARED")

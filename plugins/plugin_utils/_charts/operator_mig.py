@@ -13,13 +13,30 @@ import typing as t
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs
 from .._cluster import nodes as cluster_nodes
+from .._cluster.labels import DEPLOY
 from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._common.refusal import Refusal
-from .._drain import record as drain_record
+from .._drain import record
 
-MANAGER = "nvidia.com/gpu.deploy.mig-manager"
+MANAGER = DEPLOY + "mig-manager"
 _LATER = mig_configs.PREFIX + "drain-first"  # the operator keeps any value, and deploys nothing unless it is true
-NOTHING: Data = {"configs": {}, "labels": [], "retry": [], "removed": [], "pending": {}, "config_map": None}
+
+
+class Changes(t.NamedTuple):
+    """Changes of labels, each with the keys ``node`` and ``labels``, and nodes that apply a failed configuration again."""
+
+    labels: t.Sequence[Data] = []
+    retry: t.Sequence[str] = []
+
+
+class MigPlan(t.NamedTuple):
+    """What is written for the MIG manager."""
+
+    config_map: t.Optional[t.Mapping[str, str]] = None  # its data
+    configs: t.Mapping[str, str] = {}  # names of configurations, by node
+    now: Changes = Changes()  # before the chart is installed
+    pending: t.Mapping[str, Changes] = {}  # while the node is drained, by node
+    removed: t.Sequence[Data] = []  # labels, after the chart has stopped the MIG manager
 
 
 def problems(host: Host, node: Data) -> list[str]:
@@ -52,20 +69,17 @@ def without_layout(host: Host) -> list[str]:
     ]
 
 
-def removal(nodes: t.Iterable[Data]) -> Data:
-    """The plan if hosts own MIG: the labels are removed, after the chart has stopped the MIG manager."""
+def removal(nodes: t.Iterable[Data]) -> MigPlan:
+    """The plan if hosts own MIG."""
     changes: dict[str, dict[str, str | None]] = {}
     for node in nodes:
         late: dict[str, str | None] = {MANAGER: None} if labels_of(node).get(MANAGER) == _LATER else {}
         changes[name_of(node)] = {**(mig_configs.removal(labels_of(node)) or {}), **late}
-    return {**NOTHING, "removed": _labels(changes)}
+    return MigPlan(removed=_labels(changes))
 
 
-def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> Data:
-    """The ConfigMap, and the labels to change. ``hosts`` are by the name of their node.
-
-    ``pending`` has the labels that change later, while the node is drained, by host.
-    """
+def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> MigPlan:
+    """The plan if the operator owns MIG. ``hosts`` are by the name of their node."""
     entries = {
         node: mig_configs.entries(host)
         for node, host in hosts.items()
@@ -73,25 +87,33 @@ def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Dat
     }
     configs = {node: mig_configs.name(each) for node, each in entries.items()}
     resources = existing["resources"] or [None]
-    out: Data = {**NOTHING, "configs": configs, "labels": [], "retry": [], "pending": {}}
-    out["config_map"] = mig_configs.config_map({configs[node]: each for node, each in entries.items()}, resources[0])
-    for node, name in sorted(configs.items()):
-        labels = labels_of(nodes[node])
-        change = mig_configs.patch(labels, name)
-        # The MIG manager applies a configuration when the label changes, or when it starts.
-        retry = [node] if not change and labels.get(mig_configs.STATE) == "failed" else []
-        start: dict[str, str | None] = {MANAGER: "true"} if labels.get(MANAGER) == _LATER else {}
-        if drain and change and mig_configs.LABEL not in labels:
-            # The operator would label the node itself, so the label must precede the chart. Its MIG manager starts later.
-            out["labels"].extend(_labels({node: {**change, MANAGER: _LATER}}))
-            out["pending"][hosts[node].name] = {"labels": _labels({node: {MANAGER: "true"}}), "retry": []}
-        elif drain and (change or retry or start or drain_record.record(nodes[node]) is not None):
-            changes = {**(change or {}), **start}
-            out["pending"][hosts[node].name] = {"labels": _labels({node: changes}), "retry": retry}
-        else:
-            out["labels"].extend(_labels({node: {**(change or {}), **start}}))
-            out["retry"].extend(retry)
-    return out
+    config_map = mig_configs.config_map({configs[node]: each for node, each in entries.items()}, resources[0])
+    changes = {node: _changes(nodes[node], name, drain) for node, name in sorted(configs.items())}
+    return MigPlan(
+        config_map=config_map,
+        configs=configs,
+        now=Changes(
+            [each for now, _later in changes.values() for each in now.labels],
+            [each for now, _later in changes.values() for each in now.retry],
+        ),
+        pending={node: later for node, (_now, later) in changes.items() if later is not None},
+    )
+
+
+def _changes(node: Data, config: str, drain: bool) -> tuple[Changes, Changes | None]:
+    """The changes that give a node its configuration: now, and while it is drained; None if it need not be drained."""
+    labels, name = labels_of(node), name_of(node)
+    change = mig_configs.patch(labels, config)
+    # The MIG manager applies a configuration when the label changes, or when it starts.
+    retry = [name] if not change and labels.get(mig_configs.STATE) == "failed" else []
+    start: dict[str, str | None] = {MANAGER: "true"} if labels.get(MANAGER) == _LATER else {}
+    if drain and change and mig_configs.LABEL not in labels:
+        # The operator would label the node itself, so the label must precede the chart. Its MIG manager starts later.
+        return Changes(_labels({name: {**change, MANAGER: _LATER}})), Changes(_labels({name: {MANAGER: "true"}}))
+    changes = Changes(_labels({name: {**(change or {}), **start}}), retry)
+    if drain and (change or retry or start or record.read(node) is not None):
+        return Changes(), changes
+    return changes, None
 
 
 def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> list[Data]:

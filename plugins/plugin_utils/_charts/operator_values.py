@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from . import plugin_configs, releases
+from . import mapping, plugin_configs, releases
+from .mapping import Value, ValueInputs
 from .releases import Data
 
 CHART = "gpu-operator"
@@ -30,84 +31,68 @@ _NO_DEFAULT = {"25.3": '""'}
 _RKE2_SOCKET = "/run/k3s/containerd/containerd.sock"
 
 
-class Settings(t.NamedTuple):
-    """The inputs of the values."""
-
-    release: str
-    strategy: str
-    owner: str = "host"  # of MIG: host or operator
-    host_driver: bool = True
-    host_toolkit: bool = True
-    tolerations: t.Sequence[Data] = ()
-    reboot: bool = False  # whether the MIG manager may reboot a node
-    rke2: bool = False  # the nodes run RKE2 or k3s
-    mig_unused: bool = False  # with the strategy none, pods get GPUs that have MIG instances
-    sharing: bool = False  # whether GPUs of any node are shared
-    overrides: t.Mapping[str, t.Any] = {}
+def _is_operator(installer: str) -> bool:
+    return installer == "operator"
 
 
-def values(settings: Settings) -> Data:
+# The values that are variables of the role. Those of _computed depend on more.
+TABLE = (
+    Value("mig.strategy", "mig_strategy"),
+    Value("driver.enabled", "driver", _is_operator),
+    Value("toolkit.enabled", "toolkit", _is_operator),
+    Value("daemonsets.tolerations", "tolerations", lambda given: [_TOLERATION, *given]),
+    Value(
+        "node-feature-discovery.worker.tolerations",
+        "tolerations",
+        lambda given: [*_WORKER_TOLERATIONS, *given],
+        replaceable=True,
+    ),
+)
+
+
+def values(inputs: ValueInputs, release: str) -> Data:
     """The values to install: the computed ones, overridden by the user's."""
-    return releases.merged(_computed(settings), settings.overrides)
+    return mapping.values(TABLE, inputs.variables, _computed(inputs, release))
 
 
-def _computed(settings: Settings) -> Data:
-    operator = settings.owner == "operator"
-    default = _NO_DEFAULT.get(settings.release, "")
+def _computed(inputs: ValueInputs, release: str) -> Data:
+    operator = inputs.owner == "operator"
+    host_toolkit = inputs.variables["toolkit"] == "host"
+    default = _NO_DEFAULT.get(release, "")
     out: Data = {
-        "driver": {"enabled": not settings.host_driver},
-        "toolkit": {"enabled": not settings.host_toolkit},
-        "mig": {"strategy": settings.strategy},
-        "migManager": {"enabled": operator, "config": {"default": default, "name": CONFIG_MAP if operator else ""}},
+        "migManager": {"enabled": operator, "config": {"default": default, "name": CONFIG_MAP if operator else ""}}
     }
     if operator:
-        env = [{"name": "WITH_REBOOT", "value": "true" if settings.reboot else "false"}]
-        if settings.host_toolkit:  # by default, the MIG manager searches in the operator's own toolkit
+        env = [{"name": "WITH_REBOOT", "value": "true" if inputs.reboot else "false"}]
+        if host_toolkit:  # by default, the MIG manager searches in the operator's own toolkit
             env.append({"name": "NVIDIA_CDI_HOOK_PATH", "value": _CDI_HOOK})
         out["migManager"]["env"] = env
-    if settings.tolerations:
-        out["daemonsets"] = {"tolerations": [_TOLERATION, *settings.tolerations]}
-        out["node-feature-discovery"] = {"worker": {"tolerations": [*_WORKER_TOLERATIONS, *settings.tolerations]}}
-    if settings.mig_unused:
+    if inputs.mig_unused:
         # The device plugin's CDI specification has no entry for a GPU in MIG mode, so its pods could not start.
         out["cdi"] = {"enabled": False}
-    if settings.sharing:
+    if inputs.sharing:
         out["devicePlugin"] = {"config": {"name": plugin_configs.CONFIG_MAP, "default": plugin_configs.DEFAULT}}
-    if settings.rke2 and not settings.host_toolkit:
-        out["toolkit"]["env"] = [{"name": "CONTAINERD_SOCKET", "value": _RKE2_SOCKET}]
+    if inputs.rke2 and not host_toolkit:
+        out["toolkit"] = {"env": [{"name": "CONTAINERD_SOCKET", "value": _RKE2_SOCKET}]}
     return out
 
 
-def problems(settings: Settings) -> list[str]:
+def problems(inputs: ValueInputs, release: str) -> list[str]:
     """Unknown keys in the user's values, and values that contradict other variables."""
-    found = releases.problems(settings.overrides, releases.keys(CHART, settings.release), "gpu_operator_values")
-    return found or _nulls(settings.overrides) or [*_contradictions(settings), *_owners(settings)]
+    overrides = inputs.variables["values"]
+    found = releases.problems(overrides, releases.keys(CHART, release), "gpu_operator_values")
+    return found or _nulls(overrides) or [*_contradictions(inputs, release), *_owners(inputs, release)]
 
 
-def _contradictions(settings: Settings) -> list[str]:
-    result = values(settings)
-    out = []
-    strategy = releases.value(result, "mig.strategy")
-    if strategy != settings.strategy:
-        out.append(
-            "gpu_operator_values.mig.strategy is %s, but gpu_operator_mig_strategy is %s, which layouts are checked "
-            "against: set only gpu_operator_mig_strategy" % (strategy, settings.strategy)
-        )
-    for name, host in (("driver", settings.host_driver), ("toolkit", settings.host_toolkit)):
-        enabled = releases.value(result, name + ".enabled")
-        if enabled == host:
-            out.append(
-                "gpu_operator_values.%s.enabled is %s, but gpu_operator_%s is %s: set only gpu_operator_%s"
-                % (name, str(enabled).lower(), name, "host" if host else "operator", name)
-            )
-    if settings.tolerations and "tolerations" in (settings.overrides.get("daemonsets") or {}):
-        out.append("gpu_operator_values.daemonsets.tolerations replaces gpu_operator_tolerations: set only one of them")
+def _contradictions(inputs: ValueInputs, release: str) -> list[str]:
+    result = values(inputs, release)
+    out = mapping.contradictions("gpu_operator", TABLE, inputs.variables)
     if releases.value(result, "devicePlugin.enabled") is False:
         out.append(
             "gpu_operator_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it, "
             "or use the role device_plugin instead of gpu_operator"
         )
-    if settings.sharing:
+    if inputs.sharing:
         out += plugin_configs.overridden(result["devicePlugin"]["config"], "gpu_operator_values.devicePlugin.config")
     if releases.value(result, "gpuCluster.deployCR") or releases.value(result, "clusterPolicy.deployCR") is False:
         out.append(
@@ -132,28 +117,28 @@ def _nulls(overrides: t.Mapping[str, t.Any]) -> list[str]:
     return out
 
 
-def _owners(settings: Settings) -> list[str]:
+def _owners(inputs: ValueInputs, release: str) -> list[str]:
     """Values that would give MIG two owners, or let the operator apply layouts that are not in the inventory."""
-    result = values(settings)
+    result = values(inputs, release)
     out = []
     enabled = releases.value(result, "migManager.enabled")
-    if settings.owner == "host" and enabled:
+    if inputs.owner == "host" and enabled:
         out.append(
             "gpu_operator_values.migManager.enabled is true, but nvidia_mig_owner is host: two owners would overwrite each "
             "other's layouts. Remove it, or set nvidia_mig_owner to operator"
         )
-    if settings.owner == "operator" and not enabled:
+    if inputs.owner == "operator" and not enabled:
         out.append(
             "gpu_operator_values.migManager.enabled is false, but nvidia_mig_owner is operator, so nothing would apply "
             "the layouts: remove it, or set nvidia_mig_owner to host"
         )
     default = releases.value(result, "migManager.config.default")
-    if enabled and default != _NO_DEFAULT.get(settings.release, ""):
+    if enabled and default != _NO_DEFAULT.get(release, ""):
         out.append(
             "gpu_operator_values.migManager.config.default is %s: the operator would label nodes with it and replace their "
             "layouts. Remove it" % (default or "empty, which becomes all-disabled in this release")
         )
-    if settings.owner == "operator" and releases.value(result, "migManager.config.name") != CONFIG_MAP:
+    if inputs.owner == "operator" and releases.value(result, "migManager.config.name") != CONFIG_MAP:
         out.append(
             "gpu_operator_values.migManager.config.name must be %s, where this role writes the layouts: remove it"
             % CONFIG_MAP

@@ -11,20 +11,20 @@ from __future__ import annotations
 import typing as t
 
 from .._cluster import mig_configs
+from .._cluster.labels import DEPLOY, PAUSED, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
-from .._drain import dra
-from .._drain import record as drain_record
-from .._drain.record import DEPLOY
+from .._drain import dra, record
 
-_PAUSED = "paused-"
 _BY = {
-    drain_record.PAUSED: "the MIG manager",
+    PAUSED: "the MIG manager",
     "paused-for-driver-upgrade": "the operator's driver manager",
 }
 # AKS: MicrosoftDocs/azure-aks-docs, articles/aks/aks-managed-gpu-nodes.md, 2026-04-27. The device plugin is a unit of systemd.
 _AKS_MANAGED = ("kubernetes.azure.com/dcgm-exporter", "enabled")
 # HAMi: Project-HAMi/HAMi, charts/hami/templates/device-plugin/daemonsetnvidia.yaml, read 2026-11.
 _HAMI = ("app.kubernetes.io/component", "hami-device-plugin")
+
+Release = t.Tuple[str, str]  # namespace and name of a Helm release
 
 
 def paused(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
@@ -33,16 +33,16 @@ def paused(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     name = name_of(node)
     out = []
     try:
-        own = drain_record.record(node)
+        own = record.read(node)
     except ValueError as error:
         return [str(error)]
     found = {
         key: value
         for key, value in sorted(labels.items())
-        if key.startswith(DEPLOY) and value.startswith(_PAUSED) and key not in (own.labels if own else ())
+        if key.startswith(DEPLOY) and is_paused(value) and key not in (own.labels if own else ())
     }
     for value in sorted(set(found.values())):
-        if owner == "operator" and value == drain_record.PAUSED and labels.get(mig_configs.STATE) == "pending":
+        if owner == "operator" and value == PAUSED and labels.get(mig_configs.STATE) == "pending":
             continue  # the MIG manager will remove it when it has finished
         keys = [key for key in found if found[key] == value]
         out.append(
@@ -84,54 +84,61 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
     return out
 
 
-def of_cluster(
-    role: str, namespace: str, release: str, daemonsets: t.Iterable[Data], policies: t.Iterable[Data]
-) -> list[str]:
-    """Components in the cluster that conflict with a role of the collection."""
-    daemonsets = list(daemonsets)
-    out = dra.dynamic_mig(daemonsets)
-    for item in daemonsets:
-        namespaced = (item["metadata"].get("namespace"), name_of(item))
-        where = "%s/%s" % namespaced
-        if _HAMI in _selected(item).items():
-            out.append(
-                "the cluster has the device plugin of HAMi, %s, and two device plugins on a node advertise each GPU twice: "
-                "uninstall HAMi, or do not use the role %s" % (where, role)
-            )
-        elif role == "gpu_operator" and _is_standalone(item):
-            out.append(
-                "the cluster has another device plugin, %s, and two device plugins on a node advertise each GPU twice: "
-                "uninstall it, or use the role device_plugin instead of gpu_operator" % where
-            )
-        elif role == "device_plugin" and _is_standalone(item) and _release(item) != (namespace, release):
-            out.append(
-                "the cluster has another device plugin, %s: uninstall it, or set device_plugin_release and "
-                "device_plugin_namespace to its release" % where
-                if any(_release(item))
-                else "the cluster has another device plugin, %s: remove it with kubectl delete daemonset --namespace %s %s"
-                % (where, *namespaced)
-            )
-    if role == "device_plugin":
-        out.extend(
-            "the cluster has the GPU operator (ClusterPolicy %s), which includes a device plugin: use the role "
-            "gpu_operator, or uninstall the operator" % name_of(policy)
-            for policy in policies
-        )
-    else:
-        out.extend(
-            "the cluster has another GPU operator, of release %s in namespace %s: set gpu_operator_release and "
-            "gpu_operator_namespace to these, or uninstall it" % found
-            for policy in policies
-            for found in [_release(policy)]
-            if found[0] and found != (namespace, release)
-        )
-    return out
+def conflicts(role: str, daemonsets: t.Sequence[Data]) -> list[str]:
+    """Components in the cluster that conflict with both charts."""
+    hami = [
+        "the cluster has the device plugin of HAMi, %s, and two device plugins on a node advertise each GPU twice: "
+        "uninstall HAMi, or do not use the role %s" % (_path(item), role)
+        for item in daemonsets
+        if _is_hami(item)
+    ]
+    return [*dra.dynamic_mig(daemonsets), *hami]
 
 
-def _release(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
+def conflicts_of_operator(own: Release, daemonsets: t.Iterable[Data], policies: t.Iterable[Data]) -> list[str]:
+    """Components in the cluster that conflict with the GPU operator."""
+    plugins = [
+        "the cluster has another device plugin, %s, and two device plugins on a node advertise each GPU twice: "
+        "uninstall it, or use the role device_plugin instead of gpu_operator" % _path(item)
+        for item in daemonsets
+        if _is_standalone(item)
+    ]
+    operators = [
+        "the cluster has another GPU operator, of release %s in namespace %s: set gpu_operator_release and "
+        "gpu_operator_namespace to these, or uninstall it" % found
+        for found in map(_release, policies)
+        if found[0] and found != own
+    ]
+    return [*plugins, *operators]
+
+
+def conflicts_of_device_plugin(own: Release, daemonsets: t.Iterable[Data], policies: t.Iterable[Data]) -> list[str]:
+    """Components in the cluster that conflict with the device plugin."""
+    plugins = [
+        "the cluster has another device plugin, %s: uninstall it, or set device_plugin_release and "
+        "device_plugin_namespace to its release" % _path(item)
+        if any(_release(item))
+        else "the cluster has another device plugin, %s: remove it with kubectl delete daemonset --namespace %s %s"
+        % (_path(item), item["metadata"].get("namespace"), name_of(item))
+        for item in daemonsets
+        if _is_standalone(item) and _release(item) != own
+    ]
+    operators = [
+        "the cluster has the GPU operator (ClusterPolicy %s), which includes a device plugin: use the role "
+        "gpu_operator, or uninstall the operator" % name_of(policy)
+        for policy in policies
+    ]
+    return [*plugins, *operators]
+
+
+def _release(item: t.Mapping[str, t.Any]) -> Release:
     """Namespace and name of the Helm release that an object belongs to; empty if Helm did not install it."""
     notes = item["metadata"].get("annotations") or {}
     return str(notes.get("meta.helm.sh/release-namespace", "")), str(notes.get("meta.helm.sh/release-name", ""))
+
+
+def _path(item: Data) -> str:
+    return "%s/%s" % (item["metadata"].get("namespace"), name_of(item))
 
 
 def _selected(item: t.Mapping[str, t.Any]) -> t.Mapping[str, str]:
@@ -139,9 +146,13 @@ def _selected(item: t.Mapping[str, t.Any]) -> t.Mapping[str, str]:
     return (item["spec"].get("selector") or {}).get("matchLabels") or {}
 
 
+def _is_hami(item: Data) -> bool:
+    return _HAMI in _selected(item).items()
+
+
 def _is_standalone(item: t.Mapping[str, t.Any]) -> bool:
     """Whether it is the DaemonSet of the standalone device plugin's chart or static manifest."""
     labels, selected = labels_of(item), _selected(item)
     names = {labels.get("app.kubernetes.io/name"), selected.get("name"), selected.get("app.kubernetes.io/name")}
     mps = "mps-control-daemon" in name_of(item) or "gpu-feature-discovery" in name_of(item)
-    return not mps and bool(names & {"nvidia-device-plugin", "nvidia-device-plugin-ds"})
+    return not (mps or _is_hami(item)) and bool(names & {"nvidia-device-plugin", "nvidia-device-plugin-ds"})

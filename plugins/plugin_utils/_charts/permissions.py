@@ -66,10 +66,10 @@ def _denied(answers: t.Iterable[Data]) -> list[str]:
         result = answer.get("result") or {}
         if (result.get("status") or {}).get("allowed", True):
             continue
-        asked = result["spec"]["resourceAttributes"]
-        what = "/".join(filter(None, [asked["resource"], asked.get("subresource"), asked.get("name")]))
-        where = " in the namespace %s" % asked["namespace"] if asked.get("namespace") else ""
-        out.append("%s %s%s" % (asked["verb"], what, where))
+        wanted = result["spec"]["resourceAttributes"]
+        what = "/".join(filter(None, [wanted["resource"], wanted.get("subresource"), wanted.get("name")]))
+        where = " in the namespace %s" % wanted["namespace"] if wanted.get("namespace") else ""
+        out.append("%s %s%s" % (wanted["verb"], what, where))
     return out
 
 

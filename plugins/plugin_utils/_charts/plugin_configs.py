@@ -15,7 +15,7 @@ import yaml
 
 from .._cluster import mig_configs, readiness
 from .._cluster.nodes import Data, Host, labels_of, name_of
-from .._drain import record as drain_record
+from .._drain import record
 from .._layout import sharing as layout_sharing
 
 CONFIG_MAP = "gpufleet-device-plugin-configs"
@@ -37,27 +37,36 @@ def used(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data]) -> bool:
     )
 
 
-def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> Data:
-    """The ConfigMap, None if no GPUs are shared, and the labels to change.
+class SharingPlan(t.NamedTuple):
+    """What is written for the device plugin. Changes of labels have the keys ``node`` and ``labels``."""
 
-    ``pending`` has the labels that change later, while the node is drained, by node: a pod that has a GPU for itself
-    would otherwise have to share it.
-    """
-    out: Data = {"config_map": None, "labels": [], "pending": {}}
-    if used(hosts, nodes):
-        # Another run may be about to label a node with a former configuration.
-        former: Data = (existing["resources"] or [{}])[0].get("data") or {}
-        wanted = {name(host.sharing): _text(host.sharing) for host in hosts.values() if host.sharing}
-        out["config_map"] = {**former, DEFAULT: _text({}), **wanted}
+    config_map: t.Optional[t.Mapping[str, str]]  # its data; None if no GPUs are shared
+    labels: t.Sequence[Data]
+    # While the node is drained, by node: a pod that has a GPU for itself would otherwise have to share it.
+    pending: t.Mapping[str, t.Sequence[Data]]
+
+
+def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> SharingPlan:
+    """``hosts`` are by the name of their node, and ``nodes`` all of the cluster."""
+    config_map = _config_map(hosts, existing) if used(hosts, nodes) else None
+    labels: list[Data] = []
+    pending: dict[str, list[Data]] = {}
     for node, host in sorted(hosts.items()):
         change = _patch(labels_of(nodes[node]), host.sharing)
-        labels = [{"node": node, "labels": change}] if change else []
-        in_service = drain_record.record(nodes[node]) is None
+        changes = [{"node": node, "labels": change}] if change else []
+        in_service = record.read(nodes[node]) is None
         if drain and (readiness.allocatable(nodes[node]) if in_service and change else not in_service):
-            out["pending"][node] = labels
+            pending[node] = changes
         else:
-            out["labels"].extend(labels)
-    return out
+            labels.extend(changes)
+    return SharingPlan(config_map, labels, pending)
+
+
+def _config_map(hosts: t.Mapping[str, Host], existing: Data) -> dict[str, str]:
+    """Former configurations are kept: another run may be about to label a node with one."""
+    former: Data = (existing["resources"] or [{}])[0].get("data") or {}
+    wanted = {name(host.sharing): _text(host.sharing) for host in hosts.values() if host.sharing}
+    return {**former, DEFAULT: _text({}), **wanted}
 
 
 def problems(host: Host, node: Data) -> list[str]:

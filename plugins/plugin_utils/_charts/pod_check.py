@@ -12,19 +12,19 @@ import re
 import typing as t
 from collections import Counter
 
+from .._cluster.labels import PRODUCT, STRATEGY
 from .._cluster.nodes import Data, labels_of, name_of, node_of
-from .._drain.evictions import gpus_of, has_ended
+from .._cluster.pods import gpus_of, has_ended
 from .._layout import resources as layout_resources
 
-LABEL = "gpufleet.node/check"  # its value is that of Settings.check
+LABEL = "gpufleet.node/check"  # its value is that of JobOptions.check
 NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
 # The image may print anything.
 _LONGEST_LOG = 100000
 _SHOWN = 1000
 _GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,80})\)", re.MULTILINE)
 _MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[0-9A-Za-z/-]{1,80})\)", re.MULTILINE)
-PRODUCT = "nvidia.com/gpu.product"
-_HELD = 3600  # seconds; longer than any check
+_SLEEP = 3600  # seconds; longer than any check
 _NOBODY = 65534  # an image may run as root by default
 _LIMITS = {"cpu": "1", "memory": "256Mi"}
 _REQUESTS = dict.fromkeys(_LIMITS, "0")  # without these, a pod requests its limits, which a busy node does not have
@@ -37,7 +37,7 @@ Replicas = t.Mapping[str, t.Mapping[str, int]]
 Profiles = t.Mapping[str, t.Optional[str]]
 
 
-class Settings(t.NamedTuple):
+class JobOptions(t.NamedTuple):
     check: str  # a name for the jobs of this check, because another one may run at the same time
     namespace: str
     image: str
@@ -53,7 +53,7 @@ class Device(t.NamedTuple):
     uuid: str
 
 
-def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], settings: Settings) -> list[Data]:
+def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], options: JobOptions) -> list[Data]:
     """A job for each resource of each node, with one pod for each device that no other pod uses.
 
     All pods of a job run at the same time, so each must get its own device.
@@ -65,7 +65,7 @@ def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], se
         for resource, count in sorted(resources.items())
         if count > used[node, resource]
     ]
-    return [_job(number, *each, settings) for number, each in enumerate(free)]
+    return [_job(number, *each, options) for number, each in enumerate(free)]
 
 
 def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
@@ -80,11 +80,11 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
     return out
 
 
-def _job(number: int, node: str, resource: str, count: int, settings: Settings) -> Data:
+def _job(number: int, node: str, resource: str, count: int, options: JobOptions) -> Data:
     container = {
         "name": "list",
-        "image": settings.image,
-        "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _HELD],
+        "image": options.image,
+        "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _SLEEP],
         # CUDA images reject drivers older than their CUDA version, which nvidia-smi does not need.
         "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
         "resources": {"requests": _REQUESTS, "limits": {**_LIMITS, resource: 1}},
@@ -107,25 +107,25 @@ def _job(number: int, node: str, resource: str, count: int, settings: Settings) 
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 0,
     }
-    if settings.runtime_class:
-        spec["runtimeClassName"] = settings.runtime_class
+    if options.runtime_class:
+        spec["runtimeClassName"] = options.runtime_class
     notes = {NODE: node, RESOURCE: resource}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": "gpufleet-check-%s-%d" % (settings.check, number),
-            "namespace": settings.namespace,
-            "labels": {LABEL: settings.check},
+            "name": "gpufleet-check-%s-%d" % (options.check, number),
+            "namespace": options.namespace,
+            "labels": {LABEL: options.check},
             "annotations": notes,
         },
         "spec": {
             "parallelism": count,
             "completions": count,
             "backoffLimit": 0,
-            "activeDeadlineSeconds": settings.seconds,
+            "activeDeadlineSeconds": options.seconds,
             "ttlSecondsAfterFinished": _KEPT,
-            "template": {"metadata": {"labels": {LABEL: settings.check}, "annotations": notes}, "spec": spec},
+            "template": {"metadata": {"labels": {LABEL: options.check}, "annotations": notes}, "spec": spec},
         },
     }
 
@@ -209,7 +209,7 @@ def wrong_labels(
             if name.startswith(layout_resources.MIG):
                 expected[label + ".count"] = str(count // times)
         if strategy != "none":
-            expected["nvidia.com/mig.strategy"] = strategy
+            expected[STRATEGY] = strategy
         found = labels_of(node)
         out.extend(
             "%s: the label %s is %s, but should be %s" % (name_of(node), name, found.get(name, "missing"), value)

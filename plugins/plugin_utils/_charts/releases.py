@@ -34,12 +34,14 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 Data = t.Dict[str, t.Any]
 
 
+def supported(chart: str) -> list[str]:
+    """The supported releases of a chart, such as 25.10, in order."""
+    return sorted((path.stem[len(chart) + 1 :] for path in _FOLDER.glob(chart + "-*.yml")), key=LooseVersion)
+
+
 def release(chart: str, version: object) -> str:
     """The release of a chart version, such as 25.10 for v25.10.1. Raises Refusal if it is unsupported."""
-    known = sorted(
-        (path.stem[len(chart) + 1 :] for path in _FOLDER.glob(chart + "-*.yml")),
-        key=LooseVersion,
-    )
+    known = supported(chart)
     found = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if found is None:
         raise Refusal("%s is not a version of the chart %s: give one such as %s.1" % (short(version), chart, known[-1]))

@@ -8,10 +8,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
-import time
 import typing as t
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
@@ -19,53 +16,13 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 from . import client, runs
 from . import nodes as cluster_nodes
 from .nodes import Data, Host
+from .pods import Pod
+from .progress import Progress
+from .responses import Final, NoNode, Unreadable, error_of, was_read
 
-T = t.TypeVar("T")
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
 _FEW = 5  # pods that are read and named one by one
 _GONE = "the cluster no longer has the node %s"
-_API_MESSAGE = '"message":"'  # in the text of an exception, after the response headers
-_END_OF_MESSAGE = re.compile(r'"(?:,"|})')
-_PERMANENT = ("Failed to import the required Python library", "Invalid kube-config")
-_DENIED = ("Reason: Unauthorized", "Reason: Forbidden")
-_DENIED_SECONDS = 30  # an API server that has just started may reject requests
-_REMEDY = "%s. Check gpu_cluster_kubeconfig, gpu_cluster_context, and the permissions of the user"
-
-
-class Unreadable(Exception):
-    """The API does not respond, or rejects the request."""
-
-
-class Final(Unreadable):
-    """An error that does not pass: the client cannot send requests, or the node does not exist."""
-
-
-class Denied(Unreadable):
-    """The API rejects the user, or does not allow the request."""
-
-
-class NoNode(Final):
-    """The cluster has no node of the host."""
-
-
-def message(result: Data) -> str:
-    """The message of a module's result, on one line and without a full stop. That of the API, if it has responded."""
-    text = " ".join(str(result.get("msg") or "no answer").split())
-    rejected = text.partition(_API_MESSAGE)[2]
-    end = _END_OF_MESSAGE.search(rejected)
-    return (rejected[: end.start()].replace("\\", "") if end else text)[:400].rstrip(".")
-
-
-def _unreadable(result: Data) -> Unreadable:
-    text, raw = message(result), str(result.get("msg"))
-    if any(each in raw for each in _PERMANENT):
-        return Final(text)
-    return Denied(text) if any(each in raw for each in _DENIED) else Unreadable(text)
-
-
-def was_read(result: Data) -> bool:
-    """Whether the API has returned objects. It returns none of a kind that it does not know."""
-    return "resources" in result and bool(result.get("api_found", True))
 
 
 class Api:
@@ -84,7 +41,7 @@ class Api:
         found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
         for each in found:
             if not was_read(each):
-                raise _unreadable(each)
+                raise error_of(each)
         return [each["resources"] for each in found]
 
     def log(self, namespace: str, pod: str, **options: t.Any) -> str:
@@ -107,7 +64,7 @@ class Api:
             except AnsibleConnectionFailure as error:  # to gpu_cluster_host
                 raise Unreadable(str(error)) from None
         if found.get("failed"):
-            raise _unreadable(found)
+            raise error_of(found)
         return found
 
     def node(self, host: Host) -> Data:
@@ -190,7 +147,7 @@ class Api:
         changed = self.call("gpufleet.node.gpu_cluster_patch", patches=patches)["nodes"]
         return t.cast("list[Data | None]", changed)
 
-    def remove(self, state: str, pods: t.Sequence[t.Any], grace_period: int = -1) -> list[Data]:
+    def remove(self, state: str, pods: t.Sequence[Pod], grace_period: int = -1) -> list[Data]:
         """Have pods evicted or deleted; the pods that the API rejected. Raises Unreadable."""
         if not pods:
             return []
@@ -198,12 +155,12 @@ class Api:
         result = self.call("gpufleet.node.gpu_cluster_pods", state=state, pods=named, grace_period=grace_period)
         return t.cast("list[Data]", result["rejected"])
 
-    def delete(self, pods: t.Sequence[t.Any]) -> None:
+    def delete(self, pods: t.Sequence[Pod]) -> None:
         """Delete pods that a controller replaces. Raises Unreadable."""
         for rejected in self.remove("deleted", pods):
             raise Unreadable("pod %(namespace)s/%(name)s cannot be deleted: %(reason)s" % rejected)
 
-    def restart(self, pods: t.Sequence[t.Any], progress: Progress) -> None:
+    def restart(self, pods: t.Sequence[Pod], progress: Progress) -> None:
         """Delete pods, and wait until they are gone. Raises Unreadable."""
         if not pods:
             return
@@ -239,64 +196,3 @@ def _versioned(node: Data, patch: Data) -> Data:
 
 def _pods_on(node: str) -> Data:
     return {"kind": "Pod", "field_selectors": ["spec.nodeName=" + node]}
-
-
-def pauses() -> t.Iterator[int]:
-    """Seconds between checks: short at first, because many changes take only a moment."""
-    return itertools.chain((1, 2, 4), itertools.repeat(5))
-
-
-class Reasons:
-    """Shows why something is not complete, again if it changes, and at least once a minute."""
-
-    _REPEATED = 60  # seconds
-
-    def __init__(self, show: t.Callable[[str], object]) -> None:
-        self._show, self._shown, self._at = show, "", 0.0
-
-    def show(self, title: str, reason: str) -> None:
-        now = time.monotonic()
-        if reason != self._shown or now - self._at > self._REPEATED:
-            self._show("%s: %s" % (title, reason))
-            self._shown, self._at = reason, now
-
-
-class Progress:
-    """Repeats a step for a limited time, and shows why it is not complete."""
-
-    def __init__(self, timeout: int, show: t.Callable[[str], object]) -> None:
-        self._timeout, self._show = timeout, show
-
-    def result(self, title: str, step: t.Callable[[], T]) -> T:
-        """The result of a step. Raises Unreadable if the API server does not respond in time."""
-        out: list[T] = []
-
-        def reasons() -> list[str]:
-            out.append(step())
-            return []
-
-        waiting = self.until_empty(title, reasons)
-        if waiting:
-            raise Unreadable(waiting[0])
-        return out[0]
-
-    def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
-        """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
-        end, reasons = time.monotonic() + self._timeout, Reasons(self._show)
-        denied: float | None = None  # since when
-        intervals = pauses()
-        while True:
-            try:
-                waiting, denied = step(), None
-            except Final:
-                raise
-            except Unreadable as error:
-                waiting = ["a request to the cluster failed: %s" % error]
-                denied = (denied or time.monotonic()) if isinstance(error, Denied) else None
-            now = time.monotonic()
-            if denied and now - denied >= _DENIED_SECONDS:
-                raise Final(_REMEDY % waiting[0])
-            if not waiting or now >= end:
-                return waiting
-            reasons.show("%s, %d s left" % (title, end - now), "; ".join(waiting))
-            time.sleep(next(intervals))

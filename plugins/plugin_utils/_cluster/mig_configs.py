@@ -30,7 +30,7 @@ Entries = t.List[t.Dict[str, t.Any]]
 
 def entries(host: Host) -> Entries:
     """The configuration for a host's layout, by GPU index. GPUs that the layout does not name are omitted."""
-    return mig_parted.from_gpus({index: content.held for index, content in layout_contents(host).items()})
+    return mig_parted.from_gpus({index: content.instances for index, content in layout_contents(host).items()})
 
 
 def name(configuration: object) -> str:

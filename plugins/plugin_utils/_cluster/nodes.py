@@ -43,7 +43,7 @@ VARIABLES = (
     "gpu_node_hostname",
     "nvidia_mig_layout",
     "rke2_node_name",
-    "__gpu_cluster_mig_changed",
+    "gpu_cluster_mig_changed",
 )
 
 
@@ -65,7 +65,7 @@ def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
         boards=list(variables.get("gpu_node_boards") or ()),
         layout=variables.get("nvidia_mig_layout"),
         sharing=variables.get("gpu_cluster_sharing"),
-        mig_changed=_seconds(variables.get("__gpu_cluster_mig_changed")),
+        mig_changed=_seconds(variables.get("gpu_cluster_mig_changed")),
     )
 
 
@@ -88,6 +88,16 @@ def labels_of(item: t.Mapping[str, t.Any]) -> dict[str, str]:
 def node_of(pod: t.Mapping[str, t.Any]) -> str | None:
     """The name of the pod's node; None before it is scheduled."""
     return (pod.get("spec") or {}).get("nodeName")
+
+
+def kubelet_version(node: Data) -> str:
+    """Such as v1.35.7+rke2r1."""
+    return str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"))
+
+
+def is_rke2(node: Data) -> bool:
+    """Whether the node runs RKE2 or k3s."""
+    return "+rke2" in kubelet_version(node) or "+k3s" in kubelet_version(node)
 
 
 def inventory_names(name: str) -> list[str]:
@@ -153,7 +163,7 @@ def expected(host: Host, strategy: str) -> dict[str, int] | None:
     if not known:
         return {} if host.gpus == [] else None
     contents = _contents(host, known)
-    mig = any(content.held is not None for content in contents.values())
+    mig = any(content.instances is not None for content in contents.values())
     return layout_sharing.advertised(
         resources.resources(contents, strategy), layout_sharing.parse(host.sharing), strategy, mig
     )
@@ -175,7 +185,7 @@ def unused(host: Host, strategy: str) -> str:
     known = gpus(host)
     if strategy != "none" or not known:
         return ""
-    held = [content.label for content in _contents(host, known).values() if content.held]
+    held = [content.label for content in _contents(host, known).values() if content.instances]
     if not held:
         return ""
     return (

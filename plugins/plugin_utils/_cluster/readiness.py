@@ -14,6 +14,7 @@ import typing as t
 from .._layout import resources as layout_resources
 from . import mig_configs
 from .nodes import Data, labels_of, name_of, node_of
+from .pods import is_terminating
 
 VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
@@ -47,7 +48,7 @@ class State(t.NamedTuple):
 
     waiting: t.Tuple[str, ...]
     failed: t.Tuple[str, ...]
-    culprit: t.Optional[Container] = None
+    failed_container: t.Optional[Container] = None
 
     @property
     def ready(self) -> bool:
@@ -55,18 +56,21 @@ class State(t.NamedTuple):
 
 
 def state(
-    wanted: t.Mapping[str, Wanted], nodes: t.Iterable[Data], pods: t.Sequence[Data], held: t.Sequence[str] = ()
+    wanted: t.Mapping[str, Wanted],
+    nodes: t.Iterable[Data],
+    pods: t.Sequence[Data],
+    return_commands: t.Sequence[str] = (),
 ) -> State:
     """The state of the nodes. ``pods`` are those of the chart and of its installation job.
 
     A pod that cannot start keeps the others waiting, because an update of the chart would be incomplete. Pods of
     DaemonSets on other nodes are not counted, nor those that no node accepts while runs of this collection have nodes out
-    of service. ``held`` has the commands that return these: the installation job needs one of them.
+    of service. ``return_commands`` return these: the installation job needs one of them.
     """
     by_name = {name_of(node): node for node in nodes}
     waiting: list[str] = []
     failed: list[str] = []
-    culprit: Container | None = None
+    failed_container: Container | None = None
     for name, each in sorted(wanted.items()):
         if name not in by_name:
             failed.append("%s: the cluster no longer has this node" % name)
@@ -75,22 +79,26 @@ def state(
         reasons, broken = _of_node(by_name[name], each, here)
         failed.extend("%s: %s" % (name, reason) for reason in broken)
         if broken:
-            culprit = culprit or _log(here, MIG_MANAGER)
+            failed_container = failed_container or _log(here, MIG_MANAGER)
         if reasons:
             waiting.append("%s: %s" % (name, ", ".join(reasons)))
     for pod in filter(_installs, pods):
-        if held and _unscheduled(pod):
+        if return_commands and _unscheduled(pod):
             failed.append("the chart is not installed, because no node accepts pod %s" % name_of(pod))
         else:
             waiting.append("the chart is being installed by pod %s" % name_of(pod))
     explains = bool(waiting or failed or not wanted)
-    counted = [pod for pod in pods if explains or (_counts(pod, wanted) and not (held and _unscheduled(pod)))]
+    counted = [
+        pod for pod in pods if explains or (_counts(pod, wanted) and not (return_commands and _unscheduled(pod)))
+    ]
     explained = [(text, container) for pod in counted for text, container in _problem(pod)]
     waiting.extend(text for text, _container in explained)
-    if held and any(map(_unscheduled, counted)):
-        waiting.append("an interrupted run has left nodes out of service. Return one with: %s" % "; ".join(held))
-    culprit = culprit or next((container for _text, container in explained if container), None)
-    return State(tuple(waiting), tuple(failed), culprit)
+    if return_commands and any(map(_unscheduled, counted)):
+        waiting.append(
+            "an interrupted run has left nodes out of service. Return one with: %s" % "; ".join(return_commands)
+        )
+    failed_container = failed_container or next((container for _text, container in explained if container), None)
+    return State(tuple(waiting), tuple(failed), failed_container)
 
 
 def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
@@ -133,7 +141,7 @@ def is_ready(item: t.Mapping[str, t.Any]) -> bool:
     """Whether a pod is ready and not being deleted."""
     conditions = (item.get("status") or {}).get("conditions") or ()
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-    return ready and not item["metadata"].get("deletionTimestamp")
+    return ready and not is_terminating(item)
 
 
 def _node_ready(node: t.Mapping[str, t.Any]) -> bool:
@@ -168,7 +176,7 @@ def _problem(pod: Data) -> t.Iterator[tuple[str, Container | None]]:
     """Why a pod does not run; nothing if it runs or is starting."""
     status = pod.get("status") or {}
     name, namespace = name_of(pod), str(pod["metadata"].get("namespace"))
-    if pod["metadata"].get("deletionTimestamp") or status.get("phase") == "Succeeded":
+    if is_terminating(pod) or status.get("phase") == "Succeeded":
         return
     if _unscheduled(pod):
         yield "pod %s is not scheduled: %s" % (name, _unscheduled(pod)), None
@@ -195,7 +203,7 @@ def explained(pods: t.Iterable[Data]) -> list[str]:
 def _log(pods: t.Iterable[Data], app: str) -> Container | None:
     """The main container of a component."""
     for pod in pods:
-        if labels_of(pod).get("app") == app and not pod["metadata"].get("deletionTimestamp"):
+        if labels_of(pod).get("app") == app and not is_terminating(pod):
             return Container(
                 str(pod["metadata"].get("namespace")), name_of(pod), pod["spec"]["containers"][0]["name"], False
             )

@@ -255,7 +255,7 @@ def _of_layout(host: Host) -> list[str]:
         return []  # reported with the layout
     split: dict[str, dict[str, None]] = {}  # the GPUs, by profile
     for content in known.values():
-        for instance in content.held or ():
+        for instance in content.instances or ():
             if any(size != instance.slices for size in instance.compute_instances):
                 split.setdefault(instance.profile, {})[content.label] = None
     return [

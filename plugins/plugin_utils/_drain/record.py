@@ -17,23 +17,14 @@ import re
 import time
 import typing as t
 
-from .._cluster import mig_configs, readiness, runs
+from .._cluster import runs
+from .._cluster.labels import DEPLOY, PAUSED, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
 from .._cluster.runs import Run
-from .evictions import Pod, pod_of
+from .operands import OPERANDS
 from .workloads import KINDS, Workload
 
 RECORD = "gpufleet.node/out-of-service"
-PAUSED = "paused-for-mig-change"  # a value that the GPU operator respects, as its MIG manager writes it
-DEPLOY = "nvidia.com/gpu.deploy."
-OPERANDS = (
-    *("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client"),
-    *("dra-validator", "dcgm-dra", "dcgm-exporter-dra"),
-)
-DRA_DRIVER = ("dra-driver",)  # after the others, whose pods have claims, and do not end without it
-# Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
-_OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
-_VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")  # of an object
 _RENEWED = 300  # seconds after which the record is written again while the run waits
 
@@ -60,12 +51,12 @@ def interrupted(node: Data) -> list[str]:
     ]
 
 
-def unrecorded(node: Data) -> str:
+def commands_without_record(node: Data) -> str:
     """How to return a node whose record was removed after this run drained it; empty if someone has returned it."""
     return " && ".join(_steps(node, cordoned(node)))
 
 
-def by_hand(node: Data) -> str:
+def return_commands(node: Data) -> str:
     """The commands that return a node which a run has left out of service; empty if it is in service."""
     known = _readable(node)
     if known is None:
@@ -73,9 +64,9 @@ def by_hand(node: Data) -> str:
     return " && ".join([*_steps(node, known.cordoned), "kubectl annotate node %s %s-" % (name_of(node), RECORD)])
 
 
-def all_by_hand(nodes: t.Iterable[Data]) -> list[str]:
+def all_return_commands(nodes: t.Iterable[Data]) -> list[str]:
     """The commands that return each node which a run has left out of service."""
-    return [commands for commands in map(by_hand, nodes) if commands]
+    return [commands for commands in map(return_commands, nodes) if commands]
 
 
 def _steps(node: Data, uncordons: bool) -> list[str]:
@@ -88,16 +79,16 @@ def _steps(node: Data, uncordons: bool) -> list[str]:
 def _readable(node: Data) -> Record | None:
     """The record; of a damaged one, only that the node is out of service."""
     try:
-        return record(node)
+        return read(node)
     except ValueError:
         return Record(cordoned=True)
 
 
-class Held(ValueError):
+class OtherRun(ValueError):
     """Another run has taken the node out of service."""
 
 
-def record(node: t.Mapping[str, t.Any]) -> Record | None:
+def read(node: t.Mapping[str, t.Any]) -> Record | None:
     """What a run of this collection changed; None if the node is in service. Raises ValueError."""
     text = (node["metadata"].get("annotations") or {}).get(RECORD)
     if text is None:
@@ -140,15 +131,15 @@ def _workload_of(*found: t.Any) -> Workload:
     return known
 
 
-def held(node: Data, run: Run, takeover: int) -> Record | None:
-    """The record of a node that this run may change. Raises Held if another run may still be changing the node.
+def available(node: Data, run: Run, takeover: int) -> Record | None:
+    """The record of a node that this run may change. Raises OtherRun if another run may still be changing the node.
 
     A run on another controller is taken to have ended so many seconds after its last change.
     """
-    known = record(node)
+    known = read(node)
     if known is None or runs.is_same(known.run, run) or runs.has_ended(known.run, takeover):
         return known
-    raise Held(
+    raise OtherRun(
         "node %s is out of service for another run, %s, which changed it %d seconds ago. Wait until that run has ended; "
         "if it was on another controller and has ended, set gpu_cluster_drain_takeover to 0"
         % (name_of(node), known.run, max(0, run.written - known.run.written))
@@ -156,25 +147,25 @@ def held(node: Data, run: Run, takeover: int) -> Record | None:
 
 
 def owned(node: Data, run: Run) -> Record:
-    """The record of a node that this run has cordoned. Raises Held if another run has continued with the node since."""
-    known = record(node)
+    """The record of a node that this run has cordoned. Raises OtherRun if another run has continued with the node since."""
+    known = read(node)
     if known is None or not runs.is_same(known.run, run):
-        raise Held("another run has taken over node %s, and may have returned it to service" % name_of(node))
+        raise OtherRun("another run has taken over node %s, and may have returned it to service" % name_of(node))
     return known
 
 
 def keep(node: Data, run: Run) -> Data:
-    """The patch that keeps a node cordoned, and renews the time of its record; empty if both are current. Raises Held."""
+    """The patch that keeps a node cordoned, and renews the time of its record; empty if both are current. Raises OtherRun."""
     known = owned(node, run)
     is_current = time.time() - known.run.written < _RENEWED
     return {} if cordoned(node) and is_current else _cordoned(node, known)
 
 
 def guarded(make: t.Callable[[Data], Data], run: Run, takeover: int) -> t.Callable[[Data], Data]:
-    """The same patch, which raises Held if another run has taken the node over in the meantime."""
+    """The same patch, which raises OtherRun if another run has taken the node over in the meantime."""
 
     def checked(node: Data) -> Data:
-        held(node, run, takeover)
+        available(node, run, takeover)
         return make(node)
 
     return checked
@@ -191,7 +182,7 @@ def returned(node: Data) -> str:
 
 def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
     """The patch that cordons a node for a run; empty if the run has done that."""
-    known = record(node) or Record(cordoned=False)
+    known = read(node) or Record(cordoned=False)
     uids = {each.uid for each in known.workloads}
     new = [each for each in workloads if each.uid not in uids]
     if runs.is_same(known.run, run) and cordoned(node) and not new:
@@ -202,12 +193,12 @@ def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
 def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
     """The patch that records that a node is drained, and pauses operands of the GPU operator; empty if that is done.
 
-    Raises Held.
+    Raises OtherRun.
     """
     known = owned(node, run)
     labels = labels_of(node)
     found = {DEPLOY + name: labels.get(DEPLOY + name, "false") for name in operands}
-    names = [name for name, value in found.items() if value != "false" and not value.startswith("paused-")]
+    names = [name for name, value in found.items() if value != "false" and not is_paused(value)]
     if known.drained and not names and cordoned(node):
         return {}
     former = {**known.labels, **{name: labels[name] for name in names}}
@@ -216,7 +207,7 @@ def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
 
 def resume(node: Data, run: Run) -> Data:
     """The patch that restores the labels; empty if none were changed. The node stays cordoned."""
-    known = record(node)
+    known = read(node)
     if known is None or not known.labels:
         return {}
     return _patch(known._replace(labels={}, run=run), _former(node, known))
@@ -224,7 +215,7 @@ def resume(node: Data, run: Run) -> Data:
 
 def uncordon(node: Data) -> Data:
     """The patch that returns a node to service, restores all labels and removes the record; empty without a record."""
-    known = record(node)
+    known = read(node)
     if known is None:
         return {}
     metadata: Data = {"annotations": {RECORD: None}}
@@ -250,98 +241,3 @@ def _cordoned(node: Data, new: Record, labels: t.Mapping[str, str] | None = None
 def _patch(new: Record, labels: t.Mapping[str, str] | None = None) -> Data:
     new = new._replace(run=new.run._replace(written=int(time.time())))
     return {"metadata": {"annotations": {RECORD: new.text()}, **({"labels": dict(labels)} if labels else {})}}
-
-
-def operands(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
-    """Pods that pause() stops: those of DaemonSets that select nodes by the paused labels."""
-    paused = {name for name, value in labels_of(node).items() if value == PAUSED}
-    return [pod_of(pod) for pod in pods if paused.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
-
-
-def outdated(node: Data, pods: t.Iterable[Data], by_operator: bool = False) -> list[Data]:
-    """Pods that read the GPUs before the change.
-
-    The operator's checks, a device plugin without the operator, and the MIG manager, which applies its configuration when
-    it starts, unless it is applying one. If the MIG manager has made the change (``by_operator``), it has restarted them.
-    """
-    if by_operator:
-        return []
-    applying = labels_of(node).get(mig_configs.STATE) in mig_configs.APPLYING
-    apps = _VALIDATOR_APPS if applying else (*_VALIDATOR_APPS, readiness.MIG_MANAGER)
-    return [pod for pod in pods if labels_of(pod).get("app") in apps or _is_standalone(pod)]
-
-
-def unconfirmed(pods: t.Iterable[Data]) -> Data:
-    """The patch that removes the state of the MIG configuration if a MIG manager is about to set it again."""
-    if not any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in pods):
-        return {}
-    return {"metadata": {"labels": {mig_configs.STATE: None}}}
-
-
-def _is_standalone(pod: Data) -> bool:
-    """Whether it belongs to the device plugin of its own chart, whose pods all have the same labels, or its manifest."""
-    other = any(name in name_of(pod) for name in ("gpu-feature-discovery", "mps-control-daemon"))
-    labels = labels_of(pod)
-    by_chart = labels.get("app.kubernetes.io/name") == "nvidia-device-plugin" and not other
-    return by_chart or labels.get("name") == "nvidia-device-plugin-ds"
-
-
-def _is_plugin(pod: Data) -> bool:
-    return _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]
-
-
-def deployed(node: Data, daemonsets: t.Iterable[Data]) -> set[str]:
-    """The components that run on a node by its labels ``nvidia.com/gpu.deploy.*``.
-
-    A label remains when the operator is uninstalled, so that there must be a DaemonSet that asks for it.
-    """
-    asked = {name for each in daemonsets for name in each["spec"]["template"]["spec"].get("nodeSelector") or ()}
-    return {name[len(DEPLOY) :] for name in asked if name.startswith(DEPLOY) and labels_of(node).get(name) == "true"}
-
-
-def unready(
-    node: Data,
-    pods: t.Sequence[Data],
-    resources: t.Mapping[str, int] | None,
-    former: t.Sequence[Data],
-    components: t.Collection[str],
-) -> list[str]:
-    """Why a node cannot return to service yet. ``former`` are the outdated pods, which were deleted."""
-    old = {pod_of(pod) for pod in former}
-    new = [pod for pod in pods if pod_of(pod) not in old]
-    labels = labels_of(node)
-    plugins = list(filter(_is_plugin, new))
-    others = [pod for pod in new if labels_of(pod).get("app") in _OPERAND_APPS + _VALIDATOR_APPS]
-    has_plugin = "device-plugin" in components or any(map(_is_standalone, former))
-    has_validator = "operator-validator" in components
-    has_manager = any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in [*former, *new])
-    config = labels.get(mig_configs.LABEL, "") if has_manager else ""
-    wanted = readiness.Wanted(resources, config, has_validator)
-    state = readiness.state({name_of(node): wanted}, [node], [*plugins, *others])
-    out = [*state.failed, *state.waiting]
-    if has_plugin and not any(map(readiness.is_ready, plugins)):
-        out.append("%s: the device plugin is not ready" % name_of(node))
-    return out
-
-
-def strategy(node: Data, pods: t.Iterable[Data] = ()) -> str:
-    """The MIG strategy of the node's device plugin; empty if unknown.
-
-    GPU feature discovery shows it. Without that, it is read from the device plugin, if that is one of the ``pods``.
-    """
-    labels = labels_of(node)
-    shown = labels.get("nvidia.com/mig.strategy") or ("none" if "nvidia.com/gpu.product" in labels else "")
-    return shown or next(map(_strategy_of, filter(_is_plugin, pods)), "")
-
-
-def _strategy_of(pod: Data) -> str:
-    """The MIG strategy that a pod of the device plugin was started with; empty if it is in a file."""
-    for container in pod["spec"]["containers"]:
-        arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
-        settings: dict[str, str] = dict(each.lstrip("-").partition("=")[::2] for each in arguments)
-        settings.update((each["name"], str(each.get("value"))) for each in container.get("env") or ())
-        if "CONFIG_FILE" in settings or "config-file" in settings:
-            return ""
-        if "mig-strategy" in settings or "MIG_STRATEGY" in settings:
-            return settings.get("mig-strategy") or settings["MIG_STRATEGY"]
-    return "none"  # its default

@@ -15,7 +15,7 @@ import typing as t
 
 from .._cluster import readiness
 from .._cluster.nodes import Data
-from .evictions import has_ended
+from .._cluster.pods import controller_of, has_ended
 
 # Others, such as those of operators for training jobs, have no common field for ready pods.
 KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
@@ -37,7 +37,7 @@ def of(evicted: t.Iterable[Data]) -> list[Workload]:
     """The controllers of the evicted pods, except of those that have ended."""
     out = set()
     for pod in evicted:
-        owner = _owner(pod)
+        owner = controller_of(pod)
         if owner.get("kind") in KINDS and not has_ended(pod):
             namespace = str(pod["metadata"].get("namespace"))
             out.add(Workload(namespace, owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]))
@@ -78,7 +78,7 @@ def unready(workloads: t.Sequence[Workload], found: t.Sequence[t.Sequence[Data]]
 
 def reasons(workload: Workload, pods: t.Iterable[Data]) -> list[str]:
     """Why pods of a workload do not run."""
-    return readiness.explained([pod for pod in pods if _owner(pod).get("uid") == workload.uid])
+    return readiness.explained([pod for pod in pods if controller_of(pod).get("uid") == workload.uid])
 
 
 def _existing(
@@ -99,8 +99,3 @@ def _needed(item: Data) -> int:
     if item.get("kind") == "Job":
         return int((item.get("status") or {}).get("active") or 0)
     return int((item.get("spec") or {}).get("replicas") or 0)
-
-
-def _owner(pod: Data) -> Data:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((each for each in owners if each.get("controller")), {})

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import typing as t
 
@@ -46,13 +47,6 @@ _EL_KERNEL = re.compile(r"(\S+\.el\d+(?:_\d+)?\.[^.+]+)(?:\+(\w+))?$")
 _DEBIAN_KERNEL = re.compile(r"-((?:cloud-|rt-)?(?:amd64|arm64))$")
 # Names of the packages that belong to the driver. The last pattern that matches decides.
 _FAMILY = ["*nvidia*", "libcuda*", "cuda-drivers*", "libnv*", "!*container*", "!linux-*", "linux-modules-nvidia-*"]
-# HGX boards with NVLink 5, whose NVSwitches are not on the PCI bus.
-_NVLINK5 = ("B200-180GB", "B300")
-# Boards of NVLink domains that span nodes.
-_MULTI_NODE = ("GB200-186GB", "GB300")
-# Options of the kernel module on these: a channel to share memory between nodes, and GPU memory that the driver manages
-# instead of the kernel.
-_MULTI_NODE_OPTIONS = {"NVreg_CreateImexChannel0": "1", "NVreg_CoherentGPUMemoryMode": "driver"}
 
 
 def plan(table: Data, node: Data, settings: Data) -> Data:
@@ -65,22 +59,27 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     table = _for_architecture(table, node["architecture"], settings)
     source_name = _source_name(table, settings)
     source = _source(table, source_name)
-    boards = [layout_boards.data(name) for name in settings["boards"]]
-    found = _found(node, boards)
-    models = _models(node, boards)
+    named = [layout_boards.data(name) for name in settings["boards"]]
+    found = _found(node, named)
+    boards = named or _known(node["gpus"])
     branch = _branch(table, source_name, source, settings, notices)
     generations.check_branch(found, int(branch["installs"]))
     modules = _modules(found, branch, table, settings)
     words = _words(table, node, branch, modules, settings)
     build = _build(table, source, node, modules, words, settings, notices)
-    fabric = _fabric_manager(table, source, node, models, settings, notices)
-    nvlink5 = fabric and any(model in _NVLINK5 for model in models)
+    fabric = _fabric_manager(table, source, node, boards, settings, notices)
+    nvlink5 = _with(boards, "hidden_nvswitches") if fabric else []
     if nvlink5 and not source.get("nvlink5"):
         raise Refusal(
             "%s needs nvlsm in addition to the fabric manager, and %s has no such package; set nvidia_driver_source to "
-            "cuda_repository" % (", ".join(sorted(set(models) & set(_NVLINK5))), table["title"])
+            "cuda_repository" % (", ".join(nvlink5), table["title"])
         )
-    imex = _multi_node(models, notices)
+    imex = _with(boards, "multi_node_nvlink")
+    if imex:
+        notices.append(
+            "nvidia-imex is installed for %s. List the nodes of the NVLink domain in /etc/nvidia-imex/nodes_config.cfg "
+            "and enable nvidia-imex.service." % ", ".join(imex)
+        )
     if build == "dkms" and not words["headers"]:
         notices.append(
             "Kernel %s is not one of %s's. DKMS needs its headers, which must be installed already."
@@ -94,7 +93,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
     for present, key in ((fabric, "fabric_manager"), (nvlink5, "nvlink5"), (imex, "imex")):
         names += source.get(key, ()) if present else ()
     names += _named(settings, "extra_packages")
-    minimum, minimum_board = _minimum(models)
+    minimum, minimum_board = _minimum(boards)
     _check_minimum(minimum, minimum_board, settings["version"] or branch["installs"])
     packages = _unique(
         _fill(name, words) for name in names if _applies(name, settings["version"] or branch["installs"])
@@ -124,7 +123,7 @@ def plan(table: Data, node: Data, settings: Data) -> Data:
         "services": [*services, *(["nvidia-fabricmanager.service"] if fabric else [])],
         # Needed by the fabric manager of NVLink 5.
         "load_modules": ["ib_umad"] if nvlink5 else [],
-        "module_options": _MULTI_NODE_OPTIONS if imex and modules != "none" else {},
+        "module_options": _module_options(boards) if modules != "none" else {},
         "persistence_override": bool(settings["persistenced"] and source.get("persistence_mode_off")),
         "module_stream": _module_stream(source, modules, build, words),
         "module_stream_optional": bool(source.get("module_stream_optional")),
@@ -365,9 +364,9 @@ def _has_prebuilt(source: Data, node: Data, modules: str, words: t.Mapping[str, 
 
 
 def _fabric_manager(
-    table: Data, source: Data, node: Data, models: t.Sequence[str], settings: Data, notices: t.List[str]
+    table: Data, source: Data, node: Data, boards: t.Sequence[Data], settings: Data, notices: t.List[str]
 ) -> bool:
-    if not _needs_fabric_manager(node, models, settings, notices):
+    if not _needs_fabric_manager(node, boards, settings, notices):
         return False
     if not source.get("fabric_manager"):
         raise Refusal(
@@ -382,7 +381,7 @@ def _fabric_manager(
     return True
 
 
-def _needs_fabric_manager(node: Data, models: t.Sequence[str], settings: Data, notices: t.List[str]) -> bool:
+def _needs_fabric_manager(node: Data, boards: t.Sequence[Data], settings: Data, notices: t.List[str]) -> bool:
     if settings["fabric_manager"] != "auto":
         return bool(settings["fabric_manager"] == "present")
     if node["nvswitches"] is None:
@@ -392,7 +391,7 @@ def _needs_fabric_manager(node: Data, models: t.Sequence[str], settings: Data, n
         )
     if node["nvswitches"]:
         return True
-    hidden = sorted(set(models) & set(_NVLINK5))
+    hidden = _with(boards, "hidden_nvswitches")
     if hidden:
         notices.append(
             "The NVSwitches of HGX and DGX machines with %s are not on the PCI bus. Set nvidia_driver_fabric_manager to "
@@ -401,14 +400,13 @@ def _needs_fabric_manager(node: Data, models: t.Sequence[str], settings: Data, n
     return False
 
 
-def _multi_node(models: t.Sequence[str], notices: t.List[str]) -> bool:
-    present = sorted(set(models) & set(_MULTI_NODE))
-    if present:
-        notices.append(
-            "nvidia-imex is installed for %s. List the nodes of the NVLink domain in /etc/nvidia-imex/nodes_config.cfg "
-            "and enable nvidia-imex.service." % ", ".join(present)
-        )
-    return bool(present)
+def _with(boards: t.Sequence[Data], field: str) -> t.List[str]:
+    """The models of the boards whose file sets the field to true, sorted."""
+    return sorted({board["model"] for board in boards if board.get(field)})
+
+
+def _module_options(boards: t.Sequence[Data]) -> t.Dict[str, str]:
+    return {name: value for board in boards for name, value in board.get("kernel_module_options", {}).items()}
 
 
 def _module_stream(source: Data, modules: str, build: str, words: t.Mapping[str, str]) -> t.Optional[str]:
@@ -509,29 +507,19 @@ def _signed(settings: Data) -> str:
     return "packages" if settings["repository_url"] else "both"
 
 
-def _models(node: Data, boards: t.Sequence[Data]) -> t.List[str]:
-    if boards:
-        return [board["model"] for board in boards]
-    return [model for model in (_model(gpu["pci_device_id"]) for gpu in node["gpus"]) if model]
+def _known(gpus: t.Sequence[Data]) -> t.List[Data]:
+    """The boards of the GPUs, except for unknown ones."""
+    boards = []
+    for gpu in gpus:
+        with contextlib.suppress(layout_boards.BoardError):
+            boards.append(layout_boards.data(gpu["pci_device_id"]))
+    return boards
 
 
-def _minimum(models: t.Sequence[str]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
+def _minimum(boards: t.Sequence[Data]) -> t.Tuple[t.Optional[str], t.Optional[str]]:
     """The highest minimum driver of the boards, and the board that needs it."""
-    known = [(model, layout_boards.data(model)["minimum_driver"]) for model in models]
-    needed = [(layout_boards.numbers(minimum), minimum, model) for model, minimum in known if minimum]
-    if not needed:
-        return None, None
-    _numbers, minimum, model = max(needed)
-    return minimum, model
-
-
-def _model(pci_device_id: t.Optional[str]) -> t.Optional[str]:
-    if pci_device_id is None:
-        return None
-    try:
-        return str(layout_boards.data(pci_device_id)["model"])
-    except layout_boards.BoardError:
-        return None  # its minimum driver is unknown
+    needed = [(board["minimum_driver"], board["model"]) for board in boards if board["minimum_driver"]]
+    return max(needed, key=lambda each: (layout_boards.numbers(each[0]), *each), default=(None, None))
 
 
 def _named(settings: Data, variable: str) -> t.List[t.Union[str, Data]]:

@@ -6,8 +6,8 @@
 
 """Driver repositories, branches and package names of each supported operating system.
 
-``driver_tables/debian_13.yml`` has what is specific to a release, such as the default branch of each source.
-``driver_tables/debian.yml`` has what all releases of the distribution share.
+``distributions/debian_13.yml`` has what is specific to a release, such as the default branch of each source.
+``distributions/debian.yml`` has what all releases of the distribution share.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-_SHOWN = 300  # characters of a list of hosts in the progress
+_MAX_LENGTH = 300  # characters of a list of hosts in the progress
 
 
 class Batch(t.NamedTuple):
@@ -61,4 +61,4 @@ def progress(batch: Batch, done: str) -> str:
 
 def _listed(hosts: t.Sequence[str]) -> str:
     text = ", ".join(hosts) or "none"
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    return text if len(text) <= _MAX_LENGTH else text[:_MAX_LENGTH] + "..."

@@ -16,7 +16,7 @@ from ...module_utils._mig.keys import short
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_LONGEST = 253  # of a prefix, and of most names
+_MAX_LENGTH = 253  # of a prefix, and of most names
 # Reserved Kubernetes labels that a kubelet may set on its node. It does not start with other reserved labels.
 _KUBELET_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _KUBELET_LABELS = frozenset(
@@ -35,7 +35,7 @@ _KUBELET_LABELS = frozenset(
     }
 )
 # Longest names in variables, by the end of the variable's name. A Helm release is part of other names.
-_NAMES = {"_namespace": 63, "_release": 53, "_runtime_class": _LONGEST, "_node_name": _LONGEST}
+_NAMES = {"_namespace": 63, "_release": 53, "_runtime_class": _MAX_LENGTH, "_node_name": _MAX_LENGTH}
 _TOLERATION = {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}
 
 
@@ -55,11 +55,11 @@ def problems(variable: str, value: object) -> list[str]:
 
 def toleration_problems(variable: str, tolerations: t.Iterable[object]) -> list[str]:
     """Tolerations that the API rejects."""
-    found = ((number, _of_toleration(each)) for number, each in enumerate(tolerations, 1))
+    found = ((number, _toleration_problem(each)) for number, each in enumerate(tolerations, 1))
     return ["%s, entry %d: %s" % (variable, number, why) for number, why in found if why]
 
 
-def _of_toleration(toleration: object) -> str:
+def _toleration_problem(toleration: object) -> str:
     if not isinstance(toleration, dict):
         return "give a mapping"
     for key, value in toleration.items():
@@ -125,7 +125,7 @@ def label_problems(variable: str, labels: t.Iterable[object]) -> list[str]:
 
 def _is_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > _LONGEST or not _PREFIX.fullmatch(prefix)):
+    if slash and (len(prefix) > _MAX_LENGTH or not _PREFIX.fullmatch(prefix)):
         return False
     return _NAME.fullmatch(name) is not None
 

@@ -18,7 +18,7 @@ _PREFIX = re.compile(
 # Without root privileges, the driver does not show its GPUs, which causes other problems.
 _NO_PERMISSION = "NO_PERMISSION"
 _UNCHECKED = "it could not be checked, see above"
-_SHOWN = 20  # hosts with the same problem that are named
+_MAX_HOSTS = 20  # hosts with the same problem that are named
 
 
 def preflight(
@@ -51,9 +51,9 @@ def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
 
 def _named(hosts: t.Sequence[str]) -> str:
     """Hosts with the same problem."""
-    if len(hosts) <= _SHOWN:
+    if len(hosts) <= _MAX_HOSTS:
         return ", ".join(hosts)
-    return "%s and %d more" % (", ".join(hosts[:_SHOWN]), len(hosts) - _SHOWN)
+    return "%s and %d more" % (", ".join(hosts[:_MAX_HOSTS]), len(hosts) - _MAX_HOSTS)
 
 
 def verify(host: str, problems: t.Sequence[object]) -> str:

@@ -12,8 +12,8 @@ import ipaddress
 import re
 import typing as t
 
-from ...module_utils._mig.alike import numbers
 from ...module_utils._mig.keys import short
+from ...module_utils._mig.shared_problems import listed_indices
 from .._common.refusal import Refusal
 from .._common.truth import is_valid
 from .._layout import boards as layout_boards
@@ -21,7 +21,7 @@ from .._layout import gpus as layout_gpus
 from . import kubernetes_values
 
 
-def of_boards(gpus: object, boards: object) -> list[str]:
+def board_differences(gpus: object, boards: object) -> list[str]:
     """Differences between the boards and the GPUs that the driver lists, or else those on the PCI bus."""
     if not isinstance(gpus, (list, tuple)) or not all(_is_listed(gpu) for gpu in gpus):
         raise Refusal("the GPUs are %s: give ansible_facts.nvidia.gpus" % short(gpus))
@@ -47,7 +47,7 @@ def of_boards(gpus: object, boards: object) -> list[str]:
     for (found, name), places in other.items():
         # Without UUIDs, nodes with the same problem share one message.
         called = "GPU %d %s is" % (places[0], seen[places[0]].get("pci_bus_id"))
-        called = called if len(places) == 1 else "GPUs %s are" % numbers(places)
+        called = called if len(places) == 1 else "GPUs %s are" % listed_indices(places)
         problems.append("%s %s, and %s is named" % (called, found, name))
     return list(dict.fromkeys(problems))
 
@@ -94,17 +94,17 @@ _SECRET = frozenset(
     }
 )
 
-_LONGEST = 10**9  # seconds; longer waits are mistakes, and systemd is limited to 64 bits of microseconds
+_MAX_SECONDS = 10**9  # seconds; longer waits are mistakes, and systemd is limited to 64 bits of microseconds
 
 
-def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
+def value_problems(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list[str]:
     """Problems of values that pass the argument specifications but cannot work on a node.
 
     Ansible accepts a string as a list, and anything as a string, but passes the original value to the roles. ``types``
     are the types in the argument specifications, by name.
     """
     problems = []
-    mistyped = wrong_types(values, types)
+    mistyped = type_problems(values, types)
     for name, value in sorted(values.items()):
         if name in mistyped:
             problems.append("%s is %s: %s" % (name, _shown(value, name), mistyped[name]))
@@ -113,8 +113,8 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
                 problems.append("%s is %r: give an absolute path" % (name, str(value)))
         elif name.endswith(("_timeout", "_time_limit", "_wait")):
             least, number = 0 if name.endswith("_wait") else 1, _number(value)
-            if number is not None and not least <= number <= _LONGEST:
-                problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _LONGEST))
+            if number is not None and not least <= number <= _MAX_SECONDS:
+                problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _MAX_SECONDS))
         elif name == "gpu_node_batches":
             sizes = value if isinstance(value, (list, tuple)) else [value]
             if not sizes or not all(_BATCH.fullmatch(str(size)) for size in sizes):
@@ -141,19 +141,19 @@ def of_values(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> list
         elif name == "gpu_node_hostname" and value and not _is_host_name(value):
             problems.append("%s is %r, which is not a valid host name" % (name, str(value)))
         elif name in ("gpu_node_boards", "nvidia_driver_boards"):
-            problems.extend("%s, entry %d: %s" % (name, place, why) for place, why in _of_board_names(value))
+            problems.extend("%s, entry %d: %s" % (name, place, why) for place, why in _board_name_problems(value))
         elif name == "gpu_node_hosts_entries":
             for place, entry in enumerate(value, 1):
-                problems.extend("%s, entry %d: %s" % (name, place, reason) for reason in _of_hosts_entry(entry))
+                problems.extend("%s, entry %d: %s" % (name, place, reason) for reason in _hosts_entry_problems(entry))
         else:
             problems.extend(kubernetes_values.problems(name, value))
     return problems
 
 
-def wrong_types(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> dict[str, str]:
+def type_problems(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> dict[str, str]:
     """What is wrong with the type of a value, by name."""
     found = {
-        name: _of_type(value, types.get(name, "raw"))
+        name: _type_problem(value, types.get(name, "raw"))
         for name, value in values.items()
         if not (value == "auto" and name in _LIST_OR_AUTO)
     }
@@ -166,7 +166,7 @@ def _is_checksum(name: str, value: str) -> bool:
     return not name.endswith(("_key_checksum", "_chart_checksum")) and _CHECKSUM_FILE.fullmatch(value) is not None
 
 
-def _of_type(value: object, kind: str) -> str:
+def _type_problem(value: object, kind: str) -> str:
     if value is None:
         return "give a value, or remove the variable"
     if kind == "list":
@@ -204,7 +204,7 @@ def _number(value: object) -> int | None:
         return None
 
 
-def _of_board_names(names: t.Iterable[object]) -> t.Iterator[tuple[int, str]]:
+def _board_name_problems(names: t.Iterable[object]) -> t.Iterator[tuple[int, str]]:
     for place, name in enumerate(names, 1):
         if not isinstance(name, str):
             yield place, "unknown board %s" % _shown(name)
@@ -219,7 +219,7 @@ def _is_host_name(value: object) -> bool:
     return isinstance(value, str) and len(value) <= 253 and _HOST_NAME.fullmatch(value) is not None
 
 
-def _of_hosts_entry(entry: object) -> list[str]:
+def _hosts_entry_problems(entry: object) -> list[str]:
     if not isinstance(entry, dict):
         return []  # reported by the argument validation
     problems = []

@@ -25,22 +25,23 @@ from . import values as inventory_values
 _ROLES = Path(__file__).resolve().parents[3] / "roles"
 # Variables that only playbooks read, or that roles set.
 _OF_PLAYBOOKS = (
-    "gpu_cluster_changes",
+    "gpu_chart_changes",
+    "gpu_chart_plan",
+    "gpu_cluster_access",
     "gpu_cluster_drained",
-    "gpu_cluster_plan",
+    "gpu_cluster_mig_changed",
     "gpu_node_batches",
     "gpu_node_max_fail_percentage",
     "gpu_node_environment",
     "gpu_node_target",
     "gpu_node_undo_confirmed",
-    "nvidia_container_toolkit_disruption",
-    "nvidia_driver_disruption",
     "nvidia_driver_reboot_required",
     "nvidia_mig_pending",
     "nvidia_mig_plan",
-    "rke2_disruption",
     "rke2_present",
 )
+# Ends of names of facts that every role may set, for gpu_node.
+_FACTS = ("_problems", "_disruption")
 # Variables in keywords of plays.
 _KEYWORDS = ("gpu_node_batches", "gpu_node_target")
 # Variables of NVIDIA's role nvidia.nvidia_driver, and their equivalents in this collection.
@@ -84,12 +85,12 @@ _OF_CLUSTER: t.Mapping[str, t.Callable[[object], bool]] = {
     "device_plugin_version": bool,
 }
 # Similarity at which a name counts as misspelled, without the role prefix.
-_NEAR = 0.8
+_SIMILARITY = 0.8
 _FORGED = (
     "the node returns facts with the names of variables, which they would replace: %s. Somebody may control the node, "
     "unless tasks of yours set them with set_fact and cacheable"
 )
-_NAMED = 5  # facts in a message
+_MAX_FACTS = 5  # facts in a message
 _CLASS = re.compile(r"<class '(\w+)'>")
 
 Values = t.Mapping[str, t.Any]
@@ -112,7 +113,7 @@ def known() -> set[str]:
     return {name for options in _described().values() for name in options} | set(_OF_PLAYBOOKS)
 
 
-def judge(
+def check(
     names: t.Iterable[str],
     values: Values,
     unreadable: t.Mapping[str, str],
@@ -132,25 +133,30 @@ def judge(
     misspelled, notices = _unknown(names)
     broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
     unchecked = {name: value for name, value in values.items() if name != _LAYOUT or "nvidia_mig" not in roles}
-    unfit = [*inventory_values.of_values(unchecked, _types()), *_of_tasks(values)]
+    invalid_values = [*inventory_values.value_problems(unchecked, _types()), *_task_file_problems(values)]
     layout: list[str] = []
     malformed: list[str] = []
     if len(unchecked) < len(values):
-        usable = not any(problem.startswith("gpu_node_boards") for problem in (*broken, *unfit))
+        usable = not any(problem.startswith("gpu_node_boards") for problem in (*broken, *invalid_values))
         boards = values.get("gpu_node_boards") if usable and compares_layout else None
         malformed = layout_problems.of_variable(values[_LAYOUT])
         layout = malformed or layout_problems.of_layout(values[_LAYOUT], boards)
     # Ansible would report a wrong type again, and a wrong entry of the layout without its number.
-    found = {name for name in unchecked if any(each.startswith((name + " ", name + ",")) for each in unfit)}
+    found = {name for name in unchecked if any(each.startswith((name + " ", name + ",")) for each in invalid_values)}
     reported = {*unreadable, *found, *(values.keys() - unchecked)}
     errors = {role: validated(role, values, reported)[1] for role in roles}
-    own = [*broken, *unfit, *(["%s is malformed" % _LAYOUT] if malformed else [])]
+    own = [*broken, *invalid_values, *(["%s is malformed" % _LAYOUT] if malformed else [])]
     invalid = [role for role in roles if errors[role] or any(problem.startswith(role + "_") for problem in own)]
-    refused = [error for role in roles for error in errors[role]]
-    return Findings([*refused, *broken, *misspelled, *unfit, *layout, *_skipped_busy(values)], notices, invalid, layout)
+    specification_errors = [error for role in roles for error in errors[role]]
+    return Findings(
+        [*specification_errors, *broken, *misspelled, *invalid_values, *layout, *_busy_problems(values)],
+        notices,
+        invalid,
+        layout,
+    )
 
 
-def _skipped_busy(values: Values) -> list[str]:
+def _busy_problems(values: Values) -> list[str]:
     uses = [name for name, is_set in _OF_CLUSTER.items() if is_set(values.get(name))]
     if values.get("nvidia_mig_busy") != "skip" or not uses:
         return []
@@ -160,7 +166,7 @@ def _skipped_busy(values: Values) -> list[str]:
     return [text % uses[0]]
 
 
-def _of_tasks(values: Values) -> list[str]:
+def _task_file_problems(values: Values) -> list[str]:
     """Problems of the task files that drain and return a node. They are on the controller."""
     given = {name: str(values[name]) for name in _TASKS if values.get(name)}
     if len(given) == 1:
@@ -178,13 +184,13 @@ def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str
     ]
 
 
-def of_boards(values: Values, gpus: object) -> list[str]:
+def board_differences(values: Values, gpus: object) -> list[str]:
     """The differences between gpu_node_boards and the GPUs of the facts, which are null if they cannot be read."""
     boards = values.get("gpu_node_boards")
     if not boards or not isinstance(boards, (list, tuple)) or not isinstance(gpus, (list, tuple)):
         return []
     remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
-    return [remedy % problem for problem in inventory_values.of_boards(gpus, boards)]
+    return [remedy % problem for problem in inventory_values.board_differences(gpus, boards)]
 
 
 def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> tuple[dict[str, t.Any], list[str]]:
@@ -196,7 +202,9 @@ def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> 
     return result.validated_parameters, [_CLASS.sub(r"\1", message) for message in result.error_messages]
 
 
-def of_role(role: str, variables: Values, template: t.Callable[[t.Any], t.Any]) -> tuple[dict[str, t.Any], list[str]]:
+def validated_for_host(
+    role: str, variables: Values, template: t.Callable[[t.Any], t.Any]
+) -> tuple[dict[str, t.Any], list[str]]:
     """The same for a role's variables among those of a host, which may be templates."""
     return validated(role, {name: template(variables[name]) for name in variables_of(role).intersection(variables)})
 
@@ -214,7 +222,12 @@ def forged(facts: t.Iterable[str]) -> list[str]:
     """
     prefixes = (*(role + "_" for role in _described()), "inventory_")
     found = sorted(name for name in facts if name.lstrip("_").startswith(prefixes))
-    return [_FORGED % ", ".join("%.70s" % name for name in found[:_NAMED])] if found else []
+    return [_FORGED % ", ".join("%.70s" % name for name in found[:_MAX_FACTS])] if found else []
+
+
+def forged_by_host(hostvars: t.Mapping[str, Values], hosts: t.Iterable[str]) -> dict[str, list[str]]:
+    """The same for the facts of several hosts."""
+    return {host: forged(hostvars[host].get("ansible_facts") or {}) for host in hosts}
 
 
 def _plain(value: t.Any) -> t.Any:
@@ -233,13 +246,13 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
     misspelled, notices = [], []
     ours = known()
     prefixes = {role + "_": {name for name in ours if name.startswith(role + "_")} for role in _described()}
-    facts = {role + "_problems" for role in _described()}  # set by an earlier play
+    facts = {role + fact for role in _described() for fact in _FACTS}  # set by an earlier play
     for name in sorted(set(names) - ours - facts):
         prefix = next((each for each in prefixes if name.startswith(each)), None)
         if prefix is None:
             continue
         rest = {each[len(prefix) :]: each for each in prefixes[prefix]}
-        near = difflib.get_close_matches(name[len(prefix) :], rest, 1, _NEAR)
+        near = difflib.get_close_matches(name[len(prefix) :], rest, 1, _SIMILARITY)
         equivalent = _EQUIVALENTS.get(name) or _LABLABS_RKE2.get(name)
         if equivalent:
             notices.append("%s is not a variable of this collection, which has %s" % (name, equivalent))

@@ -24,6 +24,25 @@ from .._common.refusal import Refusal
 _FOLDER = Path(__file__).with_name("models")
 _WITHOUT_MIG = Path(__file__).with_name("boards_without_mig.yml")
 _VENDOR = re.compile("^(nvidia|tesla)-")
+# The fields of a board file, with the types of their values.
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    "model": str,
+    "aliases": list,  # other names of the board
+    "pci_device_ids": dict,  # the names of products by PCI device id
+    "architecture": str,  # as NVML names it
+    "minimum_driver": (str, type(None)),  # of MIG on this board; null: unknown
+    "memory_units": (int, type(None)),  # the length of the grid of placements; null: unknown
+    "compute_slices": int,
+    "max_gpu_instances": int,
+    "profiles": list,
+}
+# Fields that only some boards have.
+OPTIONAL: dict[str, type] = {
+    "hidden_nvswitches": bool,  # NVLink 5: the NVSwitches are not on the PCI bus, and the fabric manager needs nvlsm
+    "multi_node_nvlink": bool,  # NVLink domains span nodes, which needs nvidia-imex
+    "kernel_module_options": dict,  # of the driver, as text
+    "notes": list,
+}
 
 
 class BoardError(Refusal):
@@ -153,7 +172,16 @@ def _searchable() -> dict[str, str]:
 
 @functools.cache
 def _parsed(model: str) -> dict[str, t.Any]:
-    return _without_mig().get(model) or t.cast("dict[str, t.Any]", yaml_load(_texts()[model]))
+    return _without_mig().get(model) or _checked(model, yaml_load(_texts()[model]))
+
+
+def _checked(model: str, board: dict[str, t.Any]) -> dict[str, t.Any]:
+    known = {**FIELDS, **OPTIONAL}
+    wrong = {*board} - {*known} | {*FIELDS} - {*board}
+    wrong |= {name for name in {*board} & {*known} if not isinstance(board[name], known[name])}
+    if wrong:
+        raise BoardError("models/%s.yml has missing, unknown or invalid fields: %s" % (model, ", ".join(sorted(wrong))))
+    return board
 
 
 @functools.cache

@@ -112,8 +112,8 @@ def from_fact(fact: Fact, board: Board) -> Gpu:
     )
 
 
-def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None = None) -> BoardGpu:
-    """A hypothetical GPU of a board. MIG is on if ``held`` is given."""
+def from_board(name: str, index: int = 0, current: tuple[GpuInstance, ...] | None = None) -> BoardGpu:
+    """A hypothetical GPU of a board. MIG is on if ``current``, its instances, is given."""
     board = boards.load(name)
     devices = {device for device, _product in boards.products(name)}
     return BoardGpu(
@@ -124,12 +124,12 @@ def from_board(name: str, index: int = 0, held: tuple[GpuInstance, ...] | None =
         pci_device_id=devices.pop() if len(devices) == 1 else 0,
         pci_subsystem_id=0,
         mig_capable=bool(board.profiles),
-        mode_current=held is not None if board.profiles else None,
-        mode_pending=held is not None if board.profiles else None,
+        mode_current=current is not None if board.profiles else None,
+        mode_pending=current is not None if board.profiles else None,
         resetless=None,
         board=board,
         profiles_known=True,
-        instances=held or (),
+        instances=current or (),
     )
 
 
@@ -178,8 +178,9 @@ def from_instances(values: object, board: Board) -> tuple[GpuInstance, ...]:
                     ", ".join(str(place) for place in profile.placements),
                 )
             )
-        held = value.get("compute_instances")
-        parts = ({"slices": profile.slices},) if held is None else held
+        parts = value.get("compute_instances")
+        if parts is None:
+            parts = ({"slices": profile.slices},)
         inside = _compute(parts, profile, board, where)
         out.append(GpuInstance(value.get("id", position), profile.id, placement, inside))
     _no_overlap(out)
@@ -222,8 +223,8 @@ def _profile(name: object, board: Board, where: str) -> Profile:
     return found
 
 
-def _no_overlap(held: t.Sequence[GpuInstance]) -> None:
-    ordered: list[Placement] = sorted(one.placement for one in held)
+def _no_overlap(placed: t.Sequence[GpuInstance]) -> None:
+    ordered: list[Placement] = sorted(one.placement for one in placed)
     for first, second in zip(ordered, ordered[1:]):
         if first.overlaps(second):
             raise LayoutError("the instances at %s and %s overlap, so they cannot both exist" % (first, second))

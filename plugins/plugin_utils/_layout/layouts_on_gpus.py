@@ -13,17 +13,17 @@ import typing as t
 from ...module_utils._mig import layout as layouts
 from ...module_utils._mig.errors import InfeasibleError, LayoutError
 from ...module_utils._mig.explain import refusal
-from ...module_utils._mig.mig_parted import Held
+from ...module_utils._mig.mig_parted import InstanceSpec
 from ...module_utils._mig.model import Gpu, Target
 from . import gpus as layout_gpus
 from . import products
 
 
 class Content(t.NamedTuple):
-    """One GPU; ``held`` is None if MIG is off."""
+    """One GPU; ``instances`` is None if MIG is off."""
 
     label: str
-    held: tuple[Held, ...] | None
+    instances: tuple[InstanceSpec, ...] | None
 
 
 def contents(value: object, gpus: object = None, board: str | None = None) -> dict[int, Content]:
@@ -44,18 +44,20 @@ def contents(value: object, gpus: object = None, board: str | None = None) -> di
 
 def known_gpus(layout: layouts.Layout, gpus: object, board: str | None = None) -> list[Gpu]:
     """The GPUs that a layout is applied to, from facts or board names. Raises LayoutError if its result is unknown."""
-    return products.certain(layout, layout_gpus.from_either(gpus, board))
+    return products.unambiguous_match(layout, layout_gpus.from_either(gpus, board))
 
 
 def _existing(gpu: Gpu) -> Content:
     if not gpu.mode_current:
         return Content(gpu.label, None)
-    held = []
+    instances = []
     for gi in gpu.instances:
         profile = gpu.profile(gi.profile_id)
         slices = tuple(ci.slices for ci in gi.compute_instances)
-        held.append(Held(profile.name, profile.slices, slices, any(ci.reduced for ci in gi.compute_instances)))
-    return Content(gpu.label, tuple(held))
+        instances.append(
+            InstanceSpec(profile.name, profile.slices, slices, any(ci.reduced for ci in gi.compute_instances))
+        )
+    return Content(gpu.label, tuple(instances))
 
 
 def _wanted(gpu: Gpu, target: Target) -> Content:
@@ -66,5 +68,7 @@ def _wanted(gpu: Gpu, target: Target) -> Content:
         raise InfeasibleError("%s: %s" % (gpu.label, why))
     return Content(
         gpu.label,
-        tuple(Held(item.profile.name, item.profile.slices, item.slices, item.reduced) for item in target.instances),
+        tuple(
+            InstanceSpec(item.profile.name, item.profile.slices, item.slices, item.reduced) for item in target.instances
+        ),
     )

@@ -58,11 +58,11 @@ def _laid_out(wanted: layout.Layout, gpus: object) -> list[Row]:
     if not isinstance(gpus, list) or not gpus:
         raise LayoutError("gpus is %s: give ansible_facts.nvidia.gpus, or a list of board names" % short(gpus))
     try:
-        found = products.likeliest(wanted, problems.gpus_of(gpus, identified=True))
+        found = products.best_match(wanted, problems.gpus_of(gpus, identified=True))
     except boards.GeometryError as error:
         return [Row(("GPU ?",), note=str(error))]
     unknown = products.unknown_names(wanted, found)
-    return [_laid_out_gpu(products.deciding(wanted, gpu), gpu, bool(unknown)) for gpu in found]
+    return [_laid_out_gpu(products.applicable_entry(wanted, gpu), gpu, bool(unknown)) for gpu in found]
 
 
 def _laid_out_gpu(entry: layout.Entry | None, gpu: Gpu, named_by_id: bool) -> Row:

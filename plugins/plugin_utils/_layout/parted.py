@@ -24,5 +24,5 @@ def of(value: object, name: object = "current", gpus: object = None, board: str 
     facts = isinstance(value, (list, tuple)) and len(value) > 0 and all(layout_gpus.is_fact(item) for item in value)
     if gpus is None and not facts:
         return documents.document(name, documents.from_layout(layouts.parse(value)))
-    held = {index: content.held for index, content in contents(value, gpus, board).items()}
-    return documents.document(name, documents.from_gpus(held))
+    instances = {index: content.instances for index, content in contents(value, gpus, board).items()}
+    return documents.document(name, documents.from_gpus(instances))

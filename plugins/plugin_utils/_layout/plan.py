@@ -43,4 +43,4 @@ def _gpu(current: object, board: str | None) -> Gpu:
         )
     if board is None:
         raise LayoutError("a list of instances does not identify the board: set board, for example 'A100-80GB'")
-    return gpus.from_board(board, held=gpus.from_instances(current, boards.load(board)))
+    return gpus.from_board(board, current=gpus.from_instances(current, boards.load(board)))

@@ -13,10 +13,10 @@ import typing as t
 
 from ...module_utils._mig import layout as layouts
 from ...module_utils._mig import selector
-from ...module_utils._mig.alike import together
 from ...module_utils._mig.errors import LayoutError, MigError
 from ...module_utils._mig.keys import short
 from ...module_utils._mig.model import Board, Gpu
+from ...module_utils._mig.shared_problems import merged
 from .._common.refusal import Refusal
 from . import boards as layout_boards
 from . import gpus as layout_gpus
@@ -44,19 +44,19 @@ def of_variable(layout: object) -> list[str]:
 def of_layout(layout: object, gpus: object = None, driver: object = None) -> list[str]:
     """The problems of a layout, by entry, then by GPU."""
     version = _version(driver)
-    problems = _of_entries(layout)
+    problems = _entry_problems(layout)
     if problems or gpus is None or gpus == []:
         return problems
     try:
         parsed = layouts.parse(layout)
-        return _of_node(parsed, gpus_of(gpus, _is_of_one_node(parsed)), version)
+        return _node_problems(parsed, gpus_of(gpus, _is_of_one_node(parsed)), version)
     except layout_boards.GeometryError:
         return []  # the module checks it with the placements of the GPU
     except (MigError, layout_boards.BoardError) as error:
         return [str(error)]
 
 
-def _of_entries(layout: object) -> list[str]:
+def _entry_problems(layout: object) -> list[str]:
     """Validate each entry separately, so that one error does not hide another."""
     if not isinstance(layout, (list, tuple)) or not layout:
         entries: t.Sequence[object] = [layout]
@@ -102,38 +102,38 @@ def _board_of(fact: layout_gpus.Fact) -> Board:
     return Board(str(fact.get("name")), (), 0, 0, 0)
 
 
-def _of_node(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) -> list[str]:
-    found = products.likeliest(layout, gpus)
+def _node_problems(layout: layouts.Layout, gpus: t.Sequence[Gpu], driver: str | None) -> list[str]:
+    found = products.best_match(layout, gpus)
     unknown = products.unknown_names(layout, found)
-    namings = products.namings(layout, unknown)
-    _match(layout, found, namings)
+    name_combinations = products.name_combinations(layout, unknown)
+    _require_matches(layout, found, name_combinations)
     shared: list[tuple[Gpu, str]] = []
     for gpu in found:
-        if not any(products.fits(layout, gpu, names) for names in namings):
-            shared.extend((gpu, why) for why in _misfits(layout, gpu))
-        entries = [products.deciding(layout, each) for each in products.readings(layout, gpu)]
+        if not any(products.fits(layout, gpu, names) for names in name_combinations):
+            shared.extend((gpu, why) for why in _refusals(layout, gpu))
+        entries = [products.applicable_entry(layout, each) for each in products.variants(layout, gpu)]
         if gpu.board.profiles and any(entry is not None and entry.enabled for entry in entries):
-            shared.extend((gpu, text) for text in _of_driver(gpu, driver))
-    problems = [*_too_many(layout, found, unknown), *together(shared)]
+            shared.extend((gpu, text) for text in _driver_problems(gpu, driver))
+    problems = [*_excess_names(layout, found, unknown), *merged(shared)]
     boards = [gpu for gpu in found if isinstance(gpu, layout_gpus.BoardGpu)]
     for name in unknown:
-        misfits = [_misfits(layout, gpu, names) for gpu in boards for names in namings if name in names]
-        if all(misfits):
-            problems.extend(misfits[0] if misfits else ())
+        refusals = [_refusals(layout, gpu, names) for gpu in boards for names in name_combinations if name in names]
+        if all(refusals):
+            problems.extend(refusals[0] if refusals else ())
     return list(dict.fromkeys(problems))
 
 
-def _misfits(layout: layouts.Layout, gpu: Gpu, names: products.Names = ()) -> list[str]:
+def _refusals(layout: layouts.Layout, gpu: Gpu, names: products.Names = ()) -> list[str]:
     """Why the layout does not fit on a GPU: one reason, or if its PCI id is not known in full, one for each id."""
-    readings = products.readings(layout, gpu)
-    found = [(products.misfit(products.deciding(layout, each, names), each), each) for each in readings]
+    variants = products.variants(layout, gpu)
+    found = [(products.entry_refusal(products.applicable_entry(layout, each, names), each), each) for each in variants]
     whys = [why for why, _each in found if why is not None]
     if len(whys) == len(found):
         return whys[:1]
-    return ["%s. %s" % (why, products.doubt(each)) for why, each in found if why is not None]
+    return ["%s. %s" % (why, products.unknown_id_remedy(each)) for why, each in found if why is not None]
 
 
-def _too_many(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Sequence[selector.Selector]) -> list[str]:
+def _excess_names(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Sequence[selector.Selector]) -> list[str]:
     """Boards have no UUID and no PCI bus id, but the layout cannot name more GPUs than there are boards.
 
     A UUID and a PCI bus id may mean one GPU, except in one entry, which must name each GPU once.
@@ -154,19 +154,27 @@ def _too_many(layout: layouts.Layout, gpus: t.Sequence[Gpu], unknown: t.Sequence
     ]
 
 
-def _match(layout: layouts.Layout, found: t.Sequence[Gpu], namings: t.Sequence[products.Names]) -> None:
+def _require_matches(
+    layout: layouts.Layout, found: t.Sequence[Gpu], name_combinations: t.Sequence[products.Names]
+) -> None:
     """Raise LayoutError if a selector matches no GPU, or no entry applies to any GPU."""
-    unknown = {name for names in namings for name in names}
-    readings = [products.readings(layout, gpu) for gpu in found]
-    gpus = [next((each for each in of_one if products.deciding(layout, each)), of_one[0]) for of_one in readings]
+    unknown = {name for names in name_combinations for name in names}
+    variants = [products.variants(layout, gpu) for gpu in found]
+    gpus = [
+        next((each for each in gpu_variants if products.applicable_entry(layout, each)), gpu_variants[0])
+        for gpu_variants in variants
+    ]
     entries = []
     for entry in layout.entries:
         known = tuple(name for name in entry.selectors if name not in unknown)
         if known or not entry.selectors:
             entries.append(entry._replace(selectors=known))
             entries[-1].gpus(gpus)
-    if any(products.deciding(layout, gpu) for gpu in gpus) or not any(
-        products.deciding(layout, each, names) for of_one in readings for each in of_one for names in namings
+    if any(products.applicable_entry(layout, gpu) for gpu in gpus) or not any(
+        products.applicable_entry(layout, each, names)
+        for gpu_variants in variants
+        for each in gpu_variants
+        for names in name_combinations
     ):
         layouts.Layout(tuple(entries)).resolve(gpus)
 
@@ -177,7 +185,7 @@ def _version(driver: object) -> str | None:
     raise Refusal("driver is %s: give a version (580.95.05) or a branch (580)" % short(driver))
 
 
-def _of_driver(gpu: Gpu, driver: str | None) -> list[str]:
+def _driver_problems(gpu: Gpu, driver: str | None) -> list[str]:
     """Check the minimum driver of the board."""
     minimum = layout_boards.data(gpu.board.model)["minimum_driver"]
     if driver is None or minimum is None or not layout_boards.is_older(driver, minimum):

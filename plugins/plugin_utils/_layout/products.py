@@ -29,39 +29,39 @@ from .gpus import BoardGpu
 Names = tuple[selector.Selector, ...]  # UUID and PCI bus id of one GPU, as far as the layout names them
 
 
-def likeliest(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
+def best_match(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
     """The GPUs as the products that match the layout best.
 
     If none matches, products that the layout names are preferred to products that it fits on, for a better error.
     """
     unknown = unknown_names(layout, gpus)
-    named = namings(layout, unknown)
+    named = name_combinations(layout, unknown)
     products = [_products(layout, gpu) for gpu in gpus]
     fitting = [
         [each for each in found if any(fits(layout, each, names) for names in ((), *named))] for found in products
     ]
-    met, chosen = _choose(layout, fitting, unknown) if all(fitting) else (frozenset(), [])
-    if met >= _demands(layout, unknown):
+    met, chosen = _best_combination(layout, fitting, unknown) if all(fitting) else (frozenset(), [])
+    if met >= _requirements(layout, unknown):
         return chosen
-    return _choose(layout, products, unknown)[1]
+    return _best_combination(layout, products, unknown)[1]
 
 
-def _choose(
+def _best_combination(
     layout: Layout, products: t.Iterable[t.Sequence[Gpu]], unknown: t.Sequence[selector.Selector]
 ) -> tuple[frozenset[object], list[Gpu]]:
-    """The demands that the best combination of products meets, and its product for each GPU."""
+    """The requirements that the best combination of products meets, and its product for each GPU."""
     choices: dict[frozenset[object], list[Gpu]] = {frozenset(): []}
     for found in products:
         longer: dict[frozenset[object], list[Gpu]] = {}
         for product in found:
-            met = _met(layout, product, unknown)
+            met = _met_requirements(layout, product, unknown)
             for others, chosen in choices.items():
                 longer.setdefault(others | met, [*chosen, product])
         choices = longer
     return max(choices.items(), key=lambda choice: len(choice[0]))
 
 
-def _demands(layout: Layout, unknown: t.Iterable[selector.Selector]) -> frozenset[object]:
+def _requirements(layout: Layout, unknown: t.Iterable[selector.Selector]) -> frozenset[object]:
     """Every product name and unknown name must match a GPU, and at least one entry (None) must apply to one."""
     names = (name for entry in layout.entries for name in entry.selectors if name.kind == selector.PRODUCT)
     return frozenset((*names, *unknown, None))
@@ -78,7 +78,7 @@ def unknown_names(layout: Layout, gpus: t.Sequence[Gpu]) -> list[selector.Select
     ]
 
 
-def namings(layout: Layout, unknown: t.Sequence[selector.Selector]) -> list[Names]:
+def name_combinations(layout: Layout, unknown: t.Sequence[selector.Selector]) -> list[Names]:
     """What the layout may name one GPU: a UUID, a PCI bus id, or one of each, except for two names in one entry."""
     pairs = [
         (uuid, bus_id)
@@ -89,7 +89,7 @@ def namings(layout: Layout, unknown: t.Sequence[selector.Selector]) -> list[Name
     return [*((name,) for name in unknown), *pairs]
 
 
-def readings(layout: Layout, gpu: Gpu) -> list[Gpu]:
+def variants(layout: Layout, gpu: Gpu) -> list[Gpu]:
     """The GPU with each PCI id that the layout's filters distinguish; only one if its ids are known."""
     ids = {
         (each.device, each.subsystem or 0)
@@ -101,28 +101,28 @@ def readings(layout: Layout, gpu: Gpu) -> list[Gpu]:
     return [gpu, *(gpu._replace(pci_device_id=device, pci_subsystem_id=subsystem) for device, subsystem in others)]
 
 
-def certain(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
-    """The GPUs as ``likeliest`` finds them. Raises LayoutError if the layout depends on an unknown subsystem."""
-    found = likeliest(layout, gpus)
+def unambiguous_match(layout: Layout, gpus: t.Sequence[Gpu]) -> list[Gpu]:
+    """The GPUs as ``best_match`` selects them. Raises LayoutError if the layout depends on an unknown subsystem."""
+    found = best_match(layout, gpus)
     for gpu in found:
-        for other in readings(layout, gpu)[1:]:
-            one, two = deciding(layout, other), deciding(layout, gpu)
+        for other in variants(layout, gpu)[1:]:
+            one, two = applicable_entry(layout, other), applicable_entry(layout, gpu)
             differing = one or two
             if differing is not None and (one and (one.enabled, one.items)) != (two and (two.enabled, two.items)):
-                raise LayoutError("%s, %s: %s" % (differing.where, gpu.label, doubt(other)))
+                raise LayoutError("%s, %s: %s" % (differing.where, gpu.label, unknown_id_remedy(other)))
     return found
 
 
-def doubt(reading: Gpu) -> str:
-    """The remedy for a verdict that depends on an unknown PCI id."""
+def unknown_id_remedy(variant: Gpu) -> str:
+    """The remedy for a result that depends on an unknown PCI id."""
     return (
         "this depends on device_filter and the GPU's PCI id, which may be 0x%08X:0x%08X and is not known in full: "
         "pass the GPUs of the facts that nvidia_driver_facts gathers, or correct the entry"
-        % (reading.pci_device_id, reading.pci_subsystem_id)
+        % (variant.pci_device_id, variant.pci_subsystem_id)
     )
 
 
-def deciding(layout: Layout, gpu: Gpu, names: Names = ()) -> Entry | None:
+def applicable_entry(layout: Layout, gpu: Gpu, names: Names = ()) -> Entry | None:
     """The last entry that applies to a GPU, assuming that the unknown ``names`` mean this GPU."""
     found = None
     named = names if isinstance(gpu, BoardGpu) else ()
@@ -137,34 +137,34 @@ def deciding(layout: Layout, gpu: Gpu, names: Names = ()) -> Entry | None:
 
 
 def fits(layout: Layout, gpu: Gpu, names: Names = ()) -> bool:
-    return all(misfit(deciding(layout, each, names), each) is None for each in readings(layout, gpu))
+    return all(entry_refusal(applicable_entry(layout, each, names), each) is None for each in variants(layout, gpu))
 
 
-def misfit(entry: Entry | None, gpu: Gpu) -> str | None:
+def entry_refusal(entry: Entry | None, gpu: Gpu) -> str | None:
     """Why the instances of an entry do not fit on a GPU. A GPU of an unknown board is checked by the module."""
     if entry is None or not entry.enabled or not gpu.board.profiles:
         return None
-    why = _why(entry.items, gpu.board)
+    why = _items_refusal(entry.items, gpu.board)
     return None if why is None else "%s, %s: %s" % (entry.where, gpu.label, why)
 
 
 @functools.lru_cache(maxsize=1024)
-def _why(items: tuple[instances.Item, ...], board: Board) -> str | None:
+def _items_refusal(items: tuple[instances.Item, ...], board: Board) -> str | None:
     try:
         return refusal(board, instances.resolve(items, board).instances)
     except LayoutError as error:
         return str(error)
 
 
-def _met(layout: Layout, product: Gpu, unknown: t.Collection[selector.Selector]) -> frozenset[object]:
-    """The demands of the layout that a GPU meets as this product."""
+def _met_requirements(layout: Layout, product: Gpu, unknown: t.Collection[selector.Selector]) -> frozenset[object]:
+    """The requirements of the layout that a GPU meets as this product."""
     met: set[object] = {
-        name for name in _demands(layout, unknown) if isinstance(name, selector.Selector) and name.matches(product)
+        name for name in _requirements(layout, unknown) if isinstance(name, selector.Selector) and name.matches(product)
     }
-    named = namings(layout, list(unknown))
+    named = name_combinations(layout, list(unknown))
     if isinstance(product, BoardGpu):
         met.update(name for names in named if fits(layout, product, names) for name in names)
-    if any(deciding(layout, each, names) for each in readings(layout, product) for names in ((), *named)):
+    if any(applicable_entry(layout, each, names) for each in variants(layout, product) for names in ((), *named)):
         met.add(None)
     return frozenset(met)
 

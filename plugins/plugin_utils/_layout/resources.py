@@ -15,7 +15,7 @@ from collections import Counter
 from decimal import Decimal
 
 from ...module_utils._mig.errors import LayoutError
-from ...module_utils._mig.mig_parted import Held
+from ...module_utils._mig.mig_parted import InstanceSpec
 from ...module_utils._mig.profile import resource_name
 from .layouts_on_gpus import Content
 
@@ -79,14 +79,14 @@ def resources(gpus: t.Mapping[int, Content], strategy: str) -> dict[str, int]:
 def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
     out: Counter[str] = Counter()
     for content in gpus.values():
-        split = [name for held in content.held or () for name in _parts(held) if name != held.profile]
+        split = [name for each in content.instances or () for name in _parts(each) if name != each.profile]
         if split:
             raise StrategyError(
                 "with the strategy mixed, the NVIDIA device plugin exits if a compute instance does not use its whole "
                 "GPU instance, and the node advertises no resources: %s on %s; use whole GPU instances"
                 % (split[0], content.label)
             )
-        if content.held is None:
+        if content.instances is None:
             out[GPU] += 1
         else:
             out.update(resource_name(name) for name in devices(content))
@@ -96,8 +96,8 @@ def _mixed(gpus: t.Mapping[int, Content]) -> Counter[str]:
 def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
     """The device plugin advertises no resources at all if any GPU differs."""
     remedy = "use the same layout on all GPUs, or use the strategy mixed"
-    off = [content for content in gpus.values() if content.held is None]
-    on = [content for content in gpus.values() if content.held is not None]
+    off = [content for content in gpus.values() if content.instances is None]
+    on = [content for content in gpus.values() if content.instances is not None]
     if not on:
         return Counter({GPU: len(off)})
     if off:
@@ -126,12 +126,12 @@ def _single(gpus: t.Mapping[int, Content]) -> Counter[str]:
 
 def devices(content: Content) -> list[str]:
     """The MIG devices of a GPU, by name."""
-    return [name for held in content.held or () for name in _parts(held)]
+    return [name for each in content.instances or () for name in _parts(each)]
 
 
-def _parts(held: Held) -> list[str]:
+def _parts(instance: InstanceSpec) -> list[str]:
     """The compute instances of a GPU instance, by name."""
     return [
-        held.profile if slices == held.slices else "%dc.%s" % (slices, held.profile)
-        for slices in held.compute_instances
+        instance.profile if slices == instance.slices else "%dc.%s" % (slices, instance.profile)
+        for slices in instance.compute_instances
     ]

@@ -19,7 +19,10 @@ from .._common.refusal import Refusal
 from .resources import GPU, SHARED, is_gpu
 
 VARIABLE = "gpu_cluster_sharing"
-_MOST = {"timeSlicing": 1000, "mps": 48}  # replicas: of MPS, the clients of a GPU; of time-slicing, a typing error
+_MAX_REPLICAS = {
+    "timeSlicing": 1000,
+    "mps": 48,
+}  # replicas: of MPS, the clients of a GPU; of time-slicing, a typing error
 _FLAGS = ("renameByDefault", "failRequestsGreaterThanOne")
 _KEYS = (*_FLAGS, "resources")
 
@@ -45,7 +48,7 @@ def parse(value: object) -> Sharing | None:
 def _parse(value: object) -> Sharing | None:
     if value is None or value == {}:
         return None
-    known_keys(_mapping(value, VARIABLE), tuple(_MOST), VARIABLE)
+    known_keys(_mapping(value, VARIABLE), tuple(_MAX_REPLICAS), VARIABLE)
     sections = _mapping(value, VARIABLE)
     if len(sections) != 1:
         raise Unshareable("%s has timeSlicing and mps, which the device plugin cannot combine: give one" % VARIABLE)
@@ -61,7 +64,7 @@ def _parse(value: object) -> Sharing | None:
         raise Unshareable("%s.resources is %s: list resources with name and replicas" % (where, short(resources)))
     replicas: dict[str, int] = {}
     for number, each in enumerate(resources):
-        name, count = _resource(each, "%s.resources[%d]" % (where, number), _MOST[strategy])
+        name, count = _resource(each, "%s.resources[%d]" % (where, number), _MAX_REPLICAS[strategy])
         if name in replicas:
             raise Unshareable("%s.resources has %s twice: remove one" % (where, name))
         replicas[name] = count

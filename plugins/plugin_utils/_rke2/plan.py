@@ -31,7 +31,7 @@ _RPM_ENVIRONMENT = ("HOME", "RKE2_SELINUX")
 Data = t.Dict[str, t.Any]
 
 
-class Node(t.NamedTuple):
+class NodeFacts(t.NamedTuple):
     """A node, and the known facts about its cluster."""
 
     name: str
@@ -67,7 +67,7 @@ class _Cluster(t.NamedTuple):
     token_host: str  # the server that has the token
 
 
-def plan(settings: Data, node: Node) -> Outcome:
+def plan(settings: Data, node: NodeFacts) -> Outcome:
     """The plan for a node. ``settings`` has the role's variables without their prefix."""
     kind, problems = _kind(settings, node)
     if not kind:
@@ -75,12 +75,12 @@ def plan(settings: Data, node: Node) -> Outcome:
     servers = list(node.groups.get(settings["servers_group_name"], ()))
     cluster, found = _cluster(kind, servers, settings, node)
     problems += found
-    problems += _of_name(settings, node)
-    problems += _of_node(kind, settings, node)
-    problems += _of_method(settings, node)
-    problems += _of_order(cluster, settings, node)
-    problems += _of_config(kind, servers, settings)
-    problems += _of_download(settings, kind)
+    problems += _name_problems(settings, node)
+    problems += _node_problems(kind, settings, node)
+    problems += _method_problems(settings, node)
+    problems += _order_problems(cluster, settings, node)
+    problems += _config_problems(kind, servers, settings)
+    problems += _download_problems(settings, kind)
     architecture = _ARCHITECTURES.get(node.architecture)
     if architecture is None:
         problems.append(
@@ -142,7 +142,7 @@ def plan(settings: Data, node: Node) -> Outcome:
     return Outcome(made, [], rke2_config.key_notices(settings["config"], settings["version"]))
 
 
-def _kind(settings: Data, node: Node) -> tuple[str, list[str]]:
+def _kind(settings: Data, node: NodeFacts) -> tuple[str, list[str]]:
     """Whether the node is a server or an agent."""
     names = {SERVER: settings["servers_group_name"], AGENT: settings["agents_group_name"]}
     member = [kind for kind, name in names.items() if node.name in node.groups.get(name, ())]
@@ -167,7 +167,7 @@ def _kind(settings: Data, node: Node) -> tuple[str, list[str]]:
     return requested, []
 
 
-def _cluster(kind: str, servers: list[str], settings: Data, node: Node) -> tuple[_Cluster, list[str]]:
+def _cluster(kind: str, servers: list[str], settings: Data, node: NodeFacts) -> tuple[_Cluster, list[str]]:
     """Find the server to join. The first server of the group creates the cluster, unless another server has one."""
     first = servers[0] if servers else ""
     with_data = [host for host in servers if node.states.get(host, {}).get("has_cluster")]
@@ -211,7 +211,7 @@ def _in_url(address: str) -> str:
         return address  # a host name
 
 
-def _of_name(settings: Data, node: Node) -> list[str]:
+def _name_problems(settings: Data, node: NodeFacts) -> list[str]:
     """Require that the node's name in the cluster is the inventory's, whatever the node reports."""
     if settings["node_name"]:
         return []
@@ -228,7 +228,7 @@ def _of_name(settings: Data, node: Node) -> list[str]:
     return []
 
 
-def _of_node(kind: str, settings: Data, node: Node) -> list[str]:
+def _node_problems(kind: str, settings: Data, node: NodeFacts) -> list[str]:
     """Why this version cannot be installed on this node."""
     state = node.state
     recorded = {"method": "tar", **state["recorded"]} if state["recorded"] else {}
@@ -253,7 +253,7 @@ def _of_node(kind: str, settings: Data, node: Node) -> list[str]:
     return problems + list(state["problems"])
 
 
-def _of_method(settings: Data, node: Node) -> list[str]:
+def _method_problems(settings: Data, node: NodeFacts) -> list[str]:
     """Why RKE2 cannot be installed on this node by the selected method."""
     if _has_archive(settings):
         return list(node.state["archive_problems"])
@@ -278,7 +278,7 @@ def _of_method(settings: Data, node: Node) -> list[str]:
     return problems
 
 
-def _of_order(cluster: _Cluster, settings: Data, node: Node) -> list[str]:
+def _order_problems(cluster: _Cluster, settings: Data, node: NodeFacts) -> list[str]:
     """Check the play order: the first server before other nodes and, in upgrades, all servers before agents."""
     if node.name not in node.play_hosts:
         return []
@@ -300,7 +300,7 @@ def _of_order(cluster: _Cluster, settings: Data, node: Node) -> list[str]:
     return problems
 
 
-def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]:
+def _config_problems(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]:
     """Problems of the variables that become RKE2's configuration."""
     config = settings["config"]
     problems = [
@@ -328,7 +328,7 @@ def _of_config(kind: str, servers: t.Sequence[str], settings: Data) -> list[str]
     return problems
 
 
-def _needs_server(cluster: _Cluster, node: Node) -> bool:
+def _needs_server(cluster: _Cluster, node: NodeFacts) -> bool:
     """Whether a server must respond now: if the node joins a server that this run does not start, or changes its server."""
     if not cluster.join:
         return False
@@ -367,7 +367,7 @@ def _config(cluster: _Cluster, settings: Data) -> Data:
     return {**config, **rke2_config.for_type(settings["config"], cluster.kind)}
 
 
-def _of_download(settings: Data, kind: str) -> list[str]:
+def _download_problems(settings: Data, kind: str) -> list[str]:
     """Problems of the variables for artifacts and the kubeconfig."""
     problems = []
     downloads = settings["airgap_implementation"] == "download" if settings["airgap_mode"] else _has_archive(settings)
@@ -406,7 +406,7 @@ def _has_archive(settings: Data) -> bool:
     return bool(settings["install_method"] == "tar")
 
 
-def _packages(kind: str, settings: Data, node: Node) -> Data:
+def _packages(kind: str, settings: Data, node: NodeFacts) -> Data:
     """The packages, and their repositories: one for each minor version, and one for the SELinux policy."""
     version = settings["version"].lstrip("v").replace("-", "~").replace("+", "~")
     minor = ".".join(version.split(".")[:2])

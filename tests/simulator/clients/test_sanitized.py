@@ -41,11 +41,11 @@ def preload() -> str:
     if shutil.which("cc") is None:
         pytest.skip("cc is missing")
     names = ("libasan.so", "libubsan.so")
-    asked = [subprocess.check_output(["cc", "-print-file-name=" + name], text=True).strip() for name in names]
-    if not all(Path(path).is_absolute() for path in asked):
+    libraries = [subprocess.check_output(["cc", "-print-file-name=" + name], text=True).strip() for name in names]
+    if not all(Path(path).is_absolute() for path in libraries):
         pytest.skip("the compiler has no sanitizers: install its libasan and libubsan")
     subprocess.run(["make", "-s", "-C", str(SIMULATOR), "sanitized"], check=True)
-    return " ".join(asked)
+    return " ".join(libraries)
 
 
 def test_no_memory_errors(make_node: MakeNode, smi: Smi, preload: str, sleeper: Sleeper) -> None:

@@ -250,10 +250,11 @@ def at_branch(profile: Data, model: str, differences: t.Sequence[Data], number: 
 def mig(
     board: Data, profiles: t.Sequence[Data], differences: t.Sequence[Data], number: int, count: int, old_names: bool
 ) -> t.List[str]:
+    ampere = board["architecture"] == "ampere"
     lines = [
         "mig_capable 1",
-        "resetless %d" % (not board["mode_change_needs_reset"]),
-        "mode_persists %d" % board["mode_persists_across_reboot"],
+        "resetless %d" % (not ampere),
+        "mode_persists %d" % ampere,
         "memory_units %d" % board["memory_units"],
         "compute_slices %d" % board["compute_slices"],
         "max_gpu_instances %d" % board["max_gpu_instances"],

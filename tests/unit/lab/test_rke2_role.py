@@ -93,9 +93,9 @@ def test_a_template_that_defines_it_again_is_refused_before_containerd_fails(tmp
     node = containerd.Node(tmp_path, "pause", [runtime])
     template = '{{ template "base" . }}\n' + NVIDIA_TABLE
     rendered = containerd.expand(template, containerd.base(node, 3))
-    with pytest.raises(toml.TwiceError):
+    with pytest.raises(toml.DuplicateKeyError):
         toml.loads(rendered)
-    assert len(rke2_containerd.judge({"config-v3.toml.tmpl": template}, {}, PROGRAM).problems) == 1
+    assert len(rke2_containerd.check({"config-v3.toml.tmpl": template}, {}, PROGRAM).problems) == 1
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -105,8 +105,8 @@ def test_each_table_of_the_base_is_known(version: int, tmp_path: Path) -> None:
         text = containerd.base(containerd.Node(tmp_path, "pause", [runtime], default_runtime=default), version)
         for table in re.findall(r"^\[.*\]$", text, re.MULTILINE):
             template = '{{ template "base" . }}\n' + table + "\n"
-            verdict = rke2_containerd.judge({containerd.TEMPLATES[version]: template}, {}, PROGRAM)
-            assert verdict.problems or "defines it too if" in verdict.doubts[0], table
+            findings = rke2_containerd.check({containerd.TEMPLATES[version]: template}, {}, PROGRAM)
+            assert findings.problems or "defines it too if" in findings.warnings[0], table
 
 
 def test_the_keys_of_the_configuration() -> None:

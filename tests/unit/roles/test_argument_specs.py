@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ ROLES = sorted((Path(__file__).resolve().parents[3] / "roles").iterdir())
 
 
 def read(path):
-    return yaml.safe_load(path.read_text()) or {}
+    return path.exists() and yaml.safe_load(path.read_text()) or {}
 
 
 def options(role):
@@ -30,12 +31,29 @@ def test_defaults_match_the_specification(role):
     assert read(role / "defaults" / "main.yml") == documented
 
 
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_every_input_starts_with_the_roles_name_and_is_in_its_readme(role):
+def rows(role):
+    """The variables in the README's tables, and the cells with their defaults."""
     text = (role / "README.md").read_text()
-    for name in options(role):
-        assert name.startswith(role.name + "_")
-        assert "`%s`" % name in text
+    found = re.findall(r"(?m)^\| (`%s_\w+`(?:, `\w+`)*) \| ?([^|]*?) ?\|" % role.name, text)
+    return {name: cell for names, cell in found for name in re.findall(r"`(\w+)`", names)}
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_the_readme_has_a_table_of_every_input_and_its_default(role):
+    """Words may replace a list and an empty text."""
+    shown, known = rows(role), options(role)
+    assert sorted(shown) == sorted(known)
+    for name, option in known.items():
+        literal = re.fullmatch("`(.*)`", shown[name])
+        if literal:
+            assert (name, yaml.safe_load(literal[1])) == (name, option["default"])
+        else:
+            assert option.get("default", "") == "" or isinstance(option["default"], list), name
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_input_starts_with_the_roles_name(role):
+    assert [name for name in options(role) if not name.startswith(role.name + "_")] == []
 
 
 def tasks(role):
@@ -61,14 +79,8 @@ def test_facts_that_roles_set_are_not_reported_as_unknown_variables(role):
     every = list(tasks(role))
     names = {name for task in every for name in task.get("ansible.builtin.set_fact", {}) if name != "cacheable"}
     names.update(task["register"] for task in every if "register" in task)
-    public = {name for name in names if not name.startswith("__") and not name.endswith("_problems")}
+    public = {name for name in names if not name.startswith("__") and not name.endswith(("_problems", "_disruption"))}
     assert public - variables.known() == set()
-
-
-@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
-def test_no_role_reads_private_variables_of_another(role):
-    text = "".join(path.read_text() for path in role.rglob("*.yml"))
-    assert [other.name for other in ROLES if other != role and "__%s_" % other.name in text] == []
 
 
 def test_the_role_and_the_module_have_the_same_defaults():

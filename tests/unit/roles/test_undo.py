@@ -22,9 +22,9 @@ def test_no_directory_stays_below_var_lib():
     found = {
         path for file in TASKS.glob("*.yml") for path in re.findall(r"/var/lib/gpufleet[^\s\"]*", file.read_text())
     }
-    assert found == {container_runtime.MEMORY}
-    assert Path(container_runtime.MEMORY).parent == Path("/var/lib")
-    assert "- %s\n" % container_runtime.MEMORY in (TASKS / "undo.yml").read_text()
+    assert found == {container_runtime.BACKUP_DIRECTORY}
+    assert Path(container_runtime.BACKUP_DIRECTORY).parent == Path("/var/lib")
+    assert "- %s\n" % container_runtime.BACKUP_DIRECTORY in (TASKS / "undo.yml").read_text()
 
 
 def test_roles_are_undone_in_reverse_order():

@@ -17,10 +17,10 @@ from ..._mig.errors import LayoutError
 from ..._mig.keys import listed
 
 # Far more than any real file needs, and few enough to be read in seconds.
-_MOST_BYTES = 1024 * 1024
-_MOST_VALUES = 50000  # values repeated by an alias count each time
-_LONGEST_INTEGER = 100
-_LONGEST_REASON = 200
+_MAX_BYTES = 1024 * 1024
+_MAX_VALUES = 50000  # values repeated by an alias count each time
+_MAX_INTEGER_LENGTH = 100
+_MAX_REASON_LENGTH = 200
 
 _FROM_CONTROLLER = "\"{{ (lookup('ansible.builtin.file', PATH) | from_yaml)['mig-configs'][NAME] }}\""
 
@@ -60,9 +60,9 @@ def _text(path: str) -> str:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as handle:
             if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
                 raise _Refused("is not a regular file: give the path of a file")
-            content = handle.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise _Refused("is larger than %d bytes: give a file that holds only MIG configurations" % _MOST_BYTES)
+            content = handle.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise _Refused("is larger than %d bytes: give a file that holds only MIG configurations" % _MAX_BYTES)
         return content.decode("utf-8")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path, bytes that are not UTF-8
         raise _Refused(
@@ -94,7 +94,7 @@ def _of_keys(twice: t.Sequence[str]) -> t.List[str]:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > _LONGEST_INTEGER:
+    if len(digits) > _MAX_INTEGER_LENGTH:
         raise _Refused("has an integer of %d digits: write a smaller one" % len(digits))
     return int(digits)
 
@@ -147,17 +147,17 @@ def _yaml(text: str, not_json: Exception) -> t.Tuple[t.Any, t.List[str]]:
                 self.values += self.sizes[id(node)]
             else:
                 raise _Refused("has an alias at %s to a value that contains it: remove it" % _place(event.start_mark))
-            if self.values > _MOST_VALUES:
+            if self.values > _MAX_VALUES:
                 raise _Refused(
                     "has more than %d values at %s, aliases expanded: give a file that holds only MIG configurations"
-                    % (_MOST_VALUES, _place(event.start_mark))
+                    % (_MAX_VALUES, _place(event.start_mark))
                 )
             return node
 
         def construct_object(self, node: t.Any, deep: bool = False) -> t.Any:
             kind = node.tag.rpartition(":")[2]
             try:
-                if kind != "int" or len(node.value) <= _LONGEST_INTEGER:
+                if kind != "int" or len(node.value) <= _MAX_INTEGER_LENGTH:
                     return super().construct_object(node, deep)
             except _INVALID:
                 pass
@@ -211,4 +211,4 @@ def _place(mark: t.Any) -> str:
 def _cut(text: str) -> str:
     """Text on one line, cut for a message."""
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 3] + "..."
+    return line if len(line) <= _MAX_REASON_LENGTH else line[: _MAX_REASON_LENGTH - 3] + "..."

@@ -54,7 +54,7 @@ def update(role: str, set: t.Mapping[str, t.Any], add: t.Mapping[str, t.Iterable
     return _change(role, lambda entry: changed(entry, set, add))
 
 
-def forget(role: str) -> t.Tuple[Entry, Entry]:
+def remove(role: str) -> t.Tuple[Entry, Entry]:
     """Remove the role's entry, and the file with its last one; the entry before and after."""
     if not os.path.lexists(PATH):
         return {}, {}
@@ -140,7 +140,7 @@ def run(module: AnsibleModule) -> None:
     absent = given["state"] == "absent"
     try:
         if absent and not module.check_mode:
-            before, after = forget(given["role"])
+            before, after = remove(given["role"])
         elif (given["set"] or given["add"]) and not module.check_mode:
             before, after = update(given["role"], given["set"], given["add"])
         else:

@@ -28,7 +28,7 @@ class TomlError(ValueError):
     """The text is not TOML. The message gives the reason and the line."""
 
 
-class TwiceError(TomlError):
+class DuplicateKeyError(TomlError):
     """A key or table is defined twice."""
 
     def __init__(self, name: str, line: int) -> None:
@@ -114,14 +114,14 @@ class Reader:
         parent = self._parent(root, key)
         table = parent.setdefault(key[-1], {})
         if not isinstance(table, dict) or id(table) in self.declared | self.dotted | self.complete:
-            raise self._twice(key)
+            raise self._duplicate(key)
         self.declared.add(id(table))
         return table
 
     def _appended(self, root: Table, key: t.Sequence[str]) -> Table:
         tables = self._parent(root, key).setdefault(key[-1], [])
         if not isinstance(tables, list) or id(tables) in self.complete:
-            raise self._twice(key)
+            raise self._duplicate(key)
         table: Table = {}
         tables.append(table)
         return table
@@ -132,7 +132,7 @@ class Reader:
             if isinstance(found, list) and found and id(found) not in self.complete:
                 found = found[-1]
             if not isinstance(found, dict) or id(found) in self.complete:
-                raise self._twice(key)
+                raise self._duplicate(key)
             table = found
         return table
 
@@ -144,11 +144,11 @@ class Reader:
             new = name not in table
             found = table.setdefault(name, {})
             if not isinstance(found, dict) or not (new or id(found) in self.dotted):
-                raise self._twice(key)
+                raise self._duplicate(key)
             self.dotted.add(id(found))
             table = found
         if key[-1] in table:
-            raise self._twice(key)
+            raise self._duplicate(key)
         table[key[-1]] = self._value()
 
     def _key(self) -> t.List[str]:
@@ -266,8 +266,8 @@ class Reader:
         if not self._take(word):
             raise self._error("%s is missing" % word)
 
-    def _twice(self, key: t.Sequence[str]) -> TomlError:
-        return TwiceError(".".join(key), self._line())
+    def _duplicate(self, key: t.Sequence[str]) -> TomlError:
+        return DuplicateKeyError(".".join(key), self._line())
 
     def _error(self, reason: str) -> TomlError:
         return TomlError("%s (at line %d)" % (reason, self._line()))

@@ -18,7 +18,7 @@ from ..._backend import select
 from ..._mig import codes, describe, parallel, retry
 from ..._mig.backend import BackendError, Versions
 from ..._mig.keys import listed
-from .node import Node
+from .node import NodeReader
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -32,10 +32,10 @@ Data = t.Dict[str, t.Any]
 
 
 def run(module: AnsibleModule) -> None:
-    module.exit_json(ansible_facts={"nvidia": gather(Node(runner(module)), select.open_backend)})
+    module.exit_json(ansible_facts={"nvidia": gather(NodeReader(runner(module)), select.open_backend)})
 
 
-def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
+def gather(node: NodeReader, open_backend: t.Callable[[], Backend]) -> Data:
     """All available facts."""
     source, versions, gpus, problem = _query(open_backend)
     kernel = node.kernel_module()
@@ -73,7 +73,7 @@ def gather(node: Node, open_backend: t.Callable[[], Backend]) -> Data:
     }
 
 
-def _with_device_files(node: Node, gpus: t.Optional[t.List[Data]]) -> t.Optional[t.List[Data]]:
+def _with_device_files(node: NodeReader, gpus: t.Optional[t.List[Data]]) -> t.Optional[t.List[Data]]:
     for gpu in gpus or ():
         for device in gpu["mig"]["devices"] or ():
             device["device_files"] = node.device_files(gpu["pci_bus_id"], device["gi_id"], device["ci_id"])
@@ -118,14 +118,14 @@ def _merged(listed: t.Optional[t.List[Data]], bus: t.Optional[t.Sequence[PciGpu]
         return listed if bus is None else [_on_the_bus(gpu) for gpu in bus]
     claimed = {gpu["pci_bus_id"] for gpu in listed}
     others = [gpu for gpu in bus if gpu.pci_bus_id not in claimed]
-    silent = [gpu for gpu in listed if gpu["pci_bus_id"] is None]
+    unidentified = [gpu for gpu in listed if gpu["pci_bus_id"] is None]
     # A GPU that is passed through to a virtual machine does not belong to the kernel module.
-    candidates = ([gpu for gpu in others if gpu.name is not None] or others) if silent else []
-    if len(candidates) == len(silent):
-        for gpu, found in zip(silent, candidates):
+    candidates = ([gpu for gpu in others if gpu.name is not None] or others) if unidentified else []
+    if len(candidates) == len(unidentified):
+        for gpu, found in zip(unidentified, candidates):
             gpu.update(_identity_on_the_bus(found))
     elif candidates:
-        for gpu in silent:
+        for gpu in unidentified:
             gpu["problem"] += " (on the PCI bus, it may be %s)" % " or ".join(found.pci_bus_id for found in candidates)
     return listed + [_on_the_bus(gpu) for gpu in others if gpu not in candidates]
 

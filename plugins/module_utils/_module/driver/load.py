@@ -14,7 +14,7 @@ import typing as t
 
 from ..common import record
 from .facts import runner
-from .node import Node
+from .node import NodeReader
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -28,7 +28,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 }
 ROLE = "nvidia_driver"
 # Kernel modules that bind to the GPUs instead.
-RIVALS = ("nouveau", "nova_core")
+CONFLICTING_MODULES = ("nouveau", "nova_core")
 
 PARAMETERS = "/proc/driver/nvidia/params"
 
@@ -50,7 +50,7 @@ def decide(
     loaded: t.Optional[str],
     boot_id: str,
     modprobe: str = "",
-    rival: t.Optional[str] = None,
+    conflicting: t.Optional[str] = None,
     secure_boot: t.Optional[str] = None,
     rebooted: t.Optional[t.Mapping[str, str]] = None,
     outdated: t.Sequence[str] = (),
@@ -66,7 +66,7 @@ def decide(
     state = "kernel module %s is loaded" % loaded if loaded else "its kernel module is not loaded"
     if loaded == installed:
         state = "its kernel module is loaded with other options (%s)" % ", ".join(outdated)
-    state = "driver %s is installed, but %s" % (installed, state + (", and %s is" % rival if rival else ""))
+    state = "driver %s is installed, but %s" % (installed, state + (", and %s is" % conflicting if conflicting else ""))
     output = " (%s)" % " ".join(modprobe.split()) if modprobe.strip() else ""
     if loaded is None and _REJECTED.search(modprobe):
         return Decision(
@@ -91,11 +91,11 @@ def decide(
 def run(module: AnsibleModule) -> None:
     """The module nvidia_driver_load."""
     version: str = module.params["version"]
-    node = Node(runner(module))
+    node = NodeReader(runner(module))
     loaded = node.kernel_module().loaded
-    rival = next((name for name in RIVALS if os.path.isdir("/sys/module/" + name)), None)
+    conflicting = next((name for name in CONFLICTING_MODULES if os.path.isdir("/sys/module/" + name)), None)
     output = ""
-    loading = module.params["load"] and loaded is None and rival is None
+    loading = module.params["load"] and loaded is None and conflicting is None
     if loading and module.check_mode:
         module.exit_json(changed=True, loaded_version=None, running=False, reboot_required=False, **_unknown(version))
     if loading:
@@ -106,7 +106,7 @@ def run(module: AnsibleModule) -> None:
     try:
         rebooted = record.read(ROLE).get("rebooted")
         outdated = outdated_options(_parameters(), module.params["options"])
-        decision = decide(version, loaded, boot_id, output, rival, node.secure_boot(), rebooted, outdated)
+        decision = decide(version, loaded, boot_id, output, conflicting, node.secure_boot(), rebooted, outdated)
         if rebooted and not decision.required and not module.check_mode:
             record.update(ROLE, {"rebooted": {}}, {})
     except record.RecordError as error:

@@ -80,7 +80,7 @@ class Package(t.NamedTuple):
         return driver_installation.VGPU.match(self.name) is not None
 
 
-class Node:
+class NodeReader:
     """Reads one node. ``root`` is the root of its file system."""
 
     def __init__(self, run: Run, root: str = "/") -> None:

@@ -4,8 +4,9 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Fingerprints of OpenPGP public keys, so that a node needs no gpg to verify one.
+"""Fingerprints of OpenPGP public keys, without gpg.
 
+Minimal Debian and Ubuntu nodes have only gpgv or sqv, which list no keys, and a checksum changes when a key is renewed.
 A file that apt or rpm could parse differently is rejected.
 """
 

@@ -124,7 +124,7 @@ class Cdi:
         )
         return result
 
-    def examine(self) -> Generated:
+    def inspect(self) -> Generated:
         """Generate the specification, and compare it with the devices. Settings may exclude devices."""
         reason, content = self.generate()
         if reason in (NO_TOOLKIT, NO_DRIVER) or self.settings.get(_MODE_VARIABLE, "auto") not in ("", "auto", "nvml"):
@@ -167,13 +167,13 @@ class Cdi:
 
     def refresh(self, content: bytes) -> None:
         """Prefer the toolkit's own service. It does nothing if it does not find the driver's kernel module on disk."""
-        if self.units():
+        if self.unit_states():
             self.systemctl("restart", SERVICE)
             self.systemctl("start", PATH)
         if files.read(self.path) != content:
             files.write(self.path, content, 0o644)
 
-    def units(self) -> t.List[str]:
+    def unit_states(self) -> t.List[str]:
         """Return the active states of the installed units: the service's first, and the path unit's."""
         states = []
         for unit in (SERVICE, PATH):
@@ -183,9 +183,9 @@ class Cdi:
                 states.append(unit_state.get("ActiveState", ""))
         return states
 
-    def silence(self) -> bool:
+    def stop_units(self) -> bool:
         """Stop the units, which would fail in a loop without devices. Return whether that changed anything."""
-        if all(state == "inactive" for state in self.units()):
+        if all(state == "inactive" for state in self.unit_states()):
             return False
         if not self.module.check_mode:
             self.systemctl("stop", PATH)  # first, because it can start the service
@@ -208,11 +208,11 @@ def run(module: AnsibleModule) -> None:
             changed = files.remove(cdi.path, module.check_mode)
             module.exit_json(changed=changed, path=cdi.path)
         before = files.read(cdi.path)
-        found = cdi.examine()
+        found = cdi.inspect()
         incomplete = any(found.missing)
         if incomplete and not module.check_mode:
             cdi.create_nodes(found.missing)
-            found = cdi.examine()
+            found = cdi.inspect()
             if any(found.missing):
                 raise GenerateError(_LEFT_OUT % str(found.missing) + _explained(found.warnings), _NODES)
         reason = found.reason
@@ -222,7 +222,7 @@ def run(module: AnsibleModule) -> None:
             reason = CURRENT if before == found.content else OUTDATED
             changed = reason == OUTDATED
         elif reason == NO_DEVICES:
-            changed = cdi.silence()
+            changed = cdi.stop_units()
             changed = files.remove(cdi.path, module.check_mode) or changed
             reason = reason if before is None else OUTDATED
         else:

@@ -14,7 +14,7 @@ import os
 import typing as t
 
 from ..._backend import names, select
-from ..._mig import describe, parallel, retry, words
+from ..._mig import describe, messages, parallel, retry
 from ..._mig.backend import BackendError
 from ..._mig.model import Process
 from . import services
@@ -52,26 +52,26 @@ _REFUSAL = (
 
 def run(module: AnsibleModule) -> None:
     params = module.params
-    found = work(services.systemctl_of(module), params["units"], select.open_backend)
+    found = gpu_processes(services.systemctl_of(module), params["units"], select.open_backend)
     if found:
         reasons, variables = "; ".join(params["reasons"]), " or ".join(params["variables"])
-        text = _REFUSAL % (params["host"], words.processes(found), reasons, variables)
+        text = _REFUSAL % (params["host"], messages.processes(found), reasons, variables)
         if not module.check_mode:
             module.fail_json(msg=text, clients=describe.clients(found))
         module.warn("Would fail now: " + text)  # a drain, which check mode skips, may end them
     module.exit_json(changed=False, clients=describe.clients(found))
 
 
-def work(
+def gpu_processes(
     systemctl: services.Systemctl, units: t.Sequence[str], open_backend: t.Callable[[], Backend]
 ) -> t.List[Process]:
     """The processes that use GPUs and belong to none of these units, which are names or patterns."""
     try:
         found = _listed(open_backend)
     except BackendError:  # without a driver, or if its library and the kernel module have different versions
-        found = _holders()
-    counted = services.others([each.pid for each in found], services.running(systemctl, units)) if found else []
-    return [each for each in found if each.pid in counted]
+        found = _cuda_processes()
+    outside = services.outside_units([each.pid for each in found], services.running(systemctl, units)) if found else []
+    return [each for each in found if each.pid in outside]
 
 
 def _listed(open_backend: t.Callable[[], Backend]) -> t.List[Process]:
@@ -82,7 +82,7 @@ def _listed(open_backend: t.Callable[[], Backend]) -> t.List[Process]:
     return [process for gpu in gpus for process in gpu.processes]
 
 
-def _holders() -> t.List[Process]:
+def _cuda_processes() -> t.List[Process]:
     """The processes that use CUDA, according to the kernel."""
     found = set()
     for path in glob.glob(os.path.join(services.PROCESSES, "[0-9]*", "fd", "*")):

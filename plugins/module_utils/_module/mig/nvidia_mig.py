@@ -75,7 +75,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     skip_busy = params["busy"] == "skip"
     try:
         wanted = _layout(params["layout"], params["config_file"], params["config_name"], module.warn)
-        with lock.held(
+        with lock.locked(
             params["lock_path"],
             params["lock_wait"],
             create=not module.check_mode,
@@ -85,7 +85,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
             node = plan_node(backend, wanted, params["disturb"], params["reset"])
             for lost in node.lost:
                 module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
-            for other in node.others if params["whole_node"] else ():
+            for other in node.unselected if params["whole_node"] else ():
                 if other.instances:
                     module.warn(_LEFT % (other.label, len(other.instances), other.index))
             refused = bool(node.busy) and not skip_busy

@@ -172,9 +172,9 @@ def _changed_lines(before: t.Sequence[str], after: t.Sequence[str]) -> t.List[st
 def _after(result: Result) -> Row:
     if not result.pending:
         return result.after
-    from ..._mig import words  # only needed for processes
+    from ..._mig import messages  # only needed for processes
 
-    clients = words.processes(Process(**client) for client in result.gpu["clients"])
+    clients = messages.processes(Process(**client) for client in result.gpu["clients"])
     return result.after._replace(remark="blocked by %s" % clients)
 
 

@@ -16,7 +16,7 @@ import re
 import typing as t
 
 from ..._backend import signals
-from ..._mig import words
+from ..._mig import messages
 from ..common import files
 from . import results
 
@@ -100,7 +100,7 @@ def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
                 problems = [ended, *start(systemctl, units).problems]
         if problems:
             module.fail_json(msg=". ".join(problems), stopped=found)
-    module.exit_json(changed=bool(found), stopped=found, others=others(params["processes"], found))
+    module.exit_json(changed=bool(found), stopped=found, others=outside_units(params["processes"], found))
 
 
 def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
@@ -109,7 +109,7 @@ def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
     units = sorted({*(recorded or ()), *params["units"]}, reverse=True)
     with signals.deferred():
         found = start(systemctl, units, module.check_mode)
-    for unit in found.gone:
+    for unit in found.uninstalled:
         module.warn("%s, which the role stopped, is no longer installed" % unit)
     if found.problems:
         module.fail_json(msg=found.problems[0])
@@ -118,7 +118,7 @@ def _start(module: AnsibleModule, systemctl: Systemctl) -> None:
 
 class Started(t.NamedTuple):
     started: t.List[str]
-    gone: t.List[str]  # no longer installed
+    uninstalled: t.List[str]
     problems: t.List[str]  # one sentence with all units that cannot be started, or none
 
 
@@ -134,15 +134,15 @@ def stop(systemctl: Systemctl, units: t.Sequence[str]) -> t.List[str]:
 def start(systemctl: Systemctl, units: t.Sequence[str], check_mode: bool = False) -> Started:
     """Start the units that are not active."""
     stopped = [unit for unit in units if systemctl("is-active", "--quiet", unit)[0] != 0]
-    gone = [unit for unit in stopped if "not-found" in systemctl("show", "--property=LoadState", unit)[1]]
-    stopped = [unit for unit in stopped if unit not in gone]
+    uninstalled = [unit for unit in stopped if "not-found" in systemctl("show", "--property=LoadState", unit)[1]]
+    stopped = [unit for unit in stopped if unit not in uninstalled]
     failed = []
     for unit in [] if check_mode else stopped:
         status, _output, error = systemctl("start", unit)
         if status != 0:
             failed.append("%s cannot be started: %s" % (unit, error.strip()))
     text = "The role stopped units, and some of them cannot be started again. %s. See journalctl -u, and run again"
-    return Started(stopped, gone, [text % "; ".join(failed)] if failed else [])
+    return Started(stopped, uninstalled, [text % "; ".join(failed)] if failed else [])
 
 
 def start_recorded(module: AnsibleModule, record: str) -> t.List[str]:
@@ -168,7 +168,7 @@ def running(systemctl: Systemctl, names: t.Sequence[str]) -> t.List[str]:
     return sorted(line.split()[0] for line in output.splitlines() if line.strip()) if status == 0 else []
 
 
-def others(processes: t.Sequence[int], units: t.Sequence[str]) -> t.List[int]:
+def outside_units(processes: t.Sequence[int], units: t.Sequence[str]) -> t.List[int]:
     """The processes that do not belong to one of these units, according to their control groups."""
     found = []
     for pid in processes:
@@ -187,7 +187,7 @@ def root_problems(record: str) -> t.List[str]:
     directory = os.path.dirname(os.path.abspath(record))
     while not os.path.exists(directory):
         directory = os.path.dirname(directory)
-    return [words.NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
+    return [messages.NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
 
 
 def owner_problems(systemctl: Systemctl) -> t.List[str]:

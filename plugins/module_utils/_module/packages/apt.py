@@ -123,7 +123,7 @@ class Apt(Manager):
     def simulate(
         self, specifications: t.Sequence[str], downgrade: bool = False, pin: t.Optional[bytes] = None
     ) -> Simulation:
-        """What ``install`` would do with this pin, if nothing was held. Changes nothing."""
+        """What ``install`` would do with this pin, if there were no holds. Changes nothing."""
         output = self._simulated([*self._install(downgrade), *specifications], pin)
         # Without the installed version in brackets, the package is new. Some are removed and installed again.
         rows = re.findall(r"(?m)^Inst (\S+) (\[\S+\] )?\(([^\s)]+)", output.stdout)
@@ -132,14 +132,14 @@ class Apt(Manager):
         removed = [name for name in _REMOVED.findall(output.stdout) if name not in dict(changed)]
         return Simulation(output.status == 0, new, removed, output.text, changed)
 
-    def install(self, specifications: t.Sequence[str], downgrade: bool, held: t.Sequence[str]) -> None:
+    def install(self, specifications: t.Sequence[str], downgrade: bool, own_holds: t.Sequence[str]) -> None:
         """The role's holds do not block it, and those of packages that stay are set again."""
         try:
-            self.hold([], held)
+            self.hold([], own_holds)
             self._commands.run([*_GET, *self._install(downgrade), *specifications])
         finally:
-            there = {each.name for each in self.packages()} if held else ()
-            self.hold([name for name in held if name in there], [])
+            installed = {each.name for each in self.packages()} if own_holds else ()
+            self.hold([name for name in own_holds if name in installed], [])
 
     def _install(self, downgrade: bool) -> t.List[str]:
         allowed = ["--allow-downgrades"] if downgrade else []
@@ -173,7 +173,7 @@ class Apt(Manager):
     def remove(self, names: t.Sequence[str]) -> None:
         self._commands.run([*_GET, *_PURGE, *names])
 
-    def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]:
+    def holds_for(self, packages: t.Sequence[Package]) -> t.List[str]:
         return sorted({each.name for each in packages})
 
     def holds(self) -> t.List[str]:
@@ -184,13 +184,13 @@ class Apt(Manager):
     def hold(self, add: t.Collection[str], remove: t.Collection[str]) -> None:
         if add or remove:
             rows = [line.split("\t")[:2] for line in self._listed().splitlines()]
-            there = [name for state, name in rows if state[1:2] not in _ABSENT]
+            installed = [name for state, name in rows if state[1:2] not in _ABSENT]
             lines = [
                 "%s %s\n" % (instance, selection)
                 for names, selection in ((add, "hold"), (remove, "install"))
                 for name in sorted(names)
                 # dpkg rejects a name without architecture if the library of several is installed.
-                for instance in [each for each in there if _name(each) == name] or [name]
+                for instance in [each for each in installed if _name(each) == name] or [name]
             ]
             # dpkg exits without reading its input if another process has the lock, and Ansible would only report a
             # broken pipe.
@@ -198,24 +198,29 @@ class Apt(Manager):
             self._commands.run(["sh", "-c", feed], data="".join(lines))
 
     def excluding(
-        self, held: t.Sequence[str], packages: t.Sequence[Package], names: t.Set[str], target: Target, desired: Desired
+        self,
+        foreign_holds: t.Sequence[str],
+        packages: t.Sequence[Package],
+        names: t.Set[str],
+        target: Target,
+        desired: Desired,
     ) -> Blocking:
         """The holds that no version of the target fits. ``names`` are the packages that must have its version."""
-        there = {each.name: each.version for each in packages}
-        fitting = {name for name in names if name in there and target.fits(desired.label(there[name]))}
-        missing = set(desired.packages).difference(there)  # apt holds packages that are not installed, too
-        return _described((names - fitting | missing).intersection(held), there)
+        installed = {each.name: each.version for each in packages}
+        fitting = {name for name in names if name in installed and target.fits(desired.label(installed[name]))}
+        missing = set(desired.packages).difference(installed)  # apt holds packages that are not installed, too
+        return _described((names - fitting | missing).intersection(foreign_holds), installed)
 
-    def broken(self, held: t.Sequence[str], simulation: Simulation) -> Blocking:
+    def broken(self, foreign_holds: t.Sequence[str], simulation: Simulation) -> Blocking:
         """The holds that the simulated installation would break."""
         touched = {name.split(":")[0] for name in [*dict(simulation.changed), *simulation.removed]}
-        return _described(touched.intersection(held), {each.name: each.version for each in self.packages()})
+        return _described(touched.intersection(foreign_holds), {each.name: each.version for each in self.packages()})
 
 
-def _described(held: t.Collection[str], there: t.Mapping[str, str]) -> Blocking:
+def _described(names: t.Collection[str], installed: t.Mapping[str, str]) -> Blocking:
     return {
-        "%s %s" % (name, there[name]) if name in there else name + ", which is not installed": name
-        for name in sorted(held)
+        "%s %s" % (name, installed[name]) if name in installed else name + ", which is not installed": name
+        for name in sorted(names)
     }
 
 

@@ -93,7 +93,7 @@ class Status(t.NamedTuple):
     to_hold: t.List[Package]
 
     @property
-    def flawed(self) -> bool:
+    def incomplete(self) -> bool:
         return bool(self.missing or self.broken or self.mixed)
 
     @property
@@ -115,11 +115,11 @@ def numbers(version: str) -> t.Tuple[int, ...]:
 
 def status(packages: t.Sequence[Package], desired: Desired) -> Status:
     version = _common_version(packages, desired)
-    there = {name for each in packages if not each.broken for name in (each.name, each.full_name) if name}
+    installed = {name for each in packages if not each.broken for name in (each.name, each.full_name) if name}
     scope = [each for each in packages if desired.in_scope(each.name) or each.full_name in desired.packages]
     return Status(
         version=version,
-        missing=[name for name in desired.packages if name not in there],
+        missing=[name for name in desired.packages if name not in installed],
         broken=["%s (%s)" % (each.name, each.broken) for each in scope if each.broken],
         mixed=[
             "%s %s" % (each.name, each.version)
@@ -155,16 +155,16 @@ def _common_version(packages: t.Sequence[Package], desired: Desired) -> t.Option
     return max(labels, key=lambda label: (labels.count(label), numbers(label)), default=None)
 
 
-def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[str]:
-    """The problems as sentences. ``loose`` are the packages that should be held and are not."""
+def differences(now: Status, desired: Desired) -> t.List[str]:
+    """The differences between the installed and the desired packages, as sentences."""
     found = []
     have = now.version
     if desired.versioned:
         if have is None:
-            asked = "version %s" % desired.version if desired.version else "branch %s" % desired.branch
+            requested = "version %s" % desired.version if desired.version else "branch %s" % desired.branch
             return [
                 "no package of the %s is installed, and %s is requested (if it is provided otherwise, leave %s out of "
-                "gpu_node_roles)" % (title(desired.role), asked, desired.role)
+                "gpu_node_roles)" % (title(desired.role), requested, desired.role)
             ]
         if desired.version and have != desired.version:
             found.append("%s %s is installed, and %s is requested" % (title(desired.role), have, desired.version))
@@ -174,7 +174,6 @@ def problems(now: Status, desired: Desired, loose: t.Sequence[str]) -> t.List[st
         ("%s: not installed", now.absent),
         ("%s: left half installed by the package manager", now.broken),
         ("%%s: version differs from %s %s" % (title(desired.role), have), now.mixed),
-        ("not held, so a system upgrade changes the version: %s", loose),
     ):
         if names:
             found.append(what % ", ".join(names))
@@ -188,7 +187,7 @@ def title(role: str) -> str:
 
 def needs_offers(now: Status, desired: Desired) -> bool:
     """Whether the package sources are needed: not if all packages are installed at the version to keep."""
-    if desired.upgrade or now.flawed:
+    if desired.upgrade or now.incomplete:
         return True
     if not desired.versioned or now.version is None:
         return False
@@ -211,7 +210,7 @@ def choose(packages: t.Sequence[Package], now: Status, offers: Offers, desired: 
     if version:
         _check_minimum(version, desired)
     kernel = _later_kernels(packages, offers, desired, desired.upgrade or version != now.version)
-    if not (now.flawed or kernel or version != now.version):
+    if not (now.incomplete or kernel or version != now.version):
         return Choice(version, [], False, [])
     if desired.headers in now.missing and not offers.get(desired.headers):
         raise Refusal(

@@ -4,7 +4,11 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Kernel modules that DKMS builds: rpm packages do not fail if it cannot."""
+"""Kernel modules that DKMS builds: rpm packages do not fail if it cannot.
+
+Not with the module that loads the driver: an installation without the kernel module is incomplete, and must fail before
+nouveau is disabled, with the end of the log, as the package manager's own failures.
+"""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Dnf(Manager):
             changed=[(name, version) for action, name, version in rows if action != "Removing"],
         )
 
-    def install(self, specifications: t.Sequence[str], downgrade: bool, held: t.Sequence[str]) -> None:
+    def install(self, specifications: t.Sequence[str], downgrade: bool, own_holds: t.Sequence[str]) -> None:
         """dnf downgrades to an older version if it is named exactly."""
         self._commands.run([*_DNF, *self._install, *specifications])
 
@@ -103,7 +103,7 @@ class Dnf(Manager):
     def remove(self, names: t.Sequence[str]) -> None:
         self._commands.run([*_DNF, *_REMOVE, *names])
 
-    def spell_holds(self, packages: t.Sequence[Package]) -> t.List[str]:
+    def holds_for(self, packages: t.Sequence[Package]) -> t.List[str]:
         return sorted("%s-%s.*" % (each.name, each.version) for each in packages)
 
     def holds(self) -> t.List[str]:
@@ -121,12 +121,17 @@ class Dnf(Manager):
             files.write(path, "".join(line + "\n" for line in wanted).encode(errors="surrogateescape"), mode)
 
     def excluding(
-        self, held: t.Sequence[str], packages: t.Sequence[Package], names: t.Set[str], target: Target, desired: Desired
+        self,
+        foreign_holds: t.Sequence[str],
+        packages: t.Sequence[Package],
+        names: t.Set[str],
+        target: Target,
+        desired: Desired,
     ) -> Blocking:
-        return {lock: name for lock in held for name in sorted(names) if excludes(lock, name, target)}
+        return {lock: name for lock in foreign_holds for name in sorted(names) if excludes(lock, name, target)}
 
-    def broken(self, held: t.Sequence[str], simulation: Simulation) -> Blocking:
-        return {lock: name for lock in held for name, full in simulation.changed if violates(lock, name, full)}
+    def broken(self, foreign_holds: t.Sequence[str], simulation: Simulation) -> Blocking:
+        return {lock: name for lock in foreign_holds for name, full in simulation.changed if violates(lock, name, full)}
 
 
 def _possible(output: Output) -> bool:

@@ -32,7 +32,7 @@ class Target(t.NamedTuple):
         return self.version or ("of branch " + self.branch if self.branch else "")
 
 
-def moving(packages: t.Sequence[Package], now: Status, desired: Desired) -> t.Set[str]:
+def sharing_version(packages: t.Sequence[Package], now: Status, desired: Desired) -> t.Set[str]:
     """Names of the packages that must have the version of the target."""
     names = [*desired.packages, *(each.name for each in packages if desired.label(each.version) == now.version)]
     return set(filter(desired.shares_version, names))
@@ -56,7 +56,7 @@ def refuse(words: t.Tuple[str, str], blocking: Blocking, target: Target, desired
     )
 
 
-def refuse_to_remove(foreign: t.Sequence[str], desired: Desired) -> None:
+def refuse_removal(foreign: t.Sequence[str], desired: Desired) -> None:
     """Packages that the role installed and somebody else holds with apt."""
     if foreign:
         raise Refusal(

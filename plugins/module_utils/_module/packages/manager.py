@@ -158,5 +158,5 @@ class Manager:
         return list(names) if removes_only(names) else [name for name in names if removes_only([name])]
 
     def removed_with(self, names: t.Sequence[str]) -> t.Optional[t.Set[str]]:
-        """These packages and all that need them, as if nothing was held. None if they cannot be removed."""
+        """These packages and all that need them, as if there were no holds. None if they cannot be removed."""
         raise NotImplementedError

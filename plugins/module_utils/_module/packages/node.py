@@ -27,7 +27,7 @@ class Failure(Exception):
     """The run failed. The message is complete."""
 
 
-class Node:
+class NodePackages:
     """The packages of a node, and what this run does with them."""
 
     def __init__(self, module: AnsibleModule) -> None:
@@ -58,7 +58,7 @@ class Node:
     def own_holds(self) -> t.List[str]:
         return list(self.record.get("held", []))
 
-    def set_holds(self) -> t.List[str]:
+    def active_holds(self) -> t.List[str]:
         """The role's holds that are set."""
         return sorted(set(self.own_holds).intersection(self.manager.holds()))
 
@@ -69,16 +69,13 @@ class Node:
         return choice.status(packages, self.desired)
 
     def desired_holds(self, now: Status) -> t.List[str]:
-        return self.manager.spell_holds(now.to_hold) if self.given["hold"] and self.desired.versioned else []
+        return self.manager.holds_for(now.to_hold) if self.given["hold"] and self.desired.versioned else []
 
     def hold_changes(self, now: Status) -> t.Tuple[t.List[str], t.List[str]]:
         """The holds to set, and those to release."""
-        wanted, held = self.desired_holds(now), self.manager.holds()
-        loose = [each for each in wanted if each not in held]
-        return loose, [each for each in self.set_holds() if each not in wanted and self.desired.versioned]
-
-    def problems(self, now: Status) -> t.List[str]:
-        return choice.problems(now, self.desired, loose=self.hold_changes(now)[0])
+        desired, current = self.desired_holds(now), self.manager.holds()
+        missing = [each for each in desired if each not in current]
+        return missing, [each for each in self.active_holds() if each not in desired and self.desired.versioned]
 
     def fail(self, text: str, output: str) -> Failure:
         """A failure whose message has the cause, the state of the node, and the ends of the logs."""

@@ -21,7 +21,7 @@ from ..common import exclusive, files, record
 from . import choice, dkms, holds, transaction
 from .choice import Choice, Package, Refusal, Status
 from .manager import CommandError, Repository, Simulation
-from .node import Failure, Node
+from .node import Failure, NodePackages
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -66,7 +66,7 @@ Data = t.Dict[str, t.Any]
 
 
 def run(module: AnsibleModule) -> None:
-    node = Node(module)
+    node = NodePackages(module)
     state = STATES[module.params["state"]]
     try:
         with contextlib.ExitStack() as stack:
@@ -107,21 +107,24 @@ def _locked(timeout: float, host: str) -> t.Iterator[None]:
 # --- States -----------------------------------------------------------------------------------------------------------
 
 
-def preflight(node: Node) -> Data:
+def preflight(node: NodePackages) -> Data:
+    packages = node.manager.packages() if node.desired.packages else []
+    return {"changed": False, "problems": _obstacles(node, packages)}
+
+
+def _obstacles(node: NodePackages, packages: t.Sequence[Package]) -> t.List[str]:
+    """What would block an installation: package sources that apt refuses, and foreign holds."""
     sentence = (
         "%s has the repository %s with another key than this role (%s), and apt reads no package source then. Remove the "
         "file, or the package that it belongs to (dpkg --search)"
     )
     own = node.repository
-    problems = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
-    if node.desired.packages:
-        problems += _hold_problems(node)
-    return {"changed": False, "problems": problems}
+    sources = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
+    return sources + (_hold_problems(node, packages) if node.desired.packages else [])
 
 
-def _hold_problems(node: Node) -> t.List[str]:
+def _hold_problems(node: NodePackages, packages: t.Sequence[Package]) -> t.List[str]:
     """Foreign holds that block the packages, before the package sources are configured and read."""
-    packages = node.manager.packages()
     now = node.status(packages)
     version = choice.kept_version(now, node.desired)
     try:
@@ -134,42 +137,46 @@ def _hold_problems(node: Node) -> t.List[str]:
     return []
 
 
-def _known_newest(node: Node, now: Status) -> t.Optional[str]:
+def _known_newest(node: NodePackages, now: Status) -> t.Optional[str]:
     """The newest version according to the present package lists; None if these do not offer the branch."""
     with contextlib.suppress(Refusal, CommandError):
-        return choice.select_version(now, _listed(node), node.desired)
+        return choice.select_version(now, _list_offers(node), node.desired)
     return None
 
 
-def verified(node: Node) -> Data:
-    packages = _settled(node)
+def verified(node: NodePackages) -> Data:
+    packages = _settled_packages(node)
     now = node.status(packages)
-    problems = node.problems(now)
+    differences = choice.differences(now, node.desired)
+    problems = list(differences)
+    missing_holds, _released = node.hold_changes(now)
+    if missing_holds and now.version:
+        problems.append("not held, so a system upgrade changes the version: " + ", ".join(missing_holds))
     try:
         node.record = record.read(node.desired.role)
     except record.RecordError as error:
         problems.append(str(error))
-    differences = choice.problems(now, node.desired, ())
-    return _result(node, packages, packages, False, version=now.version, problems=problems, differences=differences)
+    found = {"problems": problems, "differences": differences, "obstacles": _obstacles(node, packages)}
+    return _result(node, packages, packages, False, version=now.version, **found)
 
 
-def absent(node: Node) -> Data:
+def absent(node: NodePackages) -> Data:
     before = node.manager.packages()
     if node.recorded and not before:
         raise CommandError("The package manager lists no package at all: its database may be damaged.")
-    there = _names(before)
-    recorded = [name for name in node.record.get("installed", []) if name in there]
-    holds.refuse_to_remove(sorted(set(recorded).intersection(node.foreign_holds())), node.desired)
-    held = node.set_holds()
+    installed = _names(before)
+    recorded = [name for name in node.record.get("installed", []) if name in installed]
+    holds.refuse_removal(sorted(set(recorded).intersection(node.foreign_holds())), node.desired)
+    active_holds = node.active_holds()
     names = node.manager.removable(recorded, node.record.get("dependencies", [])) if recorded else []
     kept = sorted(set(recorded) - set(names))
     if kept:
         node.warn("Not removed, because packages that the role did not install need them: " + ", ".join(kept))
-    changed = bool(node.manager.pinned() or held or names)
+    changed = bool(node.manager.pinned() or active_holds or names)
     if node.check:
         after = [each for each in before if not {each.name, each.full_name} & set(names)]
         return _result(node, before, after, changed, kept=kept)
-    node.manager.hold([], held)
+    node.manager.hold([], active_holds)
     node.manager.pin(None)
     if names:
         node.manager.remove(names)
@@ -178,15 +185,15 @@ def absent(node: Node) -> Data:
     return _result(node, before, node.manager.packages(), changed, kept=kept)
 
 
-def present(node: Node) -> Data:
-    before = packages = _settled(node)
+def present(node: NodePackages) -> Data:
+    before = packages = _settled_packages(node)
     if node.status(packages).broken and not node.check:
         node.manager.recover()  # what cannot be configured may differ from the packages of the requested version
         packages = node.manager.packages()
     now = node.status(packages)
     offers = _offers(node, now)
     if offers is None:
-        return _unknown(node, before, now)
+        return _preview_without_offers(node, before, now)
     chosen = choice.choose(packages, now, offers, node.desired, node.manager.separator)
     simulation = None
     if chosen.install:
@@ -200,14 +207,14 @@ def present(node: Node) -> Data:
         _install(node, packages, chosen, simulation, former)
     packages = node.manager.packages()
     now = node.status(packages)
-    _require_whole(node, now, chosen)
-    held, locked = _hold(node, now)
-    _record(node, packages, before, now, held)
+    _require_complete(node, now, chosen)
+    own_holds, holds_changed = _hold(node, now)
+    _record(node, packages, before, now, own_holds)
     built = _build(node, chosen)  # packages whose module cannot be built are held and recorded too
-    return _result(node, before, node.manager.packages(), former != pin or locked or built, version=now.version)
+    return _result(node, before, node.manager.packages(), former != pin or holds_changed or built, version=now.version)
 
 
-STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
+STATES: t.Mapping[str, t.Callable[[NodePackages], Data]] = {
     "present": present,
     "absent": absent,
     "verified": verified,
@@ -217,7 +224,7 @@ STATES: t.Mapping[str, t.Callable[[Node], Data]] = {
 # --- Steps ------------------------------------------------------------------------------------------------------------
 
 
-def _settled(node: Node) -> t.List[Package]:
+def _settled_packages(node: NodePackages) -> t.List[Package]:
     """The packages, after another package manager that is installing some of them has finished."""
     packages = node.manager.packages()
     if not node.status(packages).broken:
@@ -226,7 +233,7 @@ def _settled(node: Node) -> t.List[Package]:
     return node.manager.packages()
 
 
-def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
+def _offers(node: NodePackages, now: Status) -> t.Optional[choice.Offers]:
     """What the package sources offer; empty if nothing is needed, None if that is unknown in check mode."""
     needed = choice.needs_offers(now, node.desired)
     if not (needed or node.repository.added):
@@ -235,27 +242,27 @@ def _offers(node: Node, now: Status) -> t.Optional[choice.Offers]:
         try:
             node.manager.refresh()
         except CommandError as error:
-            raise _withdrawn(node, str(error)) from error
+            raise _unusable_source(node, str(error)) from error
     stream = node.given["stream"]  # determines which packages of a repository dnf offers
     node.enables_stream = bool(stream) and node.manager.enable_stream(stream, node.given["stream_optional"])
     if node.check and (node.repository.added or node.enables_stream):
         return None if needed else {}
-    offers = _listed(node)
+    offers = _list_offers(node)
     return None if node.check and not any(offers.values()) else offers
 
 
-def _listed(node: Node) -> choice.Offers:
+def _list_offers(node: NodePackages) -> choice.Offers:
     names = [*node.desired.packages, *node.desired.optional_packages]
     # Distributions have packages with the same names, which cannot be combined with those of the role's repository.
     return node.manager.offers(names, set(filter(node.desired.shares_version, names)))
 
 
-def _withdrawn(node: Node, output: str) -> Failure:
+def _unusable_source(node: NodePackages, output: str) -> Failure:
     """Remove a source that cannot be used, because every later use of the package manager would fail."""
     repository = node.repository
     # Also if an interrupted run added the source and installed nothing from it.
-    fresh = repository.added or not (node.record.get("version") or node.record.get("installed"))
-    if not (fresh and os.path.isfile(repository.file) and _is_about(output, repository)):
+    is_new = repository.added or not (node.record.get("version") or node.record.get("installed"))
+    if not (is_new and os.path.isfile(repository.file) and _is_about(output, repository)):
         url = " (the role's is %s)" % repository.url if repository.url else ""
         return node.fail("The package sources cannot be used%s." % url, output)
     os.remove(repository.file)
@@ -269,17 +276,21 @@ def _is_about(output: str, repository: Repository) -> bool:
 
 
 def _install(
-    node: Node, packages: t.Sequence[Package], chosen: Choice, simulation: Simulation, former_pin: t.Optional[bytes]
+    node: NodePackages,
+    packages: t.Sequence[Package],
+    chosen: Choice,
+    simulation: Simulation,
+    former_pin: t.Optional[bytes],
 ) -> None:
     new = {name for name in simulation.new if node.desired.in_scope(name)} | set(node.status(packages).missing)
-    came_with = {name for name in simulation.new if not node.desired.in_scope(name)}
-    node.update_record({}, {"installed": new, "dependencies": came_with} if came_with else {"installed": new})
+    dependencies = {name for name in simulation.new if not node.desired.in_scope(name)}
+    node.update_record({}, {"installed": new, "dependencies": dependencies} if dependencies else {"installed": new})
     try:
-        node.manager.install(chosen.install, chosen.downgrade, node.set_holds())
+        node.manager.install(chosen.install, chosen.downgrade, node.active_holds())
     except CommandError:
-        there = node.manager.packages()
-        node.update_record({"installed": sorted(_names(there).intersection(node.record["installed"]))}, {})
-        if _versions(there) == _versions(packages):
+        installed = node.manager.packages()
+        node.update_record({"installed": sorted(_names(installed).intersection(node.record["installed"]))}, {})
+        if _versions(installed) == _versions(packages):
             node.manager.pin(former_pin)
         raise
 
@@ -292,15 +303,15 @@ def _names(packages: t.Sequence[Package]) -> t.Set[str]:
     return {name for each in packages for name in (each.name, each.full_name)}
 
 
-def _build(node: Node, chosen: Choice) -> bool:
+def _build(node: NodePackages, chosen: Choice) -> bool:
     """Whether the kernel module was built, or would be."""
     if not (node.given["dkms"] and node.manager.checks_builds and chosen.version):
         return False
     return dkms.build_missing(node.commands, chosen.version, os.uname().release, node.check)
 
 
-def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
-    if now.flawed or (chosen.version and now.version != chosen.version):
+def _require_complete(node: NodePackages, now: Status, chosen: Choice) -> None:
+    if now.incomplete or (chosen.version and now.version != chosen.version):
         raise Failure(
             "%s: %s %s is not complete. Installed: %s. Missing: %s. Half installed: %s. Of another version: %s."
             % (
@@ -315,26 +326,26 @@ def _require_whole(node: Node, now: Status, chosen: Choice) -> None:
         )
 
 
-def _hold(node: Node, now: Status) -> t.Tuple[t.List[str], bool]:
+def _hold(node: NodePackages, now: Status) -> t.Tuple[t.List[str], bool]:
     """Hold the packages of the version, and release the role's other holds.
 
     Returns the role's holds, and whether any was set or released.
     """
     add, remove = node.hold_changes(now)
-    mine = sorted({*add, *set(node.own_holds).intersection(node.desired_holds(now))})
+    own_holds = sorted({*add, *set(node.own_holds).intersection(node.desired_holds(now))})
     if add:  # recorded first: after an interruption, the holds must not count as foreign
-        node.update_record({}, {"held": mine})
+        node.update_record({}, {"held": own_holds})
     node.manager.hold(add, remove)
-    return mine, bool(add or remove)
+    return own_holds, bool(add or remove)
 
 
 def _record(
-    node: Node, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, held: t.List[str]
+    node: NodePackages, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, own_holds: t.List[str]
 ) -> None:
     installed = {*node.record.get("installed", []), *set(now.scope).difference(node.status(before).scope)}
     entry: Data = {"installed": sorted(installed & _names(packages))}
     if node.desired.versioned:
-        entry.update(held=held, version=now.version)
+        entry.update(held=own_holds, version=now.version)
     if entry != {key: node.record.get(key) for key in entry}:
         node.update_record(entry, {})
 
@@ -342,13 +353,19 @@ def _record(
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
-def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
+def _preview_without_offers(node: NodePackages, before: t.Sequence[Package], now: Status) -> Data:
     """The result in check mode if the node has not read the package sources yet."""
     desired = node.desired
     names = now.missing or list(desired.packages)
-    asked = "version " + desired.version if desired.version else "branch " + desired.branch if desired.branch else ""
+    requested = (
+        "version " + desired.version if desired.version else "branch " + desired.branch if desired.branch else ""
+    )
     source = " from " + node.repository.url if node.repository.url else ""
-    text = "Would install %s%s%s, and their dependencies" % (", ".join(names), " of " + asked if asked else "", source)
+    text = "Would install %s%s%s, and their dependencies" % (
+        ", ".join(names),
+        " of " + requested if requested else "",
+        source,
+    )
     if not desired.version:
         text += ". The exact version is not known before the node has read its package sources"
     return _result(
@@ -357,7 +374,7 @@ def _unknown(node: Node, before: t.Sequence[Package], now: Status) -> Data:
 
 
 def _preview(
-    node: Node,
+    node: NodePackages,
     before: t.Sequence[Package],
     now: Status,
     chosen: Choice,
@@ -365,8 +382,8 @@ def _preview(
     simulation: t.Optional[Simulation],
 ) -> Data:
     if simulation is None:
-        half = any(each.broken for each in before if node.desired.in_scope(each.name))
-        changed = pinned or half or any(node.hold_changes(now)) or _build(node, chosen)
+        half_installed = any(each.broken for each in before if node.desired.in_scope(each.name))
+        changed = pinned or half_installed or any(node.hold_changes(now)) or _build(node, chosen)
         return _result(node, before, before, changed, version=now.version)
     install = [name + node.manager.separator + version for name, version in simulation.changed] or chosen.install
     text = "Would install " + ", ".join(install)
@@ -376,7 +393,7 @@ def _preview(
 
 
 def _result(
-    node: Node,
+    node: NodePackages,
     before: t.Sequence[Package],
     after: t.Sequence[Package],
     changed: bool,
@@ -400,7 +417,7 @@ def _result(
     }
 
 
-def _described(node: Node, packages: t.Sequence[Package]) -> str:
+def _described(node: NodePackages, packages: t.Sequence[Package]) -> str:
     scope = [
         each for each in packages if node.desired.in_scope(each.name) or {each.name, each.full_name} & node.recorded
     ]

@@ -14,10 +14,10 @@ import typing as t
 from . import choice, holds
 from .choice import Choice, Package, Refusal, Status
 from .manager import CommandError, Simulation
-from .node import Node
+from .node import NodePackages
 
 
-def pin(node: Node, version: t.Optional[str]) -> t.Optional[bytes]:
+def pin(node: NodePackages, version: t.Optional[str]) -> t.Optional[bytes]:
     """The exact version is pinned if it is to be held, else the branch."""
     desired = node.desired
     if not desired.versioned:
@@ -29,7 +29,7 @@ def pin(node: Node, version: t.Optional[str]) -> t.Optional[bytes]:
     return node.manager.preference(patterns, pinned) if pinned else None
 
 
-def simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
+def simulated(node: NodePackages, chosen: Choice) -> t.Tuple[Choice, Simulation]:
     """The choice with the optional packages if they can be installed, and its simulation. Changes nothing.
 
     The installation and its preview both start here, so that they refuse the same.
@@ -41,7 +41,7 @@ def simulated(node: Node, chosen: Choice) -> t.Tuple[Choice, Simulation]:
     return chosen, _checked(node, chosen)
 
 
-def _checked(node: Node, chosen: Choice) -> Simulation:
+def _checked(node: NodePackages, chosen: Choice) -> Simulation:
     simulation = node.manager.simulate(chosen.install, chosen.downgrade, pin(node, chosen.version))
     if not simulation.possible:
         raise CommandError(simulation.output)
@@ -50,17 +50,19 @@ def _checked(node: Node, chosen: Choice) -> Simulation:
     return simulation
 
 
-def refuse_foreign_holds(node: Node, packages: t.Sequence[Package], now: Status, target: holds.Target) -> None:
+def refuse_foreign_holds(node: NodePackages, packages: t.Sequence[Package], now: Status, target: holds.Target) -> None:
     """Fail if foreign holds exclude the target, as far as that is known without a simulation."""
-    moving = holds.moving(packages, now, node.desired)
-    _refuse_holds(node, node.manager.excluding(node.foreign_holds(), packages, moving, target, node.desired), target)
+    sharing_version = holds.sharing_version(packages, now, node.desired)
+    _refuse_holds(
+        node, node.manager.excluding(node.foreign_holds(), packages, sharing_version, target, node.desired), target
+    )
 
 
-def _refuse_holds(node: Node, blocking: holds.Blocking, target: holds.Target) -> None:
+def _refuse_holds(node: NodePackages, blocking: holds.Blocking, target: holds.Target) -> None:
     holds.refuse(node.manager.hold_words, blocking, target, node.desired)
 
 
-def _refuse_foreign_changes(node: Node, chosen: Choice, simulation: Simulation) -> None:
+def _refuse_foreign_changes(node: NodePackages, chosen: Choice, simulation: Simulation) -> None:
     """Fail if packages of others would be removed, or their kernel modules would stay."""
     own = {*node.record.get("installed", []), *node.record.get("dependencies", [])}
     bare = {name: name.split(":")[0] for name in simulation.removed}  # apt may append :ARCHITECTURE

@@ -78,36 +78,36 @@ _RUNTIME = {
 }
 
 
-class Verdict(t.NamedTuple):
+class Findings(t.NamedTuple):
     """Why containerd would not start or would lack the runtime nvidia, and what only its start shows."""
 
     problems: t.List[str]
-    doubts: t.List[str]
+    warnings: t.List[str]
 
 
-def judge(
+def check(
     templates: t.Mapping[str, str], drop_ins: t.Mapping[str, str], program: str, default_runtime: bool = False
-) -> Verdict:
+) -> Findings:
     """Check templates and drop-ins, given as path and content.
 
     ``program`` is the nvidia runtime that RKE2 finds, or empty; ``default_runtime`` whether its configuration sets
     default-runtime. RKE2 uses only the first template.
     """
-    verdict = Verdict([], [])
+    findings = Findings([], [])
     for path, text in list(templates.items())[:1]:
         try:
-            _judge_template(path, text, program, default_runtime, verdict)
+            _check_template(path, text, program, default_runtime, findings)
         except go_template.TemplateError as error:
-            verdict.doubts.append(_UNCHECKED % (path, error))
+            findings.warnings.append(_UNCHECKED % (path, error))
     for path, text in drop_ins.items():  # containerd merges them: a table that RKE2 defines too is no error
         try:
             toml.loads(text)
         except toml.TomlError as error:
-            verdict.problems.append("%s is not valid TOML, so containerd does not start: %s" % (path, error))
-    return verdict
+            findings.problems.append("%s is not valid TOML, so containerd does not start: %s" % (path, error))
+    return findings
 
 
-def _judge_template(path: str, text: str, program: str, default_runtime: bool, verdict: Verdict) -> None:
+def _check_template(path: str, text: str, program: str, default_runtime: bool, findings: Findings) -> None:
     template = go_template.parse(text)
     version = 3 if os.path.basename(path).startswith("config-v3") else 2
     base, conditional = _BASES[version]
@@ -120,21 +120,21 @@ def _judge_template(path: str, text: str, program: str, default_runtime: bool, v
     where = runtime_check.CRI if not template.has_base else [_PLUGINS[version]]
     twice = ["nvidia" in runtime_check.handlers(table, where) for table in own.tables]
     if own.errors:
-        _report(path, own, template.plain, "%s defines the table %s twice, so containerd does not start", verdict)
+        _report(path, own, template.plain, "%s defines the table %s twice, so containerd does not start", findings)
     elif program and included and any(twice):
-        (verdict.problems if all(twice) else verdict.doubts).append(_TWICE % (path, program))
+        (findings.problems if all(twice) else findings.warnings).append(_DUPLICATE_RUNTIME % (path, program))
     elif template.has_base:
         whole = _parsed(*template.renderings(base + (_RUNTIME[version] if program else "")))
-        _report(path, whole, template.plain, _IN_BASE, verdict)
+        _report(path, whole, template.plain, _IN_BASE, findings)
         for line, reason in conditional.items() if not whole.errors else ():
             if _parsed(*template.renderings("%s\n%s" % (line, base))).errors:
-                verdict.doubts.append(_PERHAPS_IN_BASE % (path, line.partition(" =")[0], reason))
+                findings.warnings.append(_MAY_BE_IN_BASE % (path, line.partition(" =")[0], reason))
     elif program and not included:
         lacking = [PROGRAM not in names.get("nvidia", "") for names in own_names]
         if all(lacking) and own.complete:
-            verdict.problems.append(_REPLACED % path)
+            findings.problems.append(_REPLACED % path)
         elif any(lacking):
-            verdict.doubts.append(_UNCHECKED % (path, "the runtime nvidia depends on its conditions"))
+            findings.warnings.append(_UNCHECKED % (path, "the runtime nvidia depends on its conditions"))
 
 
 class _Parsed(t.NamedTuple):
@@ -153,21 +153,21 @@ def _parsed(texts: t.Sequence[str], complete: bool) -> _Parsed:
     return found
 
 
-def _report(path: str, found: _Parsed, plain: bool, twice: str, verdict: Verdict) -> None:
-    """A problem if containerd cannot start whatever the template's conditions are; a doubt if that depends on them."""
+def _report(path: str, found: _Parsed, plain: bool, twice: str, findings: Findings) -> None:
+    """A problem if containerd cannot start whatever the template's conditions are; a warning if that depends on them."""
     if not found.errors:
         return
     error = found.errors[0]
     certain = found.complete and not found.tables
-    if isinstance(error, toml.TwiceError) and certain:
-        verdict.problems.append(twice % (path, error.name))
+    if isinstance(error, toml.DuplicateKeyError) and certain:
+        findings.problems.append(twice % (path, error.name))
     elif certain and plain:
-        verdict.problems.append("%s is not valid TOML, so containerd does not start: %s" % (path, error))
+        findings.problems.append("%s is not valid TOML, so containerd does not start: %s" % (path, error))
     else:
-        verdict.doubts.append(_UNCHECKED % (path, "with some of its conditions, %s" % error))
+        findings.warnings.append(_UNCHECKED % (path, "with some of its conditions, %s" % error))
 
 
-_TWICE = (
+_DUPLICATE_RUNTIME = (
     "%s defines the runtime nvidia, which RKE2 adds automatically because it finds %s. With duplicate tables, "
     "containerd may not start after the next restart. Remove the runtime from the file"
 )
@@ -175,7 +175,7 @@ _IN_BASE = (
     '%s defines the table %s, which {{ template "base" . }} defines too, so containerd does not start. Remove the table, '
     "and set its keys in RKE2's configuration, or in a drop-in if this release imports config-v3.toml.d or config.toml.d"
 )
-_PERHAPS_IN_BASE = '%s defines %s. {{ template "base" . }} defines it too if %s. containerd then does not start'
+_MAY_BE_IN_BASE = '%s defines %s. {{ template "base" . }} defines it too if %s. containerd then does not start'
 _REPLACED = (
     "%s is a complete containerd configuration without the runtime nvidia, and replaces RKE2's own at the "
     'next start. Remove the file, or begin it with {{ template "base" . }}'

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-_LONGEST = 300
-_SHOWN = 5
+_MAX_LENGTH = 300
+_MAX_LINES = 5
 _SECRET = re.compile(r"K10[0-9a-f]{64}::[^:\s\"]+:[^\s\"\\]+|(?<=token=)[^\s\"]+")
 
 
@@ -153,10 +153,10 @@ def ignored_keys(lines: t.Iterable[str]) -> t.List[str]:
 def tail(lines: t.Sequence[str]) -> t.List[str]:
     """The last errors, or the last lines if there are none."""
     errors = [line for line in lines if _LEVEL.search(line)]
-    return [shown(line) for line in (errors or list(lines))[-_SHOWN:]]
+    return [shown(line) for line in (errors or list(lines))[-_MAX_LINES:]]
 
 
 def shown(line: str) -> str:
     """Shorten a line for a message, and remove tokens."""
     text = _SECRET.sub("TOKEN", line.strip())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."

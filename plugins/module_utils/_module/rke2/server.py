@@ -34,7 +34,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     }
 }
 TIMEOUT = 10  # seconds for each request
-_LONGEST = 1 << 20  # bytes of a response
+_MAX_RESPONSE_BYTES = 1 << 20  # bytes of a response
 
 # A token is K10, the checksum of the cluster's CA certificates, user and password; or only the password.
 _SECURE = re.compile(r"K10([0-9a-f]{64})::([^:]+):(.+)")
@@ -123,7 +123,7 @@ def fetch(url: str, headers: t.Mapping[str, str], certificates: bytes) -> t.Tupl
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
         with _limited(), opener.open(urllib.request.Request(url, headers=dict(headers)), timeout=TIMEOUT) as answer:
-            return answer.status, answer.read(_LONGEST)
+            return answer.status, answer.read(_MAX_RESPONSE_BYTES)
     except urllib.error.HTTPError as error:
         return error.code, b""
     except (OSError, ValueError, http.client.HTTPException):

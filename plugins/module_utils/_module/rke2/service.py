@@ -42,7 +42,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     }
 }
 PAUSE = 2.0  # seconds between polls
-PATIENCE = 30.0  # seconds for which RKE2 may repeat a lasting error
+LASTING_ERROR_SECONDS = 30.0  # seconds for which RKE2 may repeat a lasting error
 LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
 CONFIG = "/etc/rancher/rke2"
@@ -56,7 +56,7 @@ class Failed(Exception):
     """RKE2 does not run correctly. The message states the reason and the remedy."""
 
 
-class Node:
+class Rke2Service:
     """RKE2 on this node."""
 
     def __init__(self, given: t.Mapping[str, t.Any], run: Run) -> None:
@@ -70,7 +70,7 @@ class Node:
             given["nvidia_runtime"] == "auto" and bool(self.program)
         )
 
-    # --- What is there ------------------------------------------------------------------------------------------------
+    # --- Current state ------------------------------------------------------------------------------------------------
 
     def service(self) -> runtime_service.Service:
         return runtime_service.service(self.unit, self.run)
@@ -148,7 +148,7 @@ class Node:
             lines += logs.lines((files.read(path) or b"").decode(errors="replace"))[-LINES_OF_CONTAINERD:]
         return lines
 
-    # --- What to do ---------------------------------------------------------------------------------------------------
+    # --- Changes ------------------------------------------------------------------------------------------------------
 
     def reasons(self) -> t.List[str]:
         """Why the service must be started or restarted; empty if it runs the installed program and configuration."""
@@ -195,7 +195,7 @@ class Node:
                 lasting_since = 0.0
             elif not lasting_since:
                 lasting_since = time.time()
-            elif time.time() - lasting_since >= PATIENCE:
+            elif time.time() - lasting_since >= LASTING_ERROR_SECONDS:
                 break
         text = self._explained(since, waiting_for, timeout)
         if not was_running and not self.service().active:
@@ -279,22 +279,22 @@ def ready_problem(node: str, since: float = 0.0) -> str:
 
 def run(module: AnsibleModule) -> None:
     given = module.params
-    node = Node(given, _runner(module))
+    rke2 = Rke2Service(given, _runner(module))
     if given["state"] == "checked":
-        module.exit_json(changed=False, problems=node.problems())
-    reasons = node.reasons()
-    prepared = "".join("Start %s: %s\n" % (node.unit, reason) for reason in reasons)
+        module.exit_json(changed=False, problems=rke2.problems())
+    reasons = rke2.reasons()
+    prepared = "".join("Start %s: %s\n" % (rke2.unit, reason) for reason in reasons)
     try:
         if reasons and not module.check_mode:
-            ignored = node.start(given["timeout"])
+            ignored = rke2.start(given["timeout"])
             for key in ignored:
                 module.warn("RKE2 ignores the unknown key %s in its configuration" % key)
-        problem = node.nvidia_problem() if not module.check_mode else ""
+        problem = rke2.nvidia_problem() if not module.check_mode else ""
         if problem:
             raise Failed(problem)
     except Failed as error:
         module.fail_json(msg="%s: %s" % (given["host"], error), changed=bool(reasons))
-    name = "" if module.check_mode and reasons else node.name()
+    name = "" if module.check_mode and reasons else rke2.name()
     module.exit_json(
         changed=bool(reasons), reasons=reasons, node_name=name, diff={"prepared": prepared} if prepared else {}
     )

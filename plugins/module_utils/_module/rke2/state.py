@@ -49,14 +49,14 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=str(error))
     except OSError as error:
         module.fail_json(msg="The state of RKE2 cannot be read: %s%s" % (error, files.remedy(error)))
-    for doubt in state["doubts"]:
-        module.warn(doubt)
+    for warning in state["warnings"]:
+        module.warn(warning)
     module.exit_json(changed=False, state=state)
 
 
 def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dict[str, t.Any]:
     program = nvidia_program(command)
-    verdict = judge_templates(data_path, program)
+    findings = check_templates(data_path, program)
     return {
         "recorded": recorded,
         "version": version(command([recorded.get("prefix", PREFIX) + "/bin/rke2", "--version"])[1]),
@@ -66,8 +66,8 @@ def read(data_path: str, recorded: t.Mapping[str, t.Any], command: Run) -> t.Dic
         "network_manager": _is_active("NetworkManager", command),
         "foreign": foreign(data_path),
         "archive_problems": archive_problems(),
-        "problems": [*_system_problems(command), *verdict.problems],
-        "doubts": verdict.doubts,
+        "problems": [*_system_problems(command), *findings.problems],
+        "warnings": findings.warnings,
     }
 
 
@@ -104,10 +104,10 @@ def _first_files(named: t.Mapping[str, t.Sequence[str]]) -> t.Iterator[t.Tuple[s
             yield name, path
 
 
-def judge_templates(data_path: str, program: str) -> containerd.Verdict:
+def check_templates(data_path: str, program: str) -> containerd.Findings:
     directory = os.path.join(data_path, "agent", "etc", "containerd")
     templates = containerd.read_templates(directory)
-    return containerd.judge(templates, containerd.read_drop_ins(directory), program, sets_default_runtime())
+    return containerd.check(templates, containerd.read_drop_ins(directory), program, sets_default_runtime())
 
 
 def sets_default_runtime() -> bool:

@@ -25,36 +25,36 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "cdi_devices": {"type": "bool", "default": True},
     }
 }
-MEMORY = "/var/lib/gpufleet-nvidia-container-toolkit"
+BACKUP_DIRECTORY = "/var/lib/gpufleet-nvidia-container-toolkit"
 
 
 def run(module: AnsibleModule) -> None:
     given = module.params
     name = given["name"]
     runtime = RUNTIMES[name]
-    memory = runtime_config.Memory("%s/%s" % (MEMORY, name))
+    backup = runtime_config.Backup("%s/%s" % (BACKUP_DIRECTORY, name))
     command = _runner(module)
-    settings = runtime_config.Settings(given["default_runtime"], given["cdi_devices"])
+    options = runtime_config.RuntimeOptions(given["default_runtime"], given["cdi_devices"])
     missing = [each for each in (runtime.programs[0], "nvidia-ctk") if not module.get_bin_path(each)]
 
     if given["state"] == "checked":
         health = runtime_check.check(name, runtime, command)
-        problems = [*health.problems, *([] if missing else _differences(name, memory, settings, command))]
+        problems = [*health.problems, *([] if missing else _differences(name, backup, options, command))]
         module.exit_json(changed=False, problems=problems, cri_healthy=health.cri_healthy)
 
     restart = False
     try:
         if given["state"] == "absent":
-            change = runtime_config.plan_absent(name, runtime, memory)
+            change = runtime_config.plan_absent(name, runtime, backup)
         else:
             if missing and module.check_mode:
                 _exit(module, True, ["Configure %s once %s is installed" % (name, " and ".join(missing))])
             if missing:
                 raise runtime_config.ConfigError("%s is not installed" % " and ".join(missing))
-            change = runtime_config.plan_present(name, runtime, memory, settings, command)
+            change = runtime_config.plan_present(name, runtime, backup, options, command)
             # Administrators edit docker's configuration too, and decide when docker reads their changes.
             service = runtime_service.service(name, command)
-            restart = service.is_older_than(runtime.drop_in or memory.last_write)
+            restart = service.is_older_than(runtime.drop_in or backup.last_written_path)
             if not restart and service.is_older_than(runtime.config):  # the owner may have repaired it since
                 restart = not runtime_check.check(name, runtime, command).cri_healthy
         actions = [file.describe() for file in change.files]
@@ -62,16 +62,16 @@ def run(module: AnsibleModule) -> None:
             actions.append("Restart %s, which was started before its configuration was written" % name)
         stops = bool(actions) and _stops_containers(name, command)
         if actions and not module.check_mode:
-            former = change.apply(memory)
+            previous = change.apply(backup)
             if given["state"] == "absent":
-                memory.forget()
+                backup.remove()
             problem = _restart(name, runtime, given["state"], command)
             if problem and given["state"] == "present":
-                problem += _restore(name, runtime, memory, former, command)
+                problem += _restore(name, runtime, backup, previous, command)
             if problem:
                 module.fail_json(msg=(given["host"] and given["host"] + ": ") + problem, changed=True)
         elif given["state"] == "absent" and not module.check_mode:
-            memory.forget()
+            backup.remove()
     except runtime_config.ConfigError as error:
         module.fail_json(
             msg="The configuration of %s cannot be changed, and is unchanged. %s" % (name, error), changed=False
@@ -106,16 +106,16 @@ def _restart(name: str, runtime: Runtime, state: str, command: runtime_service.R
 def _restore(
     name: str,
     runtime: Runtime,
-    memory: runtime_config.Memory,
-    former: runtime_config.Former,
+    backup: runtime_config.Backup,
+    previous: runtime_config.PreviousFiles,
     command: runtime_service.Run,
 ) -> str:
     """Restore the files of before: those of this run, or those of the owner if an earlier run was interrupted."""
-    if former.files:
-        former.restore(memory)
+    if previous.files:
+        previous.restore(backup)
     else:
-        runtime_config.plan_absent(name, runtime, memory).apply(memory)
-        memory.forget()
+        runtime_config.plan_absent(name, runtime, backup).apply(backup)
+        backup.remove()
     reason = runtime_service.restart(name, command)
     if reason:
         return " The former configuration was restored, but %s does not start with it either: %s." % (name, reason)
@@ -126,11 +126,11 @@ _NO_START = "%s does not start with the %s configuration: %s. See journalctl -u 
 
 
 def _differences(
-    name: str, memory: runtime_config.Memory, settings: runtime_config.Settings, command: runtime_service.Run
+    name: str, backup: runtime_config.Backup, options: runtime_config.RuntimeOptions, command: runtime_service.Run
 ) -> t.List[str]:
     """A problem if the configuration is not what the module would write."""
     try:
-        change = runtime_config.plan_present(name, RUNTIMES[name], memory, settings, command)
+        change = runtime_config.plan_present(name, RUNTIMES[name], backup, options, command)
     except (runtime_config.ConfigError, OSError) as error:
         return ["The configuration of %s cannot be compared. %s" % (name, error)]
     files = ", ".join(file.path for file in change.files)

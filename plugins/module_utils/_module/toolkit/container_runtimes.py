@@ -55,7 +55,7 @@ KUBERNETES: t.Mapping[str, t.Sequence[str]] = {
 }
 
 
-class Node(t.NamedTuple):
+class RuntimeFacts(t.NamedTuple):
     """The facts that the selection depends on."""
 
     programs: t.Collection[str]  # keys of RUNTIMES: those that are installed
@@ -73,24 +73,24 @@ class Choice(t.NamedTuple):
     problems: t.Sequence[str] = ()
 
 
-def choose(requested: t.Sequence[str], node: Node) -> Choice:
+def choose(requested: t.Sequence[str], facts: RuntimeFacts) -> Choice:
     """Select the runtimes to configure."""
     if AUTO not in requested:
-        return Choice(list(requested), problems=_missing(requested, node))
+        return Choice(list(requested), problems=_missing(requested, facts))
     if len(requested) > 1:
         return Choice([], problems=["nvidia_container_toolkit_runtimes combines auto with other values. Remove one."])
-    if node.kubernetes:
+    if facts.kubernetes:
         return Choice([])
-    found = [name for name in sorted(RUNTIMES) if not _lacking(name, node)]
-    if found == ["containerd"] and node.cri_disabled:
+    found = [name for name in sorted(RUNTIMES) if not _lacking(name, facts)]
+    if found == ["containerd"] and facts.cri_disabled:
         return Choice(found, problems=[_CRI_DISABLED])
-    if "docker" in found and node.cri_disabled:  # this containerd only serves docker
+    if "docker" in found and facts.cri_disabled:  # this containerd only serves docker
         found.remove("containerd")
     if found:
         return Choice(found)
-    if node.os_family == "Debian":
+    if facts.os_family == "Debian":
         return Choice(["containerd"], install_containerd=True)
-    return Choice(["containerd"], problems=[_NO_RUNTIME % node.distribution])
+    return Choice(["containerd"], problems=[_NO_RUNTIME % facts.distribution])
 
 
 _CRI_DISABLED = (
@@ -105,12 +105,12 @@ _NO_RUNTIME = (
 )
 
 
-def _lacking(name: str, node: Node) -> t.List[str]:
-    return [program for program in RUNTIMES[name].programs if program not in node.programs]
+def _lacking(name: str, facts: RuntimeFacts) -> t.List[str]:
+    return [program for program in RUNTIMES[name].programs if program not in facts.programs]
 
 
-def _missing(requested: t.Sequence[str], node: Node) -> t.List[str]:
-    lacking = [program for name in requested for program in _lacking(name, node)]
+def _missing(requested: t.Sequence[str], facts: RuntimeFacts) -> t.List[str]:
+    lacking = [program for name in requested for program in _lacking(name, facts)]
     if not lacking:
         return []
     return [

@@ -12,9 +12,9 @@ import os
 import re
 import typing as t
 
-from ..._mig import words
+from ..._mig import messages
 from . import runtime_check
-from .container_runtimes import AUTO, KUBERNETES, RUNTIMES, Node, choose
+from .container_runtimes import AUTO, KUBERNETES, RUNTIMES, RuntimeFacts, choose
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -49,16 +49,16 @@ def os_problems(os_family: str, distribution: str) -> t.List[str]:
 
 
 def user_problems(user: int) -> t.List[str]:
-    return [words.NOT_ROOT + "."] if user else []
+    return [messages.NOT_ROOT + "."] if user else []
 
 
 def run(module: AnsibleModule) -> None:
     given = module.params
-    node = _node(module)
-    choice = choose(given["runtimes"], node)
+    facts = _runtime_facts(module)
+    choice = choose(given["runtimes"], facts)
     problems = [
         *user_problems(os.geteuid()),
-        *os_problems(node.os_family, node.distribution),
+        *os_problems(facts.os_family, facts.distribution),
         *version_problems(given["version"]),
         *choice.problems,
     ]
@@ -70,12 +70,12 @@ def run(module: AnsibleModule) -> None:
     )
 
 
-def _node(module: AnsibleModule) -> Node:
+def _runtime_facts(module: AnsibleModule) -> RuntimeFacts:
     programs = [name for runtime in RUNTIMES.values() for name in runtime.programs if module.get_bin_path(name)]
     dump = ""
     if "containerd" in programs:
         _rc, dump, _err = module.run_command([module.get_bin_path("containerd"), "config", "dump"])
-    return Node(
+    return RuntimeFacts(
         programs=programs,
         distribution=module.params["distribution"],
         os_family=module.params["os_family"],

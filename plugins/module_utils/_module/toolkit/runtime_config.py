@@ -38,7 +38,7 @@ class ConfigError(Exception):
     """The configuration cannot be changed. Nothing was changed."""
 
 
-class Settings(t.NamedTuple):
+class RuntimeOptions(t.NamedTuple):
     default_runtime: bool
     cdi_devices: bool
 
@@ -72,7 +72,7 @@ class File(t.NamedTuple):
         return "Write %s" % self.path
 
 
-class Memory:
+class Backup:
     """The saved files of the owner, and the configuration that was written."""
 
     def __init__(self, directory: str) -> None:
@@ -84,7 +84,7 @@ class Memory:
     def read(self, name: str) -> Content:
         return files.read(os.path.join(self.directory, name))
 
-    def keep(self, **contents: Content) -> None:
+    def save(self, **contents: Content) -> None:
         """The first time atomically: after an interruption, our own files must not count as the owner's."""
         parent = os.path.dirname(self.directory)
         os.makedirs(parent, mode=0o755, exist_ok=True)
@@ -94,52 +94,54 @@ class Memory:
         if directory != self.directory:
             os.rename(directory, self.directory)
 
-    def wrote(self, config: Content) -> bool:
+    def is_generated(self, config: Content) -> bool:
         """Whether this collection wrote the configuration: the last one, or after an interruption the one before."""
         return config is not None and config in (self.read("after"), self.read("previous"))
 
     @property
-    def last_write(self) -> str:
+    def last_written_path(self) -> str:
         """A file whose modification time is that of our last change."""
         return os.path.join(self.directory, "after")
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Remove the directory, and its parent if that is then empty."""
         shutil.rmtree(self.directory, ignore_errors=True)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(self.directory))
 
 
-class Former(t.NamedTuple):
+class PreviousFiles(t.NamedTuple):
     """The files before a change, and what was saved then; None if nothing was."""
 
     files: t.List[File]
     saved: t.Optional[t.Dict[str, Content]]
 
-    def restore(self, memory: Memory) -> None:
+    def restore(self, backup: Backup) -> None:
         for file in self.files:
             file.write()
         if self.saved is None:
-            memory.forget()
+            backup.remove()
         else:
-            memory.keep(**self.saved)
+            backup.save(**self.saved)
 
 
 class Change(t.NamedTuple):
     """The files to write, and those of the owner to save first."""
 
     files: t.List[File]
-    keep: t.Dict[str, Content]
+    save: t.Dict[str, Content]
 
-    def apply(self, memory: Memory) -> Former:
+    def apply(self, backup: Backup) -> PreviousFiles:
         """Write the files. Returns what restores them."""
-        saved = {name: memory.read(name) for name in _SAVED} if memory.exists() else None
-        former = Former([File(file.path, files.read(file.path), _mode(file.path)) for file in self.files], saved)
-        if self.files and self.keep:
-            memory.keep(**self.keep)
+        saved = {name: backup.read(name) for name in _SAVED} if backup.exists() else None
+        previous = PreviousFiles(
+            [File(file.path, files.read(file.path), _mode(file.path)) for file in self.files], saved
+        )
+        if self.files and self.save:
+            backup.save(**self.save)
         for file in self.files:
             file.write()
-        return former
+        return previous
 
 
 _SAVED = ("before", "after", "drop_in", "previous")
@@ -157,50 +159,50 @@ def _stat(path: str) -> t.Optional[os.stat_result]:
         return None
 
 
-def _owners(name: str, runtime: Runtime, memory: Memory) -> Content:
+def _owner_config(name: str, runtime: Runtime, backup: Backup) -> Content:
     """The configuration without what we added to it. What differs from what we wrote is the owner's."""
     current = files.read(runtime.config)
-    if current is None or not memory.exists():
+    if current is None or not backup.exists():
         return current
-    before = memory.read("before")
-    if memory.wrote(current):
+    before = backup.read("before")
+    if backup.is_generated(current):
         return before
     return without_docker(current, before) if name == "docker" else without_import(current, before, runtime.drop_in)
 
 
-def plan_present(name: str, runtime: Runtime, memory: Memory, settings: Settings, run: Run) -> Change:
+def plan_present(name: str, runtime: Runtime, backup: Backup, options: RuntimeOptions, run: Run) -> Change:
     """Plan the changes that add the nvidia runtime. Changes nothing."""
-    before = _owners(name, runtime, memory)
+    before = _owner_config(name, runtime, backup)
     drop_in = None
-    if memory.exists():
-        drop_in = memory.read("drop_in")
+    if backup.exists():
+        drop_in = backup.read("drop_in")
     elif runtime.drop_in:
         drop_in = files.read(runtime.drop_in)
-    config, added = _configure(name, runtime, settings, before, drop_in, run)
+    config, added = _configure(name, runtime, options, before, drop_in, run)
     current = files.read(runtime.config)
     if name == "docker" and config and current and _daemon(config) == _daemon(current):
         config = current  # its owner edited it: only order and spaces differ
     wanted = [File(runtime.config, config, None)]
     if runtime.drop_in:
         wanted.append(File(runtime.drop_in, added, _PRIVATE))
-    keep = {"before": before, "after": config, "drop_in": drop_in}
-    if memory.exists():
-        keep["previous"] = memory.read("after")
-    return Change([file for file in wanted if not file.is_current()], keep)
+    save = {"before": before, "after": config, "drop_in": drop_in}
+    if backup.exists():
+        save["previous"] = backup.read("after")
+    return Change([file for file in wanted if not file.is_current()], save)
 
 
-def plan_absent(name: str, runtime: Runtime, memory: Memory) -> Change:
+def plan_absent(name: str, runtime: Runtime, backup: Backup) -> Change:
     """Plan the changes that remove the nvidia runtime. Changes nothing."""
-    if not memory.exists():
+    if not backup.exists():
         return Change([], {})
-    wanted = [File(runtime.config, _owners(name, runtime, memory), None)]
+    wanted = [File(runtime.config, _owner_config(name, runtime, backup), None)]
     if runtime.drop_in:
-        wanted.append(File(runtime.drop_in, memory.read("drop_in"), None))
+        wanted.append(File(runtime.drop_in, backup.read("drop_in"), None))
     return Change([file for file in wanted if not file.is_current()], {})
 
 
 def _configure(
-    name: str, runtime: Runtime, settings: Settings, config: Content, drop_in: Content, run: Run
+    name: str, runtime: Runtime, options: RuntimeOptions, config: Content, drop_in: Content, run: Run
 ) -> t.Tuple[Content, Content]:
     """Return the configuration and the drop-in that nvidia-ctk generates from the owner's, read back by the runtime."""
     folder = os.path.dirname(runtime.config)
@@ -230,11 +232,11 @@ def _configure(
 
         def generate(source: str) -> t.Tuple[Content, Content]:
             stage()
-            rc, out, err = sandboxed(_nvidia_ctk(name, runtime._replace(source=source), settings))
+            rc, out, err = sandboxed(_nvidia_ctk(name, runtime._replace(source=source), options))
             if rc != 0:
                 raise ConfigError((err or out).strip() or "nvidia-ctk ended with status %d" % rc)
             made = files.read(staged)
-            if name == "docker" and settings.cdi_devices and made is not None:
+            if name == "docker" and options.cdi_devices and made is not None:
                 made = with_docker_cdi(made)
                 _replace(staged, made)
             if readable:
@@ -243,7 +245,7 @@ def _configure(
 
         try:
             stage()
-            readable, sources = _read_owners(name, runtime, config, sandboxed)
+            readable, sources = _read_with_runtime(name, runtime, config, sandboxed)
             try:
                 return generate(sources[0])
             except ConfigError:
@@ -257,7 +259,7 @@ def _configure(
                 os.rmdir(folder)
 
 
-def _read_owners(name: str, runtime: Runtime, config: Content, run: Run) -> t.Tuple[bool, t.List[str]]:
+def _read_with_runtime(name: str, runtime: Runtime, config: Content, run: Run) -> t.Tuple[bool, t.List[str]]:
     """Let the runtime read the owner's configuration. Returns whether it can, and the sources for nvidia-ctk.
 
     containerd prints its newest version, and 2.3.0 to 2.3.4 reject a drop-in of a higher version than the file that
@@ -301,14 +303,14 @@ def _replace(path: str, content: Content) -> None:
         files.write(path, content, _PRIVATE)
 
 
-def _nvidia_ctk(name: str, runtime: Runtime, settings: Settings) -> t.List[str]:
+def _nvidia_ctk(name: str, runtime: Runtime, options: RuntimeOptions) -> t.List[str]:
     argv = ["nvidia-ctk", "runtime", "configure", "--runtime=" + name, "--config-source=" + runtime.source]
     argv += ["--config=" + runtime.config]
     if runtime.drop_in:
         argv += ["--drop-in-config=" + runtime.drop_in]
-    argv += ["--set-as-default=" + str(settings.default_runtime).lower()]
+    argv += ["--set-as-default=" + str(options.default_runtime).lower()]
     # Up to 1.20.0, nvidia-ctk drops docker's other features with this option: with_docker_cdi does it instead.
-    argv += ["--enable-cdi=" + str(settings.cdi_devices and name != "docker").lower()]
+    argv += ["--enable-cdi=" + str(options.cdi_devices and name != "docker").lower()]
     return argv
 
 
@@ -324,15 +326,15 @@ def with_docker_cdi(config: bytes) -> bytes:
 
 def without_docker(config: bytes, before: Content) -> bytes:
     """Remove the runtime and the settings that docker's configuration did not have before."""
-    settings, former = _daemon(config), _daemon(before or b"{}")
+    settings, previous = _daemon(config), _daemon(before or b"{}")
     if "nvidia" not in (settings.get("runtimes") or {}):
         return config
     for key, name in (("runtimes", "nvidia"), ("features", "cdi")):
-        if name in (settings.get(key) or {}) and name not in (former.get(key) or {}):
+        if name in (settings.get(key) or {}) and name not in (previous.get(key) or {}):
             del settings[key][name]
-            if not settings[key] and key not in former:
+            if not settings[key] and key not in previous:
                 del settings[key]
-    if settings.get("default-runtime") == "nvidia" and former.get("default-runtime") != "nvidia":
+    if settings.get("default-runtime") == "nvidia" and previous.get("default-runtime") != "nvidia":
         del settings["default-runtime"]
     return _json(settings)
 

@@ -21,7 +21,7 @@ Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 _FATAL = re.compile(
     r"^containerd: |level=\"?fatal|failed to start daemon|unable to configure the Docker daemon",
 )
-_LONGEST = 300
+_MAX_LENGTH = 300
 
 
 class Service(t.NamedTuple):
@@ -66,4 +66,4 @@ def restart(name: str, run: Run) -> str:
     argv = ["journalctl", "--unit", name, "--since", "@%d" % since, "--output", "cat", "--no-pager"]
     found = logs.lines(run([*argv, "--lines", str(logs.LINES)])[1])
     reasons = [line for line in found if _FATAL.search(line)]
-    return (reasons[-1] if reasons else err.strip() or "the service ends after its start")[:_LONGEST]
+    return (reasons[-1] if reasons else err.strip() or "the service ends after its start")[:_MAX_LENGTH]

@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import api, runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress, runs
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import Cluster
 
@@ -25,13 +25,13 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., Data]:
     def run(
         module: t.Any, cluster: Cluster, check: bool = False, variables: t.Optional[Data] = None, **arguments: t.Any
     ) -> Data:
-        monkeypatch.setattr(api.time, "monotonic", lambda: cluster.now)
-        monkeypatch.setattr(api.time, "sleep", lambda seconds: setattr(cluster, "now", cluster.now + seconds))
+        monkeypatch.setattr(progress.time, "monotonic", lambda: cluster.now)
+        monkeypatch.setattr(progress.time, "sleep", lambda seconds: setattr(cluster, "now", cluster.now + seconds))
         monkeypatch.setattr(module, "show", cluster.shown.append)
         given = {"gpus": []} if module is gpu_cluster_drain else {}
         monkeypatch.setattr(runs, "current", lambda: cluster.run)
         arguments = {"timeout": 20, "takeover": 3600, **given, **arguments}
-        known = {name: value for name, value in arguments.items() if name in module._ARGUMENTS}
+        known = {name: value for name, value in arguments.items() if name in module.ActionModule.ARGUMENTS}
         found = action(module, "x", known)
         found._execute_module, found._task.check_mode, cluster.check = cluster, check, check
         result: Data = found.run(task_vars=host("a", **(variables or {})))

@@ -16,8 +16,7 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, gpu_cluster_return
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import api
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record, workloads
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import BUDGET, DEPLOY, OTHER, OWN, Cluster
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import (
     node,
@@ -47,7 +46,7 @@ def test_drain_and_return(run: t.Callable[..., Data]) -> None:
     result = run(gpu_cluster_return, cluster)
     assert result["changed"] and "failed" not in result
     assert cluster.node["metadata"]["labels"] == before["metadata"]["labels"]
-    assert not cluster.node["spec"]["unschedulable"] and drain_record.record(cluster.node) is None
+    assert not cluster.node["spec"]["unschedulable"] and record.read(cluster.node) is None
     assert run(gpu_cluster_return, cluster)["changed"] is False
     assert len(cluster.patches) == 4  # the repeated drain has written nothing
 
@@ -60,7 +59,7 @@ def test_check_mode_writes_nothing(run: t.Callable[..., Data]) -> None:
         "a: these evictions would be rejected now, and repeated for 20 seconds: pod gpu-operator/train: " + BUDGET
     )
     assert result["warnings"] == [rejected]
-    cluster.node = patched(operator_node(), drain_record.cordon(operator_node(), OWN))
+    cluster.node = patched(operator_node(), record.cordon(operator_node(), OWN))
     assert run(gpu_cluster_return, cluster, check=True)["changed"]
     assert cluster.patches == [] and len(cluster.pods) == 1
 
@@ -80,7 +79,7 @@ def test_a_budget_that_never_allows_it(run: t.Callable[..., Data]) -> None:
         "a: after 20 seconds, node a is not drained: pod gpu-operator/train: %s. The node is in service, and its GPUs were not "
         "changed" % BUDGET
     )
-    assert cluster.node and not cluster.node["spec"]["unschedulable"] and drain_record.record(cluster.node) is None
+    assert cluster.node and not cluster.node["spec"]["unschedulable"] and record.read(cluster.node) is None
     assert len(cluster.pods) == 1 and result["evicted"] == []
 
 
@@ -101,8 +100,8 @@ def test_a_pod_that_must_not_be_evicted(run: t.Callable[..., Data]) -> None:
 @pytest.mark.parametrize("drained", [False, True])
 def test_a_node_that_an_earlier_run_left_and_that_cannot_be_drained(run: t.Callable[..., Data], drained: bool) -> None:
     """Its GPUs may have been changed if it was drained."""
-    left = patched(node("a"), drain_record.cordon(node("a"), ENDED))
-    cluster = Cluster(patched(left, drain_record.pause(left, ENDED)) if drained else left, user("bare", owner=""))
+    left = patched(node("a"), record.cordon(node("a"), ENDED))
+    cluster = Cluster(patched(left, record.pause(left, ENDED)) if drained else left, user("bare", owner=""))
     message = run(gpu_cluster_drain, cluster)["msg"]
     assert cluster.node and cluster.node["spec"]["unschedulable"] is drained
     assert ("It was out of service before, and remains so" in message) is drained
@@ -218,7 +217,7 @@ def test_pods_of_daemonsets_that_may_lose_their_gpus(run: t.Callable[..., Data],
 def test_a_record_that_someone_removes_during_the_change(run: t.Callable[..., Data]) -> None:
     cluster = Cluster(operator_node())
     run(gpu_cluster_drain, cluster)
-    cluster.write({"metadata": {"annotations": {drain_record.RECORD: None}}})
+    cluster.write({"metadata": {"annotations": {record.RECORD: None}}})
     assert cluster.node and cluster.node["spec"]["unschedulable"]
     message = run(gpu_cluster_return, cluster, drained=True)["msg"]
     assert message.endswith("kubectl label node a --overwrite %sdevice-plugin=true && kubectl uncordon a" % DEPLOY)
@@ -366,11 +365,11 @@ def test_a_run_that_continues_an_eviction_does_not_wait_for_the_evicted_pods(run
     cluster = Cluster(node("a"), pod)
     cluster.controller = {"metadata": {"uid": "rs"}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
     (workload,) = workloads.counted(workloads.of([pod]), [[cluster.controller]])
-    cluster.write(drain_record.cordon(cluster.node or {}, ENDED, [workload]))
+    cluster.write(record.cordon(cluster.node or {}, ENDED, [workload]))
     pod["metadata"]["deletionTimestamp"] = "2026-11-25T00:00:00Z"
     cluster.controller["status"] = {}  # the new pod finds no other node
     assert "failed" not in run(gpu_cluster_drain, cluster)
-    assert drain_record.record(cluster.node or {}).workloads[0].ready == 1  # type: ignore[union-attr]
+    assert record.read(cluster.node or {}).workloads[0].ready == 1  # type: ignore[union-attr]
 
 
 def test_undo_returns_no_node_that_was_removed_before(run: t.Callable[..., Data]) -> None:
@@ -413,7 +412,7 @@ def test_a_run_whose_node_was_taken_over_changes_nothing_more(run: t.Callable[..
         found = reads(objects)
         if len(objects) == 2:
             assert cluster.node is not None
-            cluster.write(drain_record.cordon(cluster.node, OTHER))
+            cluster.write(record.cordon(cluster.node, OTHER))
         return found
 
     cluster.gpu_cluster_objects = taken  # type: ignore[method-assign]
@@ -431,9 +430,9 @@ def test_another_run_takes_over(run: t.Callable[..., Data], returned: bool) -> N
         assert cluster.node
         if BUDGET not in shown:
             return
-        cluster.write(drain_record.cordon(cluster.node, OTHER))
+        cluster.write(record.cordon(cluster.node, OTHER))
         if returned:
-            cluster.write(drain_record.uncordon(cluster.node))
+            cluster.write(record.uncordon(cluster.node))
         cluster.patches.clear()
 
     cluster.shown = SimpleNamespace(append=other)  # type: ignore[assignment]

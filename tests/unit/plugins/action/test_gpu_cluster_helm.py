@@ -51,4 +51,4 @@ def test_a_host_that_is_gone() -> None:
     def gone(_options: Data) -> t.NoReturn:
         raise AnsibleConnectionFailure("no route to host")
 
-    assert run(gone) == {"failed": True, "msg": "no route to host"}
+    assert run(gone) == {"changed": False, "failed": True, "msg": "no route to host"}

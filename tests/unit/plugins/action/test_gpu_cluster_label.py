@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_label, gpu_cluster_restart
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.runs import Run
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import OTHER, Cluster
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, pod
 
@@ -134,7 +134,7 @@ def test_a_mig_manager_that_does_not_terminate(run: t.Callable[..., Data]) -> No
 def test_a_node_of_another_run_is_not_labelled(run: t.Callable[..., Data]) -> None:
     found = cluster(manager("one"))
     assert found.node
-    found.node = patched(found.node, drain_record.cordon(found.node, OTHER))
+    found.node = patched(found.node, record.cordon(found.node, OTHER))
     assert "is out of service for another run" in label(run, found, nodes=CHANGE)["msg"]
     assert found.patches == []
 
@@ -167,7 +167,7 @@ def test_undo_removes_what_only_the_operator_writes(run: t.Callable[..., Data]) 
 def test_undo_changes_no_node_of_another_run(run: t.Callable[..., Data]) -> None:
     found = cluster(**OURS)
     assert found.node
-    found.node = patched(found.node, drain_record.cordon(found.node, OTHER))
+    found.node = patched(found.node, record.cordon(found.node, OTHER))
     assert "is out of service for another run" in label(run, found, undo="own", managers="")["msg"]
 
 
@@ -179,7 +179,7 @@ def test_a_node_that_this_run_must_have_drained(
     found = cluster()
     assert found.node
     if owner:
-        found.node = patched(found.node, drain_record.cordon(found.node, owner))
+        found.node = patched(found.node, record.cordon(found.node, owner))
     result = label(run, found, nodes=CHANGE, managers="", drained=True, takeover=0)
     assert (found.node["metadata"]["labels"][CONFIG] == "new") is changes
     assert ("another run" in result.get("msg", "")) is not changes

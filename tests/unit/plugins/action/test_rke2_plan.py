@@ -32,9 +32,9 @@ def run(
     templar = SimpleNamespace(template=lambda value: value)
     arguments = {
         "states": [
-            {"__rke2_host": "server-1", "state": STATE},
-            {"__rke2_host": "gpu-1", "state": STATE},
-            {"__rke2_host": "lost", "unreachable": True},
+            {"rke2_host": "server-1", "state": STATE},
+            {"rke2_host": "gpu-1", "state": STATE},
+            {"rke2_host": "lost", "unreachable": True},
         ]
     }
     task = SimpleNamespace(

@@ -11,7 +11,7 @@ import typing as t
 A100, H100 = "0x20B510DE", "0x233010DE"
 
 
-def held(gi_id: int, profile: str, start: int, size: int, *slices: int) -> t.Dict[str, t.Any]:
+def instance(gi_id: int, profile: str, start: int, size: int, *slices: int) -> t.Dict[str, t.Any]:
     """A GPU instance; without slices, with one compute instance that fills it."""
     whole = int(profile[0])
     return {
@@ -33,7 +33,7 @@ def held(gi_id: int, profile: str, start: int, size: int, *slices: int) -> t.Dic
 
 def reduced(gi_id: int, start: int) -> t.Dict[str, t.Any]:
     """A 1g.20gb of an H100 with the compute instance that has fewer multiprocessors."""
-    out = held(gi_id, "1g.20gb", start, 2)
+    out = instance(gi_id, "1g.20gb", start, 2)
     out["compute_instances"][0]["profile"] = "1c.1g.20gb"
     return out
 

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import (
     NOT_ROOT,
     OFF,
     gpu,
-    held,
+    instance,
     reduced,
     unknown,
 )
@@ -28,7 +28,7 @@ mig_map = FilterModule().filters()["mig_map"]
 
 def test_the_gpus_of_the_facts() -> None:
     gpus = [
-        gpu(0, held(2, "3g.40gb", 0, 4, 2, 1), held(9, "1g.10gb", 6, 1)),
+        gpu(0, instance(2, "3g.40gb", 0, 4, 2, 1), instance(9, "1g.10gb", 6, 1)),
         gpu(1, current=False),
         gpu(2, current=None),
         gpu(3, mig={"capable": True, "current": False, "pending": True, "instances": []}),
@@ -60,7 +60,7 @@ def test_a_gpu_that_could_not_be_read_is_drawn_as_unknown(fact: t.Any, line: str
 
 
 def test_an_unknown_board_can_be_named() -> None:
-    odd = gpu(0, held(2, "3g.40gb", 0, 4), pci_device_id="0x12345678")
+    odd = gpu(0, instance(2, "3g.40gb", 0, 4), pci_device_id="0x12345678")
     assert "|3g.40gb" in mig_map([odd], board="A100-80GB")
     with pytest.raises(AnsibleFilterError, match="set board to the closest match"):
         mig_map([odd])
@@ -98,7 +98,7 @@ def test_refusals(value: t.Any, board: t.Optional[str], message: str) -> None:
 
 
 def test_a_compute_instance_with_fewer_multiprocessors_is_shown() -> None:
-    h100 = gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100, name="NVIDIA H100")
+    h100 = gpu(0, reduced(4, 2), instance(5, "1g.20gb", 4, 2), pci_device_id=H100, name="NVIDIA H100")
     cells = "|...............|1g.20gb[1c]    |1g.20gb        |...............|"
     assert mig_map([h100]) == "GPU 0 GPU-0000... H100  %s\n" % cells
     assert "|1g.20gb[1c]" in mig_map({"1c.1g.20gb": 1}, "H100-80GB")
@@ -121,7 +121,7 @@ def test_a_layout_on_boards() -> None:
 
 def test_a_layout_on_gpus_of_the_facts() -> None:
     odd = gpu(2, current=False, pci_device_id="0x12345678")
-    assert mig_map(LAYOUT, gpus=[gpu(0, held(2, "7g.80gb", 0, 8)), gpu(1), odd]) == (
+    assert mig_map(LAYOUT, gpus=[gpu(0, instance(2, "7g.80gb", 0, 8)), gpu(1), odd]) == (
         "GPU 0 GPU-0000... A100 80GB PCIe  |1g.10gb|1g.10gb|...............|3g.40gb                        |\n"
         "GPU 1 GPU-0001... A100 80GB PCIe  MIG off\n"
         "GPU 2 GPU-0002... A100 80GB PCIe  MIG on, board not known\n"

@@ -12,7 +12,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.node.plugins.filter.mig_parted import FilterModule
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, held, reduced
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, instance, reduced
 
 mig_parted = FilterModule().filters()["mig_parted"]
 LAYOUT: t.List[t.Any] = [
@@ -24,7 +24,7 @@ LAYOUT: t.List[t.Any] = [
 
 def test_instances_of_the_gpus() -> None:
     gpus = [
-        gpu(0, held(1, "3g.40gb", 0, 4, 2, 1), held(2, "1g.10gb", 4, 1)),
+        gpu(0, instance(1, "3g.40gb", 0, 4, 2, 1), instance(2, "1g.10gb", 4, 1)),
         gpu(1, current=False),
         gpu(2, current=None),
         gpu(3),
@@ -78,9 +78,9 @@ def test_a_layout_for_any_node() -> None:
         (LAYOUT[:1], {"gpus": ["A100-40GB"]}, "entry 1 .*has no profile 3g.40gb"),
         ([], {}, "the layout is empty"),
         ({}, {}, "write a list of entries"),
-        ([gpu(0, dict(held(1, "3g.40gb", 0, 4), compute_instances=[]))], {}, "GPU 0: .* no compute instance"),
+        ([gpu(0, dict(instance(1, "3g.40gb", 0, 4), compute_instances=[]))], {}, "GPU 0: .* no compute instance"),
         (
-            [gpu(0, held(1, "3g.40gb", 0, 4, 1), held(2, "3g.40gb", 4, 4, 1))],
+            [gpu(0, instance(1, "3g.40gb", 0, 4, 1), instance(2, "3g.40gb", 4, 4, 1))],
             {},
             "GPU 0: .* would pack them into the fewest",
         ),
@@ -92,7 +92,7 @@ def test_refusals(value: t.Any, options: t.Dict[str, t.Any], message: str) -> No
 
 
 def test_both_kinds_of_a_1g_with_double_memory_have_names() -> None:
-    gpus = [gpu(0, reduced(3, 0), reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)]
+    gpus = [gpu(0, reduced(3, 0), reduced(4, 2), instance(5, "1g.20gb", 4, 2), pci_device_id=H100)]
     (entry,) = mig_parted(gpus)["mig-configs"]["current"]
     assert entry["mig-devices"] == {"1c.1g.20gb": 2, "1g.20gb": 1}
     layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1c.1g.20gb": 1}}]

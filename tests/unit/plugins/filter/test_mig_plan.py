@@ -12,11 +12,18 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.node.plugins.filter.mig_plan import FilterModule
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, LOST, UNKNOWN, gpu, held, reduced
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import (
+    H100,
+    LOST,
+    UNKNOWN,
+    gpu,
+    instance,
+    reduced,
+)
 
 mig_plan = FilterModule().filters()["mig_plan"]
-HALF = held(1, "3g.40gb", 4, 4)
-SMALL = held(11, "1g.10gb", 0, 1)
+HALF = instance(1, "3g.40gb", 4, 4)
+SMALL = instance(11, "1g.10gb", 0, 1)
 
 
 def places(instances: t.List[t.Dict[str, t.Any]]) -> t.List[str]:
@@ -55,7 +62,7 @@ def test_nothing_to_do() -> None:
 
 def test_compute_instances_of_a_kept_instance() -> None:
     plan = mig_plan(
-        gpu(0, held(1, "3g.40gb", 4, 4, 1)), [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"] * 2}]
+        gpu(0, instance(1, "3g.40gb", 4, 4, 1)), [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"] * 2}]
     )
     assert places(plan["kept"]) == ["3g.40gb@4:4"]
     assert [(ci["id"], ci["uuid"]) for ci in plan["kept"][0]["compute_instances"]] == [(0, "MIG-1-0"), (None, None)]
@@ -127,7 +134,7 @@ def test_refusals(current: t.Any, wanted: t.Any, board: t.Optional[str], message
 
 
 def test_a_compute_instance_of_the_other_kind_is_recreated() -> None:
-    h100 = gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)
+    h100 = gpu(0, reduced(4, 2), instance(5, "1g.20gb", 4, 2), pci_device_id=H100)
     plan = mig_plan(h100, {"1g.20gb": 2})
     assert plan["operations"] == [
         "destroy compute instance 1c.1g.20gb in 1g.20gb at 2:2",

@@ -51,9 +51,9 @@ _SETS = st.dictionaries(st.sampled_from(PROFILES), st.integers(1, 4), max_size=2
 
 def _entries(names: t.Any) -> t.Any:
     return st.builds(
-        lambda devices, found, held: dict(
-            {"devices": devices, "device_filter": found, "mig_enabled": held is not None},
-            **({} if held is None else {"mig_devices": held}),
+        lambda devices, found, mig_devices: dict(
+            {"devices": devices, "device_filter": found, "mig_enabled": mig_devices is not None},
+            **({} if mig_devices is None else {"mig_devices": mig_devices}),
         ),
         st.just("all") | st.lists(names, min_size=1, max_size=2, unique_by=str),
         _FILTERS,

@@ -12,14 +12,14 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.node.plugins.filter.mig_resources import FilterModule
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, held, reduced
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, instance, reduced
 
 mig_resources = FilterModule().filters()["mig_resources"]
 
-SEVEN = [held(number, "1g.10gb", number, 1) for number in range(7)]
+SEVEN = [instance(number, "1g.10gb", number, 1) for number in range(7)]
 MIXED = [
-    gpu(0, held(1, "3g.40gb", 4, 4), held(2, "1g.10gb", 0, 1), held(3, "1g.10gb+me", 1, 1)),
-    gpu(1, held(1, "3g.40gb", 0, 4)),
+    gpu(0, instance(1, "3g.40gb", 4, 4), instance(2, "1g.10gb", 0, 1), instance(3, "1g.10gb+me", 1, 1)),
+    gpu(1, instance(1, "3g.40gb", 0, 4)),
     gpu(2, current=False),
     gpu(3, current=None),
     gpu(4),
@@ -67,9 +67,9 @@ def test_the_single_strategy(gpus: t.List[t.Any], resources: t.Dict[str, int]) -
     [
         ([gpu(0, *SEVEN), gpu(1, current=False)], "it is on for GPU 0 .* and off for GPU 1 .* strategy mixed"),
         ([gpu(0, *SEVEN), gpu(1)], "GPU 1 .* has none: use the same layout on all GPUs"),
-        ([gpu(0, *SEVEN), gpu(1, held(1, "3g.40gb", 0, 4))], "1g.10gb on GPU 0 .* and 3g.40gb on GPU 1"),
-        ([gpu(0, held(1, "3g.40gb", 0, 4, 2, 1))], "2c.3g.40gb on GPU 0 .* and 1c.3g.40gb on GPU 0"),
-        ([gpu(0, *SEVEN[:1], held(9, "1g.10gb+me", 1, 1))], "1g.10gb on GPU 0 .* and 1g.10gb.me on GPU 0"),
+        ([gpu(0, *SEVEN), gpu(1, instance(1, "3g.40gb", 0, 4))], "1g.10gb on GPU 0 .* and 3g.40gb on GPU 1"),
+        ([gpu(0, instance(1, "3g.40gb", 0, 4, 2, 1))], "2c.3g.40gb on GPU 0 .* and 1c.3g.40gb on GPU 0"),
+        ([gpu(0, *SEVEN[:1], instance(9, "1g.10gb+me", 1, 1))], "1g.10gb on GPU 0 .* and 1g.10gb.me on GPU 0"),
     ],
 )
 def test_layouts_that_the_single_strategy_does_not_support(gpus: t.List[t.Any], message: str) -> None:
@@ -81,7 +81,7 @@ def test_layouts_that_the_single_strategy_does_not_support(gpus: t.List[t.Any], 
 def test_under_mixed_the_device_plugin_exits_where_compute_instances_are_split(slices: t.Tuple[int, ...]) -> None:
     message = "device plugin exits .* the node advertises no resources: %dc.3g.40gb on GPU 1 .GPU-0001" % slices[0]
     with pytest.raises(AnsibleFilterError, match=message):
-        mig_resources([gpu(0, *SEVEN), gpu(1, held(1, "3g.40gb", 0, 4, *slices))], "mixed")
+        mig_resources([gpu(0, *SEVEN), gpu(1, instance(1, "3g.40gb", 0, 4, *slices))], "mixed")
     parts = ["%dc.3g.40gb" % count for count in slices]
     entries = [{"devices": 0, "mig_enabled": True, "mig_devices": [{"profile": "3g.40gb", "compute_instances": parts}]}]
     with pytest.raises(AnsibleFilterError, match="device plugin exits"):
@@ -89,7 +89,7 @@ def test_under_mixed_the_device_plugin_exits_where_compute_instances_are_split(s
 
 
 def test_the_single_strategy_offers_split_compute_instances_that_are_alike() -> None:
-    assert mig_resources([gpu(0, held(1, "3g.40gb", 0, 4, 1, 1, 1))], "single") == {"nvidia.com/gpu": 3}
+    assert mig_resources([gpu(0, instance(1, "3g.40gb", 0, 4, 1, 1, 1))], "single") == {"nvidia.com/gpu": 3}
 
 
 @pytest.mark.parametrize("strategy", ["none", "single", "mixed"])
@@ -198,7 +198,7 @@ def test_refusals(value: t.Any, strategy: str, options: t.Dict[str, t.Any], mess
 @pytest.mark.parametrize("strategy, resource", [("single", "nvidia.com/gpu"), ("mixed", "nvidia.com/mig-1g.20gb")])
 def test_both_kinds_of_a_1g_with_double_memory_are_one_resource(strategy: str, resource: str) -> None:
     """The device plugin builds the name from slices and memory, which are equal."""
-    gpus = [gpu(0, reduced(4, 2), held(5, "1g.20gb", 4, 2), pci_device_id=H100)]
+    gpus = [gpu(0, reduced(4, 2), instance(5, "1g.20gb", 4, 2), pci_device_id=H100)]
     assert mig_resources(gpus, strategy) == {resource: 2}
 
 

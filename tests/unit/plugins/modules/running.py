@@ -39,3 +39,17 @@ def run(main, check=False, diff=False, **values):
         with pytest.raises(SystemExit):
             main()
     return json.loads(printed.getvalue())
+
+
+def cycle(call, snapshot, **values):
+    """One change in check mode, for real, and both again; the four results. ``snapshot`` returns what it may change."""
+    before = snapshot()
+    results = [call(check=True, **values)]
+    assert snapshot() == before
+    results.append(call(check=False, **values))
+    after = snapshot()
+    for check in (True, False):
+        results.append(call(check=check, **values))
+        assert snapshot() == after
+    assert [result.get("changed") for result in results] == [True, True, False, False]
+    return results

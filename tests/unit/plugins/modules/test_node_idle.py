@@ -47,7 +47,7 @@ def work(open_backend):
     def systemctl(*_arguments):
         return 0, "nvidia-dcgm.service loaded active running DCGM\n", ""
 
-    return [each.pid for each in idle.work(systemctl, ["nvidia-dcgm.service"], open_backend)]
+    return [each.pid for each in idle.gpu_processes(systemctl, ["nvidia-dcgm.service"], open_backend)]
 
 
 def test_processes_on_all_gpus_except_those_of_the_units(processes):

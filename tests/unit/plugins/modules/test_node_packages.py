@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages imp
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import run as packages
 from ansible_collections.gpufleet.node.plugins.modules import node_packages
 
-from .running import run
+from .running import cycle, run
 
 OLD, NEW = "580.105.08-1", "580.126.20-1"
 CUDA, LIBRARY, TOOL = "nvidia-driver-cuda", "libcuda1", "nvidia-modprobe"
@@ -146,6 +146,15 @@ def recorded(role="nvidia_driver"):
 def pinned(node):
     path = node.folder / "preferences.d" / "gpufleet-nvidia-driver"
     return path.read_text() if path.exists() else None
+
+
+def test_create_change_and_remove(node, driver):
+    def snapshot():
+        return json.dumps([node.state, pinned(node), recorded()])
+
+    for values in ({"version": "580.105.08"}, {"version": "580.126.20"}, {"state": "absent"}):
+        cycle(driver, snapshot, **values)
+    assert (node.state, pinned(node)) == ({}, None)
 
 
 # --- Install ----------------------------------------------------------------------------------------------------------
@@ -440,6 +449,8 @@ def test_preflight_lists_sources_with_another_key(node, driver, manager, found):
         [True] * found
     )
     assert node.calls == []
+    if found:
+        assert driver(state="verified", repository=repository)["obstacles"] == problems
 
 
 @pytest.mark.parametrize(
@@ -463,6 +474,7 @@ def test_preflight_lists_foreign_holds(node, driver, wanted, blocked):
         blocked,
     )
     assert [text[: len(words)] for text in problems] == ([words] if blocked else [])
+    assert driver(state="verified", **wanted)["obstacles"] == problems
     assert not node.called("update|install")
 
 
@@ -649,6 +661,7 @@ def test_a_damaged_record_is_refused(node, driver):
     assert "Move it away" in driver()["msg"]
     (problem,) = driver(state="verified")["problems"]
     assert "Move it away" in problem
+    assert driver(state="verified")["obstacles"] == [problem]
 
 
 def test_one_run_at_a_time(node, driver):

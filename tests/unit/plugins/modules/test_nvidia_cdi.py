@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import cdi
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_cdi
 
-from .running import run
+from .running import cycle, run
 
 # Prints the file "devices", and the specification in the file "json". Creates nodes as a file "tool" does.
 NVIDIA_CTK = """#!/bin/sh
@@ -142,6 +142,16 @@ def node(tmp_path, monkeypatch):
     return made
 
 
+def test_create_change_and_remove(node):
+    def snapshot():
+        return node.specification.exists() and node.specification.read_text()
+
+    for values in ({}, {}, {"state": "absent"}):
+        cycle(node.run, snapshot, **values)
+        (node.work / "devices").write_text("GPU-2\n")
+    assert not node.specification.exists()
+
+
 def test_a_specification_is_written_once(node):
     result = node.run()
     assert (result["changed"], result["matches"], result["reason"]) == (True, False, "outdated")
@@ -239,14 +249,6 @@ def test_gpus_that_cannot_be_described(node):
     assert result["failed"]
     assert "ERROR_UNKNOWN. Check that nvidia-smi works" in result["msg"]
     assert node.specification.exists()
-
-
-def test_absent(node):
-    node.specification.write_text("GPU-0\n")
-    assert node.run(state="absent", check=True)["changed"]
-    assert node.run(state="absent")["changed"]
-    assert not node.run(state="absent")["changed"]
-    assert not node.specification.exists()
 
 
 # --- The specification is compared with the devices ------------------------------------------------------------------

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit impo
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtimes import Runtime
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_container_runtime
 
-from .running import run
+from .running import cycle, run
 
 PASSWORD = "registry-password"
 OWNERS = '# The owner\'s\nversion = 2\npassword = "%s"\n' % PASSWORD
@@ -118,7 +118,7 @@ class Node:
         self.config = self.folder / "config.toml"
         self.drop_in = self.folder / "conf.d" / "99-nvidia.toml"
         self.daemon = work / "etc" / "docker" / "daemon.json"
-        self.memory = work / "var" / "gpufleet-toolkit"
+        self.backup = work / "var" / "gpufleet-toolkit"
 
     def program(self, name, text):
         path = self.work / "bin" / name
@@ -170,7 +170,7 @@ def node(tmp_path, monkeypatch):
         "docker": Runtime(["dockerd", "docker"], str(made.daemon), "", "file"),
     }
     monkeypatch.setattr(container_runtime, "RUNTIMES", runtimes)
-    monkeypatch.setattr(container_runtime, "MEMORY", str(made.memory))
+    monkeypatch.setattr(container_runtime, "BACKUP_DIRECTORY", str(made.backup))
     monkeypatch.setenv("PATH", "%s:%s" % (tmp_path / "bin", os.environ["PATH"]))
     made.program(
         "nvidia-ctk",
@@ -214,6 +214,14 @@ def test_differences_are_problems(node):
     assert "cannot be compared" in node.run(state="checked")["problems"][1]
 
 
+def test_create_change_and_remove(node):
+    node.own(node.config, OWNERS)
+    before = node.files()
+    for values in ({}, {"default_runtime": True}, {"state": "absent"}):
+        cycle(node.run, node.files, **values)
+    assert node.files() == before
+
+
 def test_the_nvidia_runtime_is_added_once(node):
     node.own(node.config, OWNERS)
     checked = node.run(check=True)
@@ -227,7 +235,7 @@ def test_the_nvidia_runtime_is_added_once(node):
     assert files["etc/containerd/conf.d/99-nvidia.toml"][0] == 0o600
     assert files["var/gpufleet-toolkit/containerd/before"] == (0o600, OWNERS)
     assert files["var/gpufleet-toolkit/containerd/after"][0] == 0o600
-    assert node.memory.joinpath("containerd").stat().st_mode & 0o777 == 0o700
+    assert node.backup.joinpath("containerd").stat().st_mode & 0o777 == 0o700
 
     again = node.run()
     assert (again["changed"], again["actions"]) == (False, [])
@@ -241,7 +249,7 @@ def test_the_administrators_configuration_is_restored(node):
     assert node.run(state="absent", check=True)["actions"] == ["Write %s" % node.config, "Remove %s" % node.drop_in]
     assert node.run(state="absent")["changed"]
     assert node.files() == before
-    assert not node.memory.exists()
+    assert not node.backup.exists()
     assert not node.run(state="absent")["changed"]
 
 
@@ -264,7 +272,7 @@ def test_a_later_change_of_the_administrator_is_kept_and_applied(node):
     node.config.write_text(node.config.read_text() + "later = true\n")
     assert node.run()["changed"]
     assert "later = true" in node.drop_in.read_text()
-    assert "later = true" in (node.memory / "containerd" / "before").read_text()
+    assert "later = true" in (node.backup / "containerd" / "before").read_text()
     assert not node.run()["changed"]
     node.run(state="absent")
     assert node.config.read_text() == 'version = 2\npassword = "%s"\nlater = true\n' % PASSWORD
@@ -558,7 +566,7 @@ def test_a_second_run_that_is_cut_off_before_it_writes_does_not_lose_the_owners_
     node.own(node.daemon, json.dumps(DAEMON), 0o600)
     node.run("docker")
     with monkeypatch.context() as patch:
-        patch.setattr(runtime_config.Change, "apply", lambda change, memory: memory.keep(**change.keep))
+        patch.setattr(runtime_config.Change, "apply", lambda change, backup: backup.save(**change.save))
         node.run("docker", default_runtime=True)
     node.run("docker", default_runtime=True)
     assert node.run("docker", state="absent")["changed"]
@@ -600,7 +608,7 @@ def test_docker_with_settings_of_the_wrong_type(node, settings, words):
 
 
 def test_docker_checks_what_was_generated(node, monkeypatch):
-    """dockerd has --validate since 23.0. An older one is not asked."""
+    """dockerd has --validate since 23.0. An older one is not called with it."""
     validate = ["dockerd", "--validate"]
     runtimes = dict(container_runtime.RUNTIMES)
     runtimes["docker"] = runtimes["docker"]._replace(reader=validate)

@@ -31,7 +31,7 @@ def test_a_loaded_driver_needs_no_reboot():
     "loaded, more, words",
     [
         (OLD, {}, "kernel module 580.126.09 is loaded"),
-        (None, {"rival": "nouveau"}, "its kernel module is not loaded, and nouveau is"),
+        (None, {"conflicting": "nouveau"}, "its kernel module is not loaded, and nouveau is"),
         (None, {"modprobe": "modprobe: FATAL: Module nvidia not found"}, "Module nvidia not found"),
         (None, {}, "its kernel module is not loaded"),
     ],
@@ -114,8 +114,8 @@ def fixture_machine(monkeypatch, tmp_path):
         def secure_boot(self):
             return "enabled"
 
-    monkeypatch.setattr(driver_load, "Node", Node)
-    monkeypatch.setattr(driver_load, "RIVALS", ())
+    monkeypatch.setattr(driver_load, "NodeReader", Node)
+    monkeypatch.setattr(driver_load, "CONFLICTING_MODULES", ())
     monkeypatch.setattr(driver_load, "PARAMETERS", str(tmp_path / "params"))
     monkeypatch.setattr(record, "PATH", str(tmp_path / "facts.d" / "gpufleet.fact"))
     monkeypatch.setattr(record, "LOCK", str(tmp_path / "run" / "record.lock"))
@@ -156,7 +156,7 @@ def test_another_version_is_left_loaded(machine):
 
 def test_the_module_is_not_loaded_with_nouveau_or_without_permission(machine, monkeypatch):
     assert load(load=False)["reboot_required"]
-    monkeypatch.setattr(driver_load, "RIVALS", ("..",))  # /sys/module/.. exists
+    monkeypatch.setattr(driver_load, "CONFLICTING_MODULES", ("..",))  # /sys/module/.. exists
     assert load()["reboot_required"]
     assert calls(machine) == []
 

@@ -293,7 +293,7 @@ def test_instances_are_not_destroyed_for_a_blocked_mode_change(node):
 
 
 @pytest.mark.parametrize(
-    ("held", "entry", "disruption"),
+    ("current", "entry", "disruption"),
     [
         ([], on({"1g.5gb": 1}), "create"),
         (["1g.5gb"], on({"1g.5gb": 1}), "none"),
@@ -301,9 +301,9 @@ def test_instances_are_not_destroyed_for_a_blocked_mode_change(node):
         ([], off(), "mode"),
     ],
 )
-def test_the_disruption_and_the_gpus_that_do_not_match(node, held, entry, disruption):
+def test_the_disruption_and_the_gpus_that_do_not_match(node, current, entry, disruption):
     gpu = FakeGpu()
-    for start, profile in enumerate(held):
+    for start, profile in enumerate(current):
         gpu.add(profile, start)
     driver = node(gpu)
     checked = driver.run(entry, check=True)
@@ -964,8 +964,8 @@ def test_an_unknown_configuration_is_refused_with_the_existing_ones(node, tmp_pa
 def test_a_held_lock_times_out_with_its_holder(node, tmp_path):
     path = tmp_path / "lock"
     path.write_text("PID 4711 (Ansible module nvidia_mig), user root, since today")
-    with open(path, "r+b") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with open(path, "r+b") as other_run:
+        fcntl.flock(other_run, fcntl.LOCK_EX)
         for check in (False, True):
             message = refused(node(FakeGpu()), on(MIXED), lock_wait=0, check=check)
             assert "PID 4711" in message
@@ -1011,5 +1011,5 @@ def test_a_run_that_changes_nothing_loads_only_what_it_needs():
     assert {"mig", "nvml", "layout", "results"} <= set(loaded)
     needless = {"smi", "smi_log", "smi_tables", "config", "mig_parted"}  # other inputs
     needless |= {"plan", "solve", "explain", "compute"}  # planning a change
-    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "words"}  # applying and describing it
+    needless |= {"stages", "converge", "restore", "journal", "reset", "mode", "messages"}  # applying and describing it
     assert needless.isdisjoint(loaded)

@@ -86,6 +86,13 @@ def fixture_node(tmp_path, monkeypatch):
     return Node
 
 
+def test_stop_and_start(node):
+    systemd = node(DCGM, OTHER)
+    for state in ("stopped", "started"):
+        running.cycle(systemd.run, lambda: sorted(systemd.units), state=state, disruption="mode", **CLIENTS)
+    assert systemd.units == {DCGM, OTHER}
+
+
 @pytest.mark.parametrize(
     ("disruption", "stopped"),
     [("none", []), ("create", []), ("destroy", [DCGM]), ("mode", [DCGM, PERSISTENCED])],

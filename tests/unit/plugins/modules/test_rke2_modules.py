@@ -78,10 +78,10 @@ def test_a_state_that_only_root_can_read(tmp_path, monkeypatch):
 def test_the_service(check, tmp_path, monkeypatch):
     """In check mode, nothing is started."""
     started = []
-    monkeypatch.setattr(service.Node, "reasons", lambda self: ["it does not run"])
-    monkeypatch.setattr(service.Node, "start", lambda self, timeout: started.append(timeout) or ["foo"])
-    monkeypatch.setattr(service.Node, "name", lambda self: "gpu-1")
-    monkeypatch.setattr(service.Node, "nvidia_problem", lambda self: "")
+    monkeypatch.setattr(service.Rke2Service, "reasons", lambda self: ["it does not run"])
+    monkeypatch.setattr(service.Rke2Service, "start", lambda self, timeout: started.append(timeout) or ["foo"])
+    monkeypatch.setattr(service.Rke2Service, "name", lambda self: "gpu-1")
+    monkeypatch.setattr(service.Rke2Service, "nvidia_problem", lambda self: "")
     found = run(rke2_service.main, check, host="h", type="agent", data_path=str(tmp_path), timeout=7)
     assert found["changed"] and found["reasons"] == ["it does not run"]
     assert found["diff"] == {"prepared": "Start rke2-agent.service: it does not run\n"}
@@ -91,11 +91,11 @@ def test_the_service(check, tmp_path, monkeypatch):
 
 
 def test_a_service_that_fails(tmp_path, monkeypatch):
-    monkeypatch.setattr(service.Node, "reasons", lambda self: [])
-    monkeypatch.setattr(service.Node, "nvidia_problem", lambda self: "It does not have the runtime nvidia.")
+    monkeypatch.setattr(service.Rke2Service, "reasons", lambda self: [])
+    monkeypatch.setattr(service.Rke2Service, "nvidia_problem", lambda self: "It does not have the runtime nvidia.")
     found = run(rke2_service.main, host="gpu-1", type="agent", data_path=str(tmp_path))
     assert found["failed"] and found["msg"] == "gpu-1: It does not have the runtime nvidia."
-    monkeypatch.setattr(service.Node, "problems", lambda self: ["x"])
+    monkeypatch.setattr(service.Rke2Service, "problems", lambda self: ["x"])
     checked = run(rke2_service.main, host="gpu-1", type="agent", data_path=str(tmp_path), state="checked")
     assert (checked["changed"], checked["problems"]) == (False, ["x"])
 

@@ -17,7 +17,7 @@ mig_feasible = Plugin().tests()["mig_feasible"]
 
 
 @pytest.mark.parametrize(
-    "held, board, feasible",
+    "mig_devices, board, feasible",
     [
         ({}, "A100-80GB", True),
         ({"1g.10gb": 7}, "A100-80GB", True),
@@ -42,13 +42,13 @@ mig_feasible = Plugin().tests()["mig_feasible"]
         ({}, "L40S", False),
     ],
 )
-def test_feasible_and_infeasible_layouts(held: t.Any, board: str, feasible: bool) -> None:
-    assert mig_feasible(held, board) is feasible
-    assert mig_feasible(held, board=board) is feasible
+def test_feasible_and_infeasible_layouts(mig_devices: t.Any, board: str, feasible: bool) -> None:
+    assert mig_feasible(mig_devices, board) is feasible
+    assert mig_feasible(mig_devices, board=board) is feasible
 
 
 @pytest.mark.parametrize(
-    "held, board, message",
+    "mig_devices, board, message",
     [
         ({"3g.40gb": -1}, "A100-80GB", "between 0 and 64"),
         ("3g.40gb", "A100-80GB", "write a mapping of profiles to counts"),
@@ -57,6 +57,6 @@ def test_feasible_and_infeasible_layouts(held: t.Any, board: str, feasible: bool
         ({}, "Thor-iGPU-GB10B", "the placements of Thor-iGPU-GB10B are unknown"),
     ],
 )
-def test_invalid_values_and_unknown_boards_are_errors(held: t.Any, board: str, message: str) -> None:
+def test_invalid_values_and_unknown_boards_are_errors(mig_devices: t.Any, board: str, message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
-        mig_feasible(held, board)
+        mig_feasible(mig_devices, board)

@@ -163,17 +163,17 @@ class FakeGpu:
     def set_mode(self, enabled):
         if self.instances and not enabled:
             raise Refused(codes.IN_USE)
-        held = self.hidden_client or any(p.gi_id is None for p in self.processes)
+        in_use = self.hidden_client or any(p.gi_id is None for p in self.processes)
         if enabled == self.current:
             self.pending = enabled
             return codes.SUCCESS
         if self.resetless:
-            if held:
+            if in_use:
                 raise Refused(codes.IN_USE)
             self.current = self.pending = enabled
             return codes.SUCCESS
         self.pending = enabled
-        status = codes.IN_USE if held else self.activation
+        status = codes.IN_USE if in_use else self.activation
         if status == codes.SUCCESS:
             self.current = enabled
         return status

@@ -13,7 +13,7 @@ import stat
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import lock
-from ansible_collections.gpufleet.node.plugins.module_utils._backend.lock import LockError, held
+from ansible_collections.gpufleet.node.plugins.module_utils._backend.lock import LockError, locked
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def path(tmp_path):
 
 
 def _hold(path, ready):
-    with held(path, command="nvidia_mig on node1"):
+    with locked(path, command="nvidia_mig on node1"):
         ready.set()
         signal.pause()
 
@@ -41,7 +41,7 @@ def holder(path):
 
 
 def test_a_second_run_is_refused_with_the_holder_of_the_lock(path, holder):
-    with pytest.raises(LockError) as error, held(path, wait=0.01):
+    with pytest.raises(LockError) as error, locked(path, wait=0.01):
         pass
     text = str(error.value)
     assert "PID %d (nvidia_mig on node1), user " % holder.pid in text
@@ -53,7 +53,7 @@ def test_a_file_with_other_content_is_not_emptied(path):
     """Its path may be a mistake, and the module runs as root."""
     with open(path, "w", encoding="utf-8") as handle:
         handle.write("root:x:0:0:root:/root:/bin/bash\n")
-    with lock.held(path, 0, command="a test"):
+    with lock.locked(path, 0, command="a test"):
         pass
     with open(path, encoding="utf-8") as handle:
         assert handle.read() == "root:x:0:0:root:/root:/bin/bash\n"
@@ -66,7 +66,7 @@ def test_waiting_is_reported_once_and_ends_with_the_holder(path, holder):
         messages.append(text)
         os.kill(holder.pid, signal.SIGKILL)
 
-    with held(path, wait=60, progress=tell):
+    with locked(path, wait=60, progress=tell):
         pass
     assert len(messages) == 1
     assert "PID %d" % holder.pid in messages[0]
@@ -76,29 +76,29 @@ def test_the_file_of_a_killed_holder_is_ignored(path, holder):
     os.kill(holder.pid, signal.SIGKILL)
     holder.join()
     assert os.path.getsize(path) > 0
-    with held(path), open(path) as signed:
+    with locked(path), open(path) as signed:
         assert "PID %d" % os.getpid() in signed.read()
 
 
 def test_the_signature_is_removed_with_the_lock(path):
-    with held(path):
+    with locked(path):
         assert os.path.getsize(path) > 0
     assert os.path.getsize(path) == 0
 
 
 def test_an_exception_releases_the_lock(path):
-    with pytest.raises(ValueError), held(path):
+    with pytest.raises(ValueError), locked(path):
         raise ValueError
-    with held(path):
+    with locked(path):
         pass
 
 
 def test_check_mode_creates_no_file_and_respects_a_holder(path, tmp_path, holder):
-    with held(str(tmp_path / "other"), create=False):
+    with locked(str(tmp_path / "other"), create=False):
         pass
     assert not (tmp_path / "other").exists()
     before = open(path).read()
-    with pytest.raises(LockError), held(path, create=False):
+    with pytest.raises(LockError), locked(path, create=False):
         pass
     assert open(path).read() == before
 
@@ -109,7 +109,7 @@ def test_check_mode_creates_no_file_and_respects_a_holder(path, tmp_path, holder
     [("lock", "not an absolute path"), ("/run/a\0b", "not an absolute path"), ("/no/such/folder/lock", "No such file")],
 )
 def test_an_unusable_path_is_refused_in_check_mode_too(create, name, words):
-    with pytest.raises(LockError, match="cannot be opened: " + words), held(name, create=create):
+    with pytest.raises(LockError, match="cannot be opened: " + words), locked(name, create=create):
         pass
 
 
@@ -117,7 +117,7 @@ def test_a_link_is_not_followed(path, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     os.symlink(str(victim), path)
-    with pytest.raises(LockError, match="cannot be opened"), held(path):
+    with pytest.raises(LockError, match="cannot be opened"), locked(path):
         pass
     assert victim.read_text() == "precious"
 
@@ -126,23 +126,23 @@ def test_a_file_with_two_names_is_locked_but_not_written(path, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     os.link(str(victim), path)
-    with held(path):
+    with locked(path):
         pass
     assert victim.read_text() == "precious"
 
 
 def test_something_else_at_the_path_is_refused(path):
     os.mkfifo(path)
-    with pytest.raises(LockError, match="not a regular file"), held(path):
+    with pytest.raises(LockError, match="not a regular file"), locked(path):
         pass
     os.unlink(path)
     os.mkdir(path)
-    with pytest.raises(LockError), held(path):
+    with pytest.raises(LockError), locked(path):
         pass
 
 
 def test_a_missing_directory_is_named(tmp_path):
-    with pytest.raises(LockError, match="nowhere/lock cannot be opened: No such file"), held(
+    with pytest.raises(LockError, match="nowhere/lock cannot be opened: No such file"), locked(
         str(tmp_path / "nowhere" / "lock")
     ):
         pass
@@ -167,7 +167,7 @@ def test_the_default_directory_is_only_accessible_to_its_owner(directory):
     previous = os.umask(0)
     try:
         for _run in range(2):
-            with held(str(directory / "lock")):
+            with locked(str(directory / "lock")):
                 assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     finally:
         os.umask(previous)
@@ -175,10 +175,10 @@ def test_the_default_directory_is_only_accessible_to_its_owner(directory):
 
 def test_check_mode_does_not_create_it_and_respects_a_holder_in_it(directory):
     path = str(directory / "lock")
-    with held(path, create=False):
+    with locked(path, create=False):
         assert not directory.exists()
-    with held(path):
-        with pytest.raises(LockError, match="Another run"), held(path, create=False):
+    with locked(path):
+        with pytest.raises(LockError, match="Another run"), locked(path, create=False):
             pass
     assert [entry.name for entry in directory.iterdir()] == ["lock"]
 
@@ -191,7 +191,7 @@ def test_two_runs_may_create_it_at_the_same_time(directory, monkeypatch):
         make(path, mode)
 
     monkeypatch.setattr(os, "mkdir", beaten)
-    with held(str(directory / "lock")):
+    with locked(str(directory / "lock")):
         pass
 
 
@@ -202,7 +202,7 @@ def test_a_directory_that_other_users_can_access_is_refused(directory, create, m
     directory.chmod(mode)
     words = "gpufleet is open to other users, with mode %04o. " % mode
     for path in ("%s/lock", "%s/../gpufleet//lock"):
-        with pytest.raises(LockError, match=words), held(path % directory, create=create):
+        with pytest.raises(LockError, match=words), locked(path % directory, create=create):
             pass
     assert list(directory.iterdir()) == []
 
@@ -211,11 +211,11 @@ def test_a_directory_that_other_users_can_access_is_refused(directory, create, m
 def test_a_link_or_a_file_instead_of_the_directory_is_refused(directory, tmp_path, create):
     (tmp_path / "elsewhere").mkdir(0o700)
     directory.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LockError, match="gpufleet is not a directory"), held(str(directory / "lock"), create=create):
+    with pytest.raises(LockError, match="gpufleet is not a directory"), locked(str(directory / "lock"), create=create):
         pass
     directory.unlink()
     directory.touch()
-    with pytest.raises(LockError, match="gpufleet is not a directory"), held(str(directory / "lock"), create=create):
+    with pytest.raises(LockError, match="gpufleet is not a directory"), locked(str(directory / "lock"), create=create):
         pass
 
 
@@ -226,7 +226,7 @@ def test_a_directory_of_another_user_is_refused(directory, monkeypatch, create):
     other = os.stat_result((stat.S_IFDIR | 0o700, 1, 1, 2, 1234, 1234, 0, 0, 0, 0))
     monkeypatch.setattr(os, "lstat", lambda path: other)
     words = "belongs to the user with the id 1234. Remove it while no run is in progress"
-    with pytest.raises(LockError, match=words), held(str(directory / "lock"), create=create):
+    with pytest.raises(LockError, match=words), locked(str(directory / "lock"), create=create):
         pass
 
 
@@ -238,14 +238,14 @@ def test_without_root_the_default_is_refused(directory, create, exists):
     for parent in list(directory.parents)[:-1]:
         parent.chmod(parent.stat().st_mode | 0o555)
     if exists:
-        with held(str(directory / "lock")):
+        with locked(str(directory / "lock")):
             pass
     reading, writing = os.pipe()
     if os.fork() == 0:
         try:
             os.setuid(65534)
-            with held(str(directory / "lock"), create=create):
-                os.write(writing, b"held")
+            with locked(str(directory / "lock"), create=create):
+                os.write(writing, b"taken")
         except LockError as error:
             os.write(writing, str(error).encode())
         finally:
@@ -288,16 +288,16 @@ def _read_only(monkeypatch, directory):
 def test_a_read_only_file_system_is_named(directory, tmp_path, monkeypatch, create, place):
     _read_only(monkeypatch, tmp_path)
     words = "lock cannot be opened: its file system is read-only. Make the file system writable"
-    with pytest.raises(LockError, match=words), held(str(tmp_path / place), create=create):
+    with pytest.raises(LockError, match=words), locked(str(tmp_path / place), create=create):
         pass
 
 
 def test_a_lock_file_on_a_read_only_file_system_can_be_held(path, tmp_path, monkeypatch):
-    with held(path):
+    with locked(path):
         pass
     _read_only(monkeypatch, tmp_path)
-    with held(path):
-        with pytest.raises(LockError, match="Another run"), held(path):
+    with locked(path):
+        with pytest.raises(LockError, match="Another run"), locked(path):
             pass
 
 
@@ -311,7 +311,7 @@ def test_check_mode_is_refused_where_a_run_could_not_create_the_file(tmp_path):
         status = 1
         try:
             os.setuid(65534)
-            with held(str(tmp_path / "lock"), create=False):
+            with locked(str(tmp_path / "lock"), create=False):
                 pass
         except LockError as error:
             status = 0 if "Permission denied. Run as root" in str(error) else 2
@@ -321,7 +321,7 @@ def test_check_mode_is_refused_where_a_run_could_not_create_the_file(tmp_path):
 
 
 def test_the_holder_is_readable_for_all_users(path):
-    with held(path):
+    with locked(path):
         assert stat.S_IMODE(os.stat(path).st_mode) & 0o444 == 0o444
 
 
@@ -334,17 +334,17 @@ def test_works_for_another_user_in_a_shared_directory(tmp_path):
         parent.chmod(parent.stat().st_mode | 0o555)
     shared.chmod(0o1777)
     ours, theirs = str(shared / "ours"), str(shared / "theirs")
-    with held(ours):
+    with locked(ours):
         pass
     child = os.fork()
     if child == 0:
         status = 1
         try:
             os.setuid(65534)
-            with held(ours), held(theirs):
+            with locked(ours), locked(theirs):
                 status = 0
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
-    with held(theirs), open(theirs) as signed:
+    with locked(theirs), open(theirs) as signed:
         assert "PID %d" % os.getpid() in signed.read()

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import 
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import H100, FakeBackend, FakeGpu
 
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.20gb": 1, "1g.5gb": 2}}]
-HELD = ["1g.5gb", "1g.5gb", "3g.20gb"]
+PROFILES = ["1g.5gb", "1g.5gb", "3g.20gb"]
 
 
 @pytest.fixture(name="boot")
@@ -91,7 +91,7 @@ def test_a_run_that_changes_nothing_loads_only_what_it_needs(tmp_path):
     assert needless.isdisjoint(loaded), needless & loaded
 
 
-def held(gpu):
+def profiles(gpu):
     return sorted(what.name for what, _place, _cis in gpu.instances.values())
 
 
@@ -101,7 +101,7 @@ def test_the_layout_is_created_on_an_empty_gpu(boot, mode):
     gpus = FakeGpu(mode=mode), FakeGpu(index=1, mode=mode)
     status, said = boot(FakeBackend(*gpus))
     assert status == 0
-    assert [held(gpu) for gpu in gpus] == [HELD, HELD]
+    assert [profiles(gpu) for gpu in gpus] == [PROFILES, PROFILES]
     lines = sorted(said.splitlines())  # the GPUs are restored in parallel and reported as they complete
     assert [line.split()[:2] for line in lines] == [["GPU", "0"], ["GPU", "1"]]
     assert all(line.endswith("|  restored") and "|3g.20gb " in line for line in lines)
@@ -113,7 +113,7 @@ def test_a_transient_error_of_the_whole_driver_is_retried(boot, nth):
     driver = FakeBackend(gpu)
     driver.fail[("count", nth)] = codes.UNKNOWN
     assert boot(driver)[0] == 0
-    assert held(gpu) == HELD
+    assert profiles(gpu) == PROFILES
 
 
 def test_existing_instances_are_kept(boot):
@@ -141,7 +141,7 @@ def test_gpus_outside_the_layout_are_unchanged(boot):
     gpus = FakeGpu(), FakeGpu(index=1)
     status, said = boot(FakeBackend(*gpus), layout=[dict(LAYOUT[0], devices=[1])])
     assert status == 0
-    assert [held(gpu) for gpu in gpus] == [[], HELD]
+    assert [profiles(gpu) for gpu in gpus] == [[], PROFILES]
     assert said.splitlines()[0].endswith("not in the layout, unchanged")
 
 
@@ -151,7 +151,7 @@ def test_a_gpu_in_use_is_unchanged_and_the_others_are_restored(boot):
     busy.use(0, 0, 4711, "python")
     status, said = boot(FakeBackend(busy, idle))
     assert status == 1
-    assert [held(busy), held(idle)] == [["7g.40gb"], HELD]
+    assert [profiles(busy), profiles(idle)] == [["7g.40gb"], PROFILES]
     assert "PID 4711 (python)" in said
 
 
@@ -161,7 +161,7 @@ def test_an_unreadable_gpu_does_not_block_the_others(boot):
     driver.fail[("read", 0)] = codes.GPU_IS_LOST
     status, said = boot(driver)
     assert status == 1
-    assert [held(gpu) for gpu in gpus] == [[], HELD]
+    assert [profiles(gpu) for gpu in gpus] == [[], PROFILES]
     assert said.startswith("GPU 0 cannot be read, and is left unchanged: read: GPU_IS_LOST")
 
 
@@ -172,7 +172,7 @@ def test_a_failure_is_rolled_back_and_reported(boot):
     driver.fail[("create_gpu_instance", 1)] = codes.NO_PERMISSION
     status, said = boot(driver)
     assert status == 1
-    assert held(gpu) == ["2g.10gb"]
+    assert profiles(gpu) == ["2g.10gb"]
     assert "FAILED: " in said
     assert "Its previous state was restored" in said
 
@@ -183,7 +183,7 @@ def test_a_gpu_is_reset_only_if_allowed(boot, reset):
     driver = FakeBackend(gpu)
     status, said = boot(driver, reset=reset)
     assert ("reset" in driver.writes) == reset
-    assert (status, held(gpu)) == ((0, HELD) if reset else (1, []))
+    assert (status, profiles(gpu)) == ((0, PROFILES) if reset else (1, []))
     assert ("does not match the layout yet" in said) != reset
 
 
@@ -206,7 +206,7 @@ def down(code=codes.DRIVER_NOT_LOADED):
 def test_waits_for_a_late_driver(boot):
     gpu = FakeGpu()
     status, said = boot(FakeBackend(gpu), opening=[down(), down()], driver_wait=60)
-    assert (status, held(gpu)) == (0, HELD)
+    assert (status, profiles(gpu)) == (0, PROFILES)
     assert said.count("Waiting up to 60 seconds for the NVIDIA driver: nvmlInit: DRIVER_NOT_LOADED") == 1
 
 
@@ -293,7 +293,7 @@ def test_a_missing_gpu_is_named_and_the_others_are_restored(boot, devices, recor
     record = {"gpus": dict(enumerate(UUIDS))} if recorded else {}
     status, said = boot(FakeBackend(*gpus), layout=[*LAYOUT, dict(OTHER, devices=devices)], **record)
     assert status == 1
-    assert [held(gpu) for gpu in gpus] == [HELD] * 7
+    assert [profiles(gpu) for gpu in gpus] == [PROFILES] * 7
     assert said.count("|  restored\n") == 7
     problems = [line for line in said.splitlines() if not line.endswith("|  restored")]
     assert len(problems) == 1
@@ -312,7 +312,7 @@ def test_an_index_refers_to_the_gpu_that_had_it_when_the_role_ran(boot):
     layout = [*LAYOUT, dict(OTHER, devices=[3, 5]), {"devices": 7, "mig_enabled": False}]
     status, said = boot(FakeBackend(*gpus), layout=layout, gpus=dict(enumerate(UUIDS)))
     assert status == 1
-    assert [held(gpu) for gpu in gpus] == [HELD, HELD, HELD, HELD, ["7g.40gb"], HELD, []]
+    assert [profiles(gpu) for gpu in gpus] == [PROFILES, PROFILES, PROFILES, PROFILES, ["7g.40gb"], PROFILES, []]
     assert [gpu.current for gpu in gpus] == [True] * 6 + [False]
     assert said.count("GPU 3 (%s) is not among the GPUs that can be read" % UUIDS[3]) == 1
     assert "matches no GPU" not in said
@@ -321,7 +321,7 @@ def test_an_index_refers_to_the_gpu_that_had_it_when_the_role_ran(boot):
 def test_with_devices_all_missing_gpus_are_named_too(boot):
     gpus = left(2, 6)
     status, said = boot(FakeBackend(*gpus), gpus=dict(enumerate(UUIDS)))
-    assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 6)
+    assert (status, [profiles(gpu) for gpu in gpus]) == (1, [PROFILES] * 6)
     for index in (2, 6):
         assert "GPU %d (%s) is not among" % (index, UUIDS[index]) in said
 
@@ -329,7 +329,7 @@ def test_with_devices_all_missing_gpus_are_named_too(boot):
 def test_an_entry_with_a_missing_gpu_applies_to_its_others(boot):
     gpus = left(7)
     status, _said = boot(FakeBackend(*gpus), layout=[dict(OTHER, devices=[0, 7]), dict(LAYOUT[0], devices=[1])])
-    assert (status, held(gpus[0]), held(gpus[1])) == (1, ["7g.40gb"], HELD)
+    assert (status, profiles(gpus[0]), profiles(gpus[1])) == (1, ["7g.40gb"], PROFILES)
 
 
 @pytest.mark.parametrize("identified", [True, False])
@@ -340,7 +340,7 @@ def test_a_lost_gpu_outside_the_layout_is_not_a_failure(boot, identified):
     if not identified:
         driver.always[("identify", 7)] = codes.GPU_IS_LOST
     status, said = boot(driver, layout=[dict(LAYOUT[0], devices=list(range(7)))])
-    assert (status, [held(gpu) for gpu in gpus]) == (0, [HELD] * 7 + [[]])
+    assert (status, [profiles(gpu) for gpu in gpus]) == (0, [PROFILES] * 7 + [[]])
     assert "GPU 7 cannot be read, and is not in the layout: read: GPU_IS_LOST" in said
     assert (UUIDS[7] in said) == identified
 
@@ -351,7 +351,7 @@ def test_a_lost_gpu_of_the_layout_is_named_once(boot, devices):
     driver = FakeBackend(*gpus)
     driver.always[("read", 7)] = codes.GPU_IS_LOST
     status, said = boot(driver, layout=[*LAYOUT, dict(OTHER, devices=devices)], gpus=dict(enumerate(UUIDS)))
-    assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 7 + [[]])
+    assert (status, [profiles(gpu) for gpu in gpus]) == (1, [PROFILES] * 7 + [[]])
     (problem,) = [line for line in said.splitlines() if not line.endswith("|  restored")]
     assert problem.startswith("GPU 7 cannot be read, and is left unchanged: ") and UUIDS[7] in problem
 
@@ -359,7 +359,7 @@ def test_a_lost_gpu_of_the_layout_is_named_once(boot, devices):
 def test_an_unsupported_entry_affects_only_its_gpu(boot):
     gpus = left()
     status, said = boot(FakeBackend(*gpus), layout=[*LAYOUT, dict(OTHER, devices=2, mig_devices={"9g.1gb": 1})])
-    assert (status, [held(gpu) for gpu in gpus]) == (1, [HELD] * 2 + [[]] + [HELD] * 5)
+    assert (status, [profiles(gpu) for gpu in gpus]) == (1, [PROFILES] * 2 + [[]] + [PROFILES] * 5)
     assert "9g.1gb" in said
 
 
@@ -388,7 +388,7 @@ def test_a_gpu_that_hangs_on_reads_does_not_block_the_others(boot, monkeypatch):
     monkeypatch.setattr(Report, "error", lambda _report, text: seen.append(text))
     with pytest.raises(SystemExit):
         boot(driver)
-    assert (ended, [held(gpu) for gpu in gpus]) == ([1], [HELD] * 2 + [[]] + [HELD] * 5)
+    assert (ended, [profiles(gpu) for gpu in gpus]) == ([1], [PROFILES] * 2 + [[]] + [PROFILES] * 5)
     (problem,) = seen
     assert problem.startswith(
         "GPU 2 cannot be read, and is left unchanged: reading the GPU: TIMEOUT (no response after 0.5 "
@@ -398,7 +398,7 @@ def test_a_gpu_that_hangs_on_reads_does_not_block_the_others(boot, monkeypatch):
 def test_an_entry_without_its_gpu_does_not_affect_the_others(boot):
     gpu = FakeGpu()
     status, said = boot(FakeBackend(gpu), layout=[dict(LAYOUT[0], devices=[0]), dict(LAYOUT[0], devices=[5])])
-    assert (status, held(gpu)) == (1, HELD)
+    assert (status, profiles(gpu)) == (1, PROFILES)
     assert "A part of the layout cannot be restored: entry 2 (devices: [5]): index 5 matches no GPU" in said
 
 
@@ -417,7 +417,7 @@ def test_the_process_ends_at_its_timeout():
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     done = subprocess.run([sys.executable, "-c", HANG], stdout=subprocess.PIPE, check=False, env=environment)
     assert time.monotonic() - started < 300
-    assert done.returncode == restore.NOT_AS_WANTED
+    assert done.returncode == restore.NOT_RESTORED
     assert b"Not done after 0.05 seconds" in done.stdout
 
 

@@ -54,12 +54,12 @@ def test_a_wrong_count_from_the_driver_causes_no_refusal() -> None:
     on = board("A30-24GB")
     one = profile(on, "1g.6gb")._replace(max_instances=1)
     assert rules.capacity(on, one) == 4
-    assert rules.together(on, [one] * 4) == []
+    assert rules.exceeded_limits(on, [one] * 4) == []
 
 
 def _together(model: str, *names: str) -> t.List[str]:
     on = board(model)
-    return rules.together(on, [profile(on, name) for name in names])
+    return rules.exceeded_limits(on, [profile(on, name) for name in names])
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_layouts_that_do_not_fit_and_the_reason(model: str, names: t.Tuple[str, 
 
 def test_the_number_of_gpu_instances_counts_too() -> None:
     on = board("A100-80GB")._replace(max_gpu_instances=2)
-    reasons = rules.together(on, [profile(on, "1g.10gb")] * 3)
+    reasons = rules.exceeded_limits(on, [profile(on, "1g.10gb")] * 3)
     assert reasons == ["the GPU holds at most 2 GPU instances, not 3"]
 
 

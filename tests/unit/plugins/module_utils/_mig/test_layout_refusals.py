@@ -270,9 +270,9 @@ def test_an_entry_for_another_node(raw: t.Any, remedy: str) -> None:
     assert remedy in str(refused.value)
 
 
-@pytest.mark.parametrize("held, remedy", UNKNOWN_PROFILES, ids=[repr(case[0]) for case in UNKNOWN_PROFILES])
-def test_an_entry_for_another_board(held: t.Any, remedy: str) -> None:
-    request = layout.parse([GOOD, {"devices": [1], "mig_enabled": True, "mig_devices": held}]).resolve(node())[1]
+@pytest.mark.parametrize("mig_devices, remedy", UNKNOWN_PROFILES, ids=[repr(case[0]) for case in UNKNOWN_PROFILES])
+def test_an_entry_for_another_board(mig_devices: t.Any, remedy: str) -> None:
+    request = layout.parse([GOOD, {"devices": [1], "mig_enabled": True, "mig_devices": mig_devices}]).resolve(node())[1]
     with pytest.raises(LayoutError) as refused:
         request.target(A100)
     message = str(refused.value)

@@ -57,8 +57,8 @@ def node(*specs: str, **fields: t.Any) -> t.List[Gpu]:
     ]
 
 
-def entry(devices: object, held: object = None, **changes: t.Any) -> t.Dict[str, t.Any]:
-    out: t.Dict[str, t.Any] = {"devices": devices, "mig_enabled": True, "mig_devices": held or {"7g.80gb": 1}}
+def entry(devices: object, mig_devices: object = None, **changes: t.Any) -> t.Dict[str, t.Any]:
+    out: t.Dict[str, t.Any] = {"devices": devices, "mig_enabled": True, "mig_devices": mig_devices or {"7g.80gb": 1}}
     return dict(out, **changes)
 
 
@@ -144,7 +144,7 @@ _NUMBER = 10**5000
         *([entry("all", device_filter=found)] for found in (_LONG, _NUMBER)),
         *([entry("all", {name: 1})] for name in (_LONG, _NUMBER, "1g.10gb+" + _LONG, "1 g.10gb+" + _LONG)),
         *([entry("all", {"1g.10gb": count})] for count in (_LONG, _NUMBER)),
-        *([entry("all", held)] for held in ([_LONG], [{_LONG: 1}], [{"profile": _LONG}])),
+        *([entry("all", mig_devices)] for mig_devices in ([_LONG], [{_LONG: 1}], [{"profile": _LONG}])),
         [entry("all", [{"profile": "1g.10gb." + _LONG}])],
         [entry("all", [{"profile": "3g.40gb", "start": _NUMBER}])],
         [entry("all", [{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb+" + _LONG]}])],

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, mig_parted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import Held
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import InstanceSpec
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
 
@@ -86,7 +86,7 @@ def node() -> t.List[Gpu]:
     return [gpu(A100, index=index, pci_device_id=0x20B010DE, uuid="GPU-%d" % index) for index in range(4)]
 
 
-def held(data: t.Any, name: t.Optional[str] = None) -> t.Dict[int, t.Any]:
+def desired_instances(data: t.Any, name: t.Optional[str] = None) -> t.Dict[int, t.Any]:
     """The desired instances of each GPU of the node: None if MIG is off."""
     out: t.Dict[int, t.Any] = {}
     for index, request in mig_parted.parse(data, name).resolve(node()).items():
@@ -122,8 +122,8 @@ ONE_G = ("1g.5gb", WHOLE)
 )
 def test_a_document_as_yaml_and_as_json(name: str, expected: t.Dict[int, t.Any]) -> None:
     data = yaml.safe_load(DOCUMENT)
-    assert held(data, name) == expected
-    assert held(json.loads(json.dumps(data)), name) == expected
+    assert desired_instances(data, name) == expected
+    assert desired_instances(json.loads(json.dumps(data)), name) == expected
 
 
 def test_messages_name_configuration_and_entry() -> None:
@@ -140,7 +140,7 @@ def test_messages_have_the_spelling_of_the_file_and_not_of_its_names() -> None:
 
 def test_the_only_configuration_needs_no_name() -> None:
     data = {"version": "v1", "mig-configs": {"site": [{"devices": "all", "mig-enabled": False}]}}
-    assert held(data) == dict.fromkeys(range(4))
+    assert desired_instances(data) == dict.fromkeys(range(4))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_the_list_of_configurations_is_truncated() -> None:
 
 
 def test_gpus_with_equal_instances_share_an_entry() -> None:
-    seven = [Held("1g.5gb", 1, (1,))] * 7
+    seven = [InstanceSpec("1g.5gb", 1, (1,))] * 7
     entries = mig_parted.from_gpus({0: seven, 2: [], 1: seven, 3: None, 4: None})
     assert entries == [
         {"devices": [0, 1], "mig-enabled": True, "mig-devices": {"1g.5gb": 7}},
@@ -302,7 +302,7 @@ def test_gpus_with_equal_instances_share_an_entry() -> None:
 
 
 def test_what_a_document_cannot_express_is_refused() -> None:
-    one = Held("3g.20gb", 3, (1,))
+    one = InstanceSpec("3g.20gb", 3, (1,))
     with pytest.raises(LayoutError, match="GPU 5: .* would pack them into the fewest: use instances that are full"):
         mig_parted.from_gpus({5: [one, one]})
     with pytest.raises(LayoutError, match="GPU 5: .* no compute instance: apply a layout to the GPU first"):
@@ -373,17 +373,19 @@ _PARTS = {
     4: [(4,), (2, 2), (2, 1, 1)],
 }
 _HELD = st.sampled_from(A100.profiles[:6]).flatmap(
-    lambda profile: st.sampled_from(_PARTS[profile.slices]).map(lambda parts: Held(profile.name, profile.slices, parts))
+    lambda profile: st.sampled_from(_PARTS[profile.slices]).map(
+        lambda parts: InstanceSpec(profile.name, profile.slices, parts)
+    )
 )
 
 
-def _read_back(entries: t.List[t.Any]) -> t.List[Held]:
+def _read_back(entries: t.List[t.Any]) -> t.List[InstanceSpec]:
     (request,) = layout.parse(entries).resolve(node()).values()
-    return sorted(Held(w.profile.name, w.profile.slices, w.slices) for w in request.target(A100).instances)
+    return sorted(InstanceSpec(w.profile.name, w.profile.slices, w.slices) for w in request.target(A100).instances)
 
 
 @given(st.lists(_HELD, max_size=5))
-def test_a_document_is_refused_exactly_if_it_would_not_round_trip(instances: t.List[Held]) -> None:
+def test_a_document_is_refused_exactly_if_it_would_not_round_trip(instances: t.List[InstanceSpec]) -> None:
     counts = Counter(
         one.profile if size == one.slices else "%dc.%s" % (size, one.profile)
         for one in instances

@@ -20,10 +20,11 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.codes import NO
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, DisturbError, LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import describe
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import Held
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import InstanceSpec
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.verify import mismatch
+from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import fake
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
@@ -53,19 +54,9 @@ def test_the_smaller_whole_compute_instance_is_the_reduced_one() -> None:
 @pytest.mark.parametrize("model", models())
 def test_only_double_memory_on_hopper_and_blackwell_has_two_kinds(model: str) -> None:
     on = board(model)
-    double = {
-        "B200-180GB": ["1g.45gb"],
-        "GB200-186GB": ["1g.47gb"],
-        "B300": ["1g.67gb"],
-        "GB300": ["1g.70gb"],
-        "GH200-144GB": ["1g.36gb"],
-        "H20-96GB": ["1g.24gb"],
-        "GH200-96GB": ["1g.24gb"],
-        "H100-80GB": ["1g.20gb"],
-        "H100-NVL-94GB": ["1g.24gb"],
-        "H200-141GB": ["1g.35gb"],
-    }
-    assert [known.name for known in on.profiles if offers_reduced(on, known)] == double.get(model, [])
+    later = boards.data(model)["architecture"] in ("hopper", "blackwell")
+    double = [known.name for known in on.profiles if known.constant == 9 and later]  # NVML's 1_SLICE_REV2
+    assert [known.name for known in on.profiles if offers_reduced(on, known)] == double
 
 
 def test_the_kind_follows_the_layout() -> None:
@@ -159,15 +150,15 @@ def test_a_busy_one_is_kept_if_another_of_its_kind_is_desired() -> None:
 
 def test_as_few_as_possible_are_recreated() -> None:
     """Each of four placements has either kind or nothing; any number of either kind is desired."""
-    for held in itertools.product((None, "1g.20gb", "1c.1g.20gb"), repeat=4):
-        now = gpu(H100, *("%s@%d" % (name, 2 * place) for place, name in enumerate(held) if name))
+    for current in itertools.product((None, "1g.20gb", "1c.1g.20gb"), repeat=4):
+        now = gpu(H100, *("%s@%d" % (name, 2 * place) for place, name in enumerate(current) if name))
         for whole, reduced in itertools.product(range(5), repeat=2):
             if whole + reduced > 4:
                 continue
             result = plan(now, want(H100, *["1g.20gb"] * whole, *["1c.1g.20gb"] * reduced))
             assert sorted(kinds(carry_out(result))) == [False] * whole + [True] * reduced
             instances = min(len(now.instances), whole + reduced)
-            untouched = min(held.count("1g.20gb"), whole) + min(held.count("1c.1g.20gb"), reduced)
+            untouched = min(current.count("1g.20gb"), whole) + min(current.count("1c.1g.20gb"), reduced)
             assert len(result.kept) == instances
             assert sum(len(kept.keep) for kept in result.kept) == untouched
 
@@ -223,8 +214,12 @@ def test_the_map_shows_the_reduced_kind() -> None:
 
 
 def test_documents_name_the_reduced_kind_and_read_it_back() -> None:
-    held = [Held("1g.20gb", 1, (1,)), Held("1g.20gb", 1, (1,), True), Held("1g.20gb", 1, (1,), True)]
-    entries = mig_parted.from_gpus({0: held})
+    current = [
+        InstanceSpec("1g.20gb", 1, (1,)),
+        InstanceSpec("1g.20gb", 1, (1,), True),
+        InstanceSpec("1g.20gb", 1, (1,), True),
+    ]
+    entries = mig_parted.from_gpus({0: current})
     assert entries == [{"devices": [0], "mig-enabled": True, "mig-devices": {"1c.1g.20gb": 2, "1g.20gb": 1}}]
     assert sorted(meant(entries[0]["mig-devices"])) == [("1g.20gb", None, False)] + [("1g.20gb", None, True)] * 2
 

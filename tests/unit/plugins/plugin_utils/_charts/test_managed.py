@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import instance_types, managed
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.managed import Found, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.managed import Found, NodeVariables
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards as layout_boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
 
@@ -33,8 +33,8 @@ def layout(**devices: int) -> t.List[Data]:
 SMALL = layout(**{"1g.5gb": 7})
 
 
-def find(*nodes: Data, **settings: t.Any) -> Found:
-    return managed.find(nodes, Settings(**{"selected": False, "strategy": "mixed", "layout": SMALL, **settings}))
+def find(*nodes: Data, **given: t.Any) -> Found:
+    return managed.find(nodes, NodeVariables(**{"selected": False, "strategy": "mixed", "layout": SMALL, **given}))
 
 
 def test_the_operator_owns_mig_on_eks() -> None:

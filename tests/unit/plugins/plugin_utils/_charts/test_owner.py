@@ -11,9 +11,11 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import owner as charts_owner
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node
 
+Data = t.Dict[str, t.Any]
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 STATE = "nvidia.com/mig.config.state"
 MIG_PAUSE = {PLUGIN: "paused-for-mig-change", "nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"}
@@ -68,6 +70,11 @@ HAMI = {"app.kubernetes.io/component": "hami-device-plugin", "app.kubernetes.io/
 GATES = [{"name": "FEATURE_GATES", "value": "A=true,DynamicMIG=true"}]
 
 
+def conflicts(role: str, daemonsets: t.Sequence[Data], policies: t.Sequence[Data]) -> t.List[str]:
+    own = CHARTS[role].conflicts(("ns", "release"), daemonsets, policies)
+    return [*charts_owner.conflicts(role, daemonsets), *own]
+
+
 @pytest.mark.parametrize(
     ("role", "daemonsets", "words"),
     [
@@ -86,7 +93,7 @@ GATES = [{"name": "FEATURE_GATES", "value": "A=true,DynamicMIG=true"}]
     ],
 )
 def test_daemonsets_of_others(role: str, daemonsets: t.Any, words: t.Sequence[str]) -> None:
-    found = charts_owner.of_cluster(role, "ns", "release", daemonsets, [])
+    found = conflicts(role, daemonsets, [])
     assert len(found) == len(words)
     assert all(word in problem for word, problem in zip(words, found))
 
@@ -103,15 +110,15 @@ def test_daemonsets_of_others(role: str, daemonsets: t.Any, words: t.Sequence[st
 )
 def test_a_gpu_operator_in_the_cluster(role: str, release: t.Sequence[str], refused: bool) -> None:
     policy = {"metadata": daemonset("cluster-policy", release=release)["metadata"]}
-    assert bool(charts_owner.of_cluster(role, "ns", "release", [], [policy])) is refused
+    assert bool(conflicts(role, [], [policy])) is refused
 
 
 def test_components_that_an_interrupted_run_of_this_collection_paused() -> None:
     paused = node("a", **{"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"})
     paused["metadata"]["annotations"] = {
-        drain_record.RECORD: drain_record.Record(True, labels={"nvidia.com/gpu.deploy.dcgm": "true"}).text()
+        record.RECORD: record.Record(True, labels={"nvidia.com/gpu.deploy.dcgm": "true"}).text()
     }
     assert charts_owner.of_node(paused, "host") == []
-    paused["metadata"]["annotations"] = {drain_record.RECORD: "damaged"}
+    paused["metadata"]["annotations"] = {record.RECORD: "damaged"}
     (problem,) = charts_owner.of_node(paused, "host")
     assert "is damaged" in problem

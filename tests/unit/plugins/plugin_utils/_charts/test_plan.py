@@ -13,9 +13,10 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import permissions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs, permissions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import DEVICE_PLUGIN, GPU_OPERATOR
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
@@ -26,6 +27,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     RECORD,
     A,
     B,
+    built,
     plan,
     problems,
 )
@@ -39,13 +41,13 @@ OWNED_BY_HOST = {"validator": True, "replicas": {}, "profile": None, "config": "
 def test_a_plan_of_the_operator() -> None:
     found = plan(own={"version": "v26.7.0"})
     assert found.problems == {"a": [], "b": []} and found.warnings == [] and not found.missing
-    assert found.plan["wanted"] == {
+    assert built(found).serialized()["wanted"] == {
         "a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST},
         "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, **OWNED_BY_HOST},
     }
-    assert yaml.safe_load(found.plan["values_text"]) == found.plan["values"]
-    assert (found.plan["config_maps"], found.plan["labels"], found.plan["runtime_class"]) == ([], [], "")
-    assert (found.plan["plugin_labels"], found.plan["pending"]) == ([], {})
+    assert yaml.safe_load(built(found).values_text) == built(found).values
+    assert (built(found).config_maps, built(found).labels, built(found).runtime_class) == ([], [], "")
+    assert (built(found).plugin_labels, built(found).pending) == ([], {})
 
 
 def test_two_hosts_with_one_node() -> None:
@@ -58,7 +60,7 @@ def test_two_hosts_with_one_node() -> None:
 
 def test_hosts_without_gpus_need_not_be_nodes() -> None:
     found = plan(A, Host("server", gpus=[]))
-    assert list(found.plan["wanted"]) == ["a"]
+    assert list(built(found).wanted) == ["a"]
 
 
 @pytest.mark.parametrize("version", ["v1.35.7+rke2r1", "v1.34.1+k3s1"])
@@ -66,7 +68,7 @@ def test_the_operators_toolkit_finds_the_containerd_of_rke2(version: str) -> Non
     found = node("a")
     found["status"]["nodeInfo"]["kubeletVersion"] = version
     planned = plan(A, own={"toolkit": "operator"}, cluster={"nodes": {"resources": [found]}})
-    assert planned.plan["values"]["toolkit"]["env"][0]["name"] == "CONTAINERD_SOCKET"
+    assert built(planned).values["toolkit"]["env"][0]["name"] == "CONTAINERD_SOCKET"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_the_operators_toolkit_finds_the_containerd_of_rke2(version: str) -> Non
 )
 def test_methods(method: str, api_found: bool, used: str) -> None:
     found = plan(own={"method": method}, cluster={"helm_charts": {"api_found": api_found, "resources": []}})
-    assert found.plan["method"] == used
+    assert built(found).method == used
 
 
 def test_helm_chart_needs_a_helm_controller() -> None:
@@ -113,7 +115,7 @@ def test_helm_chart_needs_a_helm_controller() -> None:
 )
 def test_variables_that_are_refused(settings: Data, own: Data, host: str, words: str) -> None:
     found = plan(own=own, **settings)
-    assert found.plan == {}
+    assert found.plan is None
     assert [words in problem for problem in found.problems[host]] == [True]
     assert sum(map(len, found.problems.values())) == 1
 
@@ -167,8 +169,8 @@ def test_taints_that_the_chart_does_not_tolerate(role: str, taint: Data, tolerat
 
 
 def test_pods_get_gpus_with_instances_without_cdi() -> None:
-    assert plan(own={"mig_strategy": "none"}).plan["values"]["cdi"] == {"enabled": False}
-    assert "cdi" not in plan().plan["values"]
+    assert built(plan(own={"mig_strategy": "none"})).values["cdi"] == {"enabled": False}
+    assert "cdi" not in built(plan()).values
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_pods_get_gpus_with_instances_without_cdi() -> None:
 )
 def test_a_cluster_that_cannot_be_read(message: str, settings: Data, words: str) -> None:
     found = plan(cluster={"nodes": {"msg": message, "failed": False}}, **settings)
-    assert found.plan == {}
+    assert found.plan is None
     assert found.missing is (words == "")
     assert bool(found.warnings) is found.missing
     assert [problem.startswith(words) for problem in found.problems["a"]] == ([True] if words else [])
@@ -239,27 +241,15 @@ def test_missing_permissions() -> None:
 
 def test_what_verify_reports() -> None:
     """Without permissions to write."""
-    name = configured().plan["configs"]["a"]
+    name = built(configured()).configs["a"]
     missing = ["namespace", "configurations", "node labels"]
-    assert configured().plan["outdated"] == missing
+    assert built(configured()).outdated == missing
     labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
     namespace = {"resources": [{"metadata": {"name": "gpu-operator", **labels}}]}
-    (config_map,) = configured().plan["config_maps"]
+    (config_map,) = built(configured()).config_maps
     given: Data = {"nodes": {"resources": [node("a", **{LABEL: name, STATE: "success"})]}, "namespace": namespace}
     given["config_map"] = {"resources": [{"metadata": {}, "data": config_map["data"]}]}
-    assert plan(A, owner="operator", cluster=given).plan["outdated"] == []
-
-
-def test_a_current_helm_chart() -> None:
-    def chart(applied: Data, **spec: str) -> Data:
-        notes = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"spec": applied})}
-        return {"resources": [{"metadata": {"annotations": notes}, "spec": spec}]}
-
-    wanted = {"chart": "a", "version": "1"}
-    assert charts_plan.chart_is_current(wanted, chart(wanted, **wanted, added="by the API"))
-    assert not charts_plan.chart_is_current(wanted, chart({**wanted, "repo": "r"}, **wanted, repo="r"))
-    assert not charts_plan.chart_is_current(wanted, chart(wanted, **{**wanted, "version": "2"}))
-    assert not charts_plan.chart_is_current(wanted, {"resources": []})
+    assert built(plan(A, owner="operator", cluster=given)).outdated == []
 
 
 def test_the_permissions_of_both_methods() -> None:
@@ -292,22 +282,22 @@ def configured(owner: str = "operator", drain: bool = False, gpus: int = 0, reco
 
 def test_the_operator_gets_config_map_and_label() -> None:
     found = configured()
-    name = found.plan["configs"]["a"]
-    assert found.plan["labels"] == [{"node": "a", "labels": {LABEL: name, STATE: None}}]
-    (config_map,) = found.plan["config_maps"]
-    assert config_map["name"] == found.plan["values"]["migManager"]["config"]["name"]
+    name = built(found).configs["a"]
+    assert built(found).labels == [{"node": "a", "labels": {LABEL: name, STATE: None}}]
+    (config_map,) = built(found).config_maps
+    assert config_map["name"] == built(found).values["migManager"]["config"]["name"]
     assert list(yaml.safe_load(config_map["data"]["config.yaml"])["mig-configs"]) == [name]
-    assert found.plan["wanted"]["a"]["config"] == name
-    assert found.plan["values"]["migManager"]["enabled"] is True
-    assert found.plan["retry"] == []
+    assert built(found).wanted["a"].config == name
+    assert built(found).values["migManager"]["enabled"] is True
+    assert built(found).retry == []
     again = configured(**{LABEL: name, STATE: "success"})
-    assert again.plan["labels"] == [] and again.plan["config_maps"] == found.plan["config_maps"]
+    assert built(again).labels == [] and built(again).config_maps == built(found).config_maps
     assert config_map["version"] == ""
     existing = {"metadata": {"resourceVersion": "7"}, "data": {"config.yaml": "mig-configs: {of-another-run: []}"}}
-    (changed,) = plan(A, owner="operator", cluster={"config_map": {"resources": [existing]}}).plan["config_maps"]
+    (changed,) = built(plan(A, owner="operator", cluster={"config_map": {"resources": [existing]}})).config_maps
     assert changed["version"] == "7" and "of-another-run" in changed["data"]["config.yaml"]
     failed = configured(**{LABEL: name, STATE: "failed"})
-    assert failed.plan["retry"] == ["a"] and failed.plan["labels"] == []
+    assert built(failed).retry == ["a"] and built(failed).labels == []
 
 
 @pytest.mark.parametrize(
@@ -320,9 +310,9 @@ def test_the_operator_gets_config_map_and_label() -> None:
     ],
 )
 def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: bool, retried: bool) -> None:
-    name = configured().plan["configs"]["a"]
+    name = built(configured()).configs["a"]
     labels = {**labels, LABEL: name if labels[LABEL] == "this" else labels[LABEL]}
-    found = configured(drain=True, gpus=7, record=record, **labels).plan
+    found = built(configured(drain=True, gpus=7, record=record, **labels)).serialized()
     assert (found["wanted"], found["labels"], found["retry"]) == ({}, [], [])
     unapplied = ["its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"]
     left = {"metadata": {"name": "a", "annotations": {drain_record.RECORD: record} if record else {}}}
@@ -340,18 +330,18 @@ def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: b
 def test_the_mig_manager_of_a_new_node_starts_when_the_node_is_drained() -> None:
     """The label must exist before the chart, whose operator would label the node itself."""
     manager = "nvidia.com/gpu.deploy.mig-manager"
-    found = configured(drain=True).plan
+    found = built(configured(drain=True)).serialized()
     name = found["configs"]["a"]
     (first,), (second,) = found["labels"], found["pending"]["a"]["labels"]
     assert first["labels"] == {LABEL: name, STATE: None, manager: "gpufleet-drain-first"}
     assert second["labels"] == {manager: "true"}
     interrupted = {LABEL: name, manager: "gpufleet-drain-first"}
-    again = configured(drain=True, **interrupted).plan
+    again = built(configured(drain=True, **interrupted)).serialized()
     assert again["labels"] == [] and again["pending"]["a"]["labels"] == [second]
-    assert configured(**interrupted).plan["labels"] == [second]
-    removed = configured("host", **interrupted).plan["removed"][0]["labels"]
+    assert built(configured(**interrupted)).labels == [second]
+    removed = built(configured("host", **interrupted)).removed[0]["labels"]
     assert removed == {LABEL: None, STATE: None, manager: None}
-    assert configured(drain=True, gpus=7, **{LABEL: name, STATE: "success"}).plan["pending"] == {}
+    assert built(configured(drain=True, gpus=7, **{LABEL: name, STATE: "success"})).pending == {}
 
 
 @pytest.mark.parametrize("drain", [False, True])
@@ -372,30 +362,30 @@ def test_the_operator_needs_a_layout_for_each_host() -> None:
 
 def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
     found = configured("host", **{LABEL: "all-disabled", STATE: "success"})
-    assert found.plan["labels"] == []  # before the chart
-    assert found.plan["removed"] == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
-    assert found.plan["config_maps"] == []
-    assert found.plan["wanted"]["a"]["config"] == ""
+    assert built(found).labels == []  # before the chart
+    assert built(found).removed == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
+    assert built(found).config_maps == []
+    assert built(found).wanted["a"].config == ""
 
 
 @pytest.mark.parametrize(("state", "refused"), [("pending", True), ("rebooting", True), ("success", False)])
 def test_another_configuration_is_not_interrupted(state: str, refused: bool) -> None:
     found = configured(**{LABEL: "all-1g.10gb", STATE: state})
     assert bool(found.problems["a"]) is refused
-    name = configured().plan["configs"]["a"]
+    name = built(configured()).configs["a"]
     assert configured(**{LABEL: name, STATE: state}).problems["a"] == []
 
 
 def test_old_device_plugins_are_restarted() -> None:
     pods = [pod("old", "a", started="2026-11-23T06:00:00Z")]
     found = plan(A._replace(mig_changed=1795413700.0), cluster={"plugins": {"resources": pods}})
-    assert [each["name"] for each in found.plan["stale"]] == ["old"]
+    assert [each["name"] for each in built(found).stale] == ["old"]
 
 
 def test_the_runtime_class_of_the_variable_is_read() -> None:
     own = {**PLUGIN, "runtime_class": "other"}
-    assert charts_plan.objects(Settings("device_plugin", own))["runtime_class"]["name"] == "other"
-    assert charts_plan.objects(Settings("gpu_operator", OWN))["runtime_class"]["name"] == "nvidia"
+    assert inputs.objects(Installation(DEVICE_PLUGIN, own))["runtime_class"]["name"] == "other"
+    assert inputs.objects(Installation(GPU_OPERATOR, OWN))["runtime_class"]["name"] == "nvidia"
 
 
 @pytest.mark.parametrize(
@@ -408,8 +398,8 @@ def test_the_runtime_class_of_the_variable_is_read() -> None:
 )
 def test_the_runtime_class_is_created_only_if_nobody_has_it(existing: t.Any, created: str) -> None:
     found = plan(A, role="device_plugin", cluster={"runtime_class": {"resources": existing}})
-    assert found.plan["runtime_class"] == created
-    assert found.plan["wanted"]["a"]["validator"] is False
+    assert built(found).runtime_class == created
+    assert built(found).wanted["a"].validator is False
 
 
 @pytest.mark.parametrize(("version", "warned"), [("v1.35.7+rke2r1", False), ("v1.31.0", True), ("v1.37.0", True)])

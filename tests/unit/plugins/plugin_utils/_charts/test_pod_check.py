@@ -11,16 +11,15 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
-SETTINGS = pod_check.Settings("check", "ns", "image", "nvidia", 360)
+OPTIONS = pod_check.JobOptions("check", "ns", "image", "nvidia", 360)
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
 def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
-    return pod_check.jobs(wanted, pods, SETTINGS)
+    return pod_check.jobs(wanted, pods, OPTIONS)
 
 
 def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
@@ -72,7 +71,7 @@ def test_pods_have_no_privileges() -> None:
 
 
 def test_the_default_runtime_needs_no_class() -> None:
-    (job,) = pod_check.jobs({"a": {GPU: 1}}, [], SETTINGS._replace(runtime_class=""))
+    (job,) = pod_check.jobs({"a": {GPU: 1}}, [], OPTIONS._replace(runtime_class=""))
     assert "runtimeClassName" not in job["spec"]["template"]["spec"]
 
 
@@ -163,10 +162,3 @@ def test_the_profile_with_the_strategy_single() -> None:
 def test_gpus_with_mig_and_the_strategy_none_have_no_replicas() -> None:
     labelled = node("a", **{"nvidia.com/gpu.product": "A100", "nvidia.com/gpu.replicas": "0"})
     assert pod_check.wrong_labels([labelled], {"a": {GPU: 4}}, {"a": {GPU: 4}}, "none", {}) == []
-
-
-def test_init_containers_use_gpus_too() -> None:
-    item = user("a", MIG, "1")
-    resources = {"resources": {"limits": {MIG: "1"}}}
-    item["spec"]["initContainers"] = [{**resources, "restartPolicy": "Always"}, {"resources": {"limits": {GPU: "2"}}}]
-    assert evictions.gpus_of(item) == {MIG: 2, GPU: 2}

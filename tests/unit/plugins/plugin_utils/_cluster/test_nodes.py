@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, held
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, instance
 
 SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
 UNEQUAL = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "2g.20gb": 1, "1g.10gb": 1}}]
@@ -85,7 +85,7 @@ def test_a_host_that_reports_the_name_of_another_node() -> None:
         (Host("a", gpus=[gpu(0)], layout=SEVEN), "none", {"nvidia.com/gpu": 1}),
         (Host("a", gpus=[gpu(0)], layout=OFF), "single", {"nvidia.com/gpu": 1}),
         (Host("a", gpus=[gpu(0)], layout=SPLIT), "none", {"nvidia.com/gpu": 1}),
-        (Host("a", gpus=[gpu(0, held(1, "3g.40gb", 4, 4))]), "mixed", {"nvidia.com/mig-3g.40gb": 1}),
+        (Host("a", gpus=[gpu(0, instance(1, "3g.40gb", 4, 4))]), "mixed", {"nvidia.com/mig-3g.40gb": 1}),
         (Host("a", boards=["A100-80GB"] * 2, layout=SEVEN), "single", {"nvidia.com/gpu": 14}),
         (Host("a", boards=["A100-80GB"] * 2), "mixed", {"nvidia.com/gpu": 2}),
         (Host("a", gpus=[]), "mixed", {}),

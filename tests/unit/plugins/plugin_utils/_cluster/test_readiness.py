@@ -82,7 +82,7 @@ def test_the_mig_state_is_about_this_configuration(
 
 def test_a_failed_configuration_is_explained_by_the_mig_manager() -> None:
     found = state(Wanted(SEVEN, "x"), node("a", **{LABEL: "x", STATE: "failed"}), VALIDATOR, MANAGER)
-    assert found.culprit == Container("gpu-operator", "manager-1", "main", False)
+    assert found.failed_container == Container("gpu-operator", "manager-1", "main", False)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_nodes_that_are_gone_or_not_ready() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "text", "culprit"),
+    ("found", "text", "failed_container"),
     [
         (
             waiting("p", "ImagePullBackOff", "Back-off pulling\n image"),
@@ -121,10 +121,10 @@ def test_nodes_that_are_gone_or_not_ready() -> None:
         ),
     ],
 )
-def test_reasons_of_pods(found: t.Dict[str, t.Any], text: str, culprit: t.Optional[Container]) -> None:
+def test_reasons_of_pods(found: t.Dict[str, t.Any], text: str, failed_container: t.Optional[Container]) -> None:
     seen = state(Wanted(SEVEN), node("a"), found)
     assert seen.waiting[1:] == (text,)
-    assert seen.culprit == culprit
+    assert seen.failed_container == failed_container
 
 
 def test_other_pods_need_no_explanation() -> None:
@@ -147,7 +147,7 @@ def test_a_failed_job_and_an_unschedulable_pod() -> None:
         "pod p is not scheduled: 0/1 nodes are available",
         "container helm of pod helm-install-1 ended with status 1",
     )
-    assert seen.culprit == Container("gpu-operator", "helm-install-1", "helm", False)
+    assert seen.failed_container == Container("gpu-operator", "helm-install-1", "helm", False)
 
 
 def test_pods_that_cannot_start_on_ready_nodes() -> None:
@@ -175,21 +175,21 @@ def test_pods_that_no_node_accepts_because_this_collection_has_cordoned_it() -> 
     pending = pod("gpu-operator-1", ready=False)
     pending["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "x"}]}
     found = node("a", {"nvidia.com/gpu": "7"})
-    held = ["kubectl uncordon a"]
+    commands = ["kubectl uncordon a"]
     assert not state(Wanted(SEVEN), found, pending).ready
-    assert readiness.state({"a": Wanted(SEVEN)}, [found], [pending], held).ready
+    assert readiness.state({"a": Wanted(SEVEN)}, [found], [pending], commands).ready
     # If there is another reason to wait, or the chart was not installed, the command is shown.
     reasons = (
         "pod gpu-operator-1 is not scheduled: x",
         "an interrupted run has left nodes out of service. Return one with: ",
     )
     for wanted, first in ({"a": Wanted({"nvidia.com/gpu": 8})}, 1), ({}, 0):
-        waits = readiness.state(wanted, [found], [pending], held).waiting[first:]
-        assert waits == (reasons[0], reasons[1] + held[0])
+        waits = readiness.state(wanted, [found], [pending], commands).waiting[first:]
+        assert waits == (reasons[0], reasons[1] + commands[0])
     pending["metadata"]["labels"] = {"helmcharts.helm.cattle.io/chart": "gpu-operator"}
-    seen = readiness.state({"a": Wanted(SEVEN)}, [found], [pending], held)
+    seen = readiness.state({"a": Wanted(SEVEN)}, [found], [pending], commands)
     assert seen.failed == ("the chart is not installed, because no node accepts pod gpu-operator-1",)
-    assert seen.waiting[-1] == reasons[1] + held[0]
+    assert seen.waiting[-1] == reasons[1] + commands[0]
 
 
 def test_device_plugins_that_read_mig_before_its_last_change() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, unknown
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra import (
     PLUGIN,
@@ -132,7 +132,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
     pods = [user("one"), user("two"), user("web"), user("elsewhere")]
 
     def evicted(which: str, *changed: str) -> t.List[str]:
-        found = evictions.to_evict(pods, Settings(which), Change(changed, held))[0]
+        found = evictions.to_evict(pods, EvictionOptions(which), Change(changed, held))[0]
         return [each["metadata"]["name"] for each in found]
 
     assert evicted("gpu") == ["one", "two"]
@@ -142,7 +142,7 @@ def test_pods_use_the_devices_of_their_claims() -> None:
 
 def test_a_claimed_device_that_is_not_published_counts_as_affected() -> None:
     held = dra.claimed([claim("mig-1")], {}, "a")
-    assert evictions.to_evict([user("train")], Settings("affected"), Change([], held))[0]
+    assert evictions.to_evict([user("train")], EvictionOptions("affected"), Change([], held))[0]
 
 
 def test_a_node_is_ready_with_a_new_plugin_that_publishes_its_devices() -> None:

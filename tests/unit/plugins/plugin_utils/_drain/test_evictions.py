@@ -11,31 +11,28 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, Settings
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import user
 
 Data = t.Dict[str, t.Any]
 NOTHING = Change([], {})
-DEFAULT = Settings()
+DEFAULT = EvictionOptions()
 
 
-def names(pods: t.Iterable[Data], settings: Settings = DEFAULT, change: Change = NOTHING) -> t.List[str]:
-    return [each["metadata"]["name"] for each in evictions.to_evict(pods, settings, change)[0]]
-
-
-# --- The node ---------------------------------------------------------------------------------------------------------
+def names(pods: t.Iterable[Data], options: EvictionOptions = DEFAULT, change: Change = NOTHING) -> t.List[str]:
+    return [each["metadata"]["name"] for each in evictions.to_evict(pods, options, change)[0]]
 
 
 def test_the_meaning_of_kubectl_options() -> None:
     data = {"volumes": [{"emptyDir": {}}]}
     pods = [user("one"), user("set", owner="DaemonSet"), user("bare", owner=""), user("data", **data)]
     assert names(pods) == ["one"]
-    assert evictions.to_evict(pods, Settings(), NOTHING)[1] == [
+    assert evictions.to_evict(pods, EvictionOptions(), NOTHING)[1] == [
         "pod gpu-operator/bare has no controller that would replace it (see gpu_cluster_drain_force)",
         "pod gpu-operator/data has data in an emptyDir volume (see gpu_cluster_drain_delete_emptydir_data)",
     ]
-    assert names(pods, Settings(force=True, delete_emptydir_data=True)) == ["one", "bare", "data"]
-    (problem,) = evictions.to_evict(pods[:2], Settings(ignore_daemonsets=False), NOTHING)[1]
+    assert names(pods, EvictionOptions(force=True, delete_emptydir_data=True)) == ["one", "bare", "data"]
+    (problem,) = evictions.to_evict(pods[:2], EvictionOptions(ignore_daemonsets=False), NOTHING)[1]
     assert problem.startswith("pod gpu-operator/set belongs to a DaemonSet")
 
 
@@ -45,11 +42,11 @@ def test_static_and_finished_pods() -> None:
     finished = [user("done", owner="", volumes=[{"emptyDir": {}}]), user("failed", owner="DaemonSet")]
     finished[0]["status"]["phase"], finished[1]["status"]["phase"] = "Succeeded", "Failed"
     assert names([static, *finished]) == ["done", "failed"]
-    assert names(finished, Settings("gpu")) == []
+    assert names(finished, EvictionOptions("gpu")) == []
 
 
 def test_only_pods_that_use_gpus() -> None:
-    assert names([user("web"), user("train", 1)], Settings("gpu")) == ["train"]
+    assert names([user("web"), user("train", 1)], EvictionOptions("gpu")) == ["train"]
 
 
 @pytest.mark.parametrize("pods", ["gpu", "affected"])
@@ -59,15 +56,15 @@ def test_other_resources_of_nvidia_are_not_gpus(pods: str) -> None:
     memory["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpumem": "80Gi"}}
     both["spec"]["containers"][0]["resources"]["limits"].update({"nvidia.com/hostdev": "1", "nvidia.com/gpumem": "1M"})
     change = Change(None, {"network": set(), "memory": set()})
-    assert names([network, memory, both], Settings(pods), change) == ["both"]
+    assert names([network, memory, both], EvictionOptions(pods), change) == ["both"]
 
 
 def test_only_pods_whose_devices_change() -> None:
     pods = [user("web"), user("kept", 1), user("lost", 1), user("new", 1)]
-    held = {"kept": {"MIG-1"}, "lost": {"MIG-2"}}
-    assert names(pods, Settings("affected"), Change({"MIG-2", "GPU-1"}, held)) == ["lost", "new"]
+    allocated = {"kept": {"MIG-1"}, "lost": {"MIG-2"}}
+    assert names(pods, EvictionOptions("affected"), Change({"MIG-2", "GPU-1"}, allocated)) == ["lost", "new"]
     # If the devices are unknown, all may be affected.
-    assert names(pods, Settings("affected"), Change({"MIG-2"}, None)) == ["kept", "lost", "new"]
+    assert names(pods, EvictionOptions("affected"), Change({"MIG-2"}, None)) == ["kept", "lost", "new"]
 
 
 def checkpoint(*entries: Data) -> str:
@@ -85,8 +82,8 @@ def test_the_devices_in_the_kubelet_checkpoint() -> None:
         entry("4", "nvidia.com/hostdev", "0000:41:00.0"),
         entry("5", "nvidia.com/mig-1g.10gb.shared", "MIG-3::0"),
     )
-    assert evictions.devices_held(text) == {"1": {"MIG-1", "MIG-2"}, "2": {"GPU-1"}, "5": {"MIG-3"}}
-    assert evictions.devices_held(base64.b64encode(b'{"Data": {"PodDeviceEntries": null}}').decode()) == {}
+    assert evictions.devices_allocated(text) == {"1": {"MIG-1", "MIG-2"}, "2": {"GPU-1"}, "5": {"MIG-3"}}
+    assert evictions.devices_allocated(base64.b64encode(b'{"Data": {"PodDeviceEntries": null}}').decode()) == {}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +91,7 @@ def test_the_devices_in_the_kubelet_checkpoint() -> None:
     [None, "", "&", *(base64.b64encode(each).decode() for each in (b"{}", b"[" * 100000)), checkpoint({"PodUID": "1"})],
 )
 def test_a_checkpoint_that_cannot_be_read_is_unknown(text: t.Optional[str]) -> None:
-    assert evictions.devices_held(text) is None
+    assert evictions.devices_allocated(text) is None
 
 
 def planned(*kept: str, **more: t.Any) -> Data:
@@ -118,7 +115,4 @@ def test_the_devices_that_a_plan_changes() -> None:
 def test_devices_of_unknown_gpus() -> None:
     assert evictions.devices_changed([planned()], []) is None
     assert evictions.devices_changed([planned()], [{"uuid": "GPU-1", "mig": {"devices": None}}]) is None
-    assert names([user("train", 1)], Settings("affected"), Change(None, {"train": set()})) == ["train"]
-
-
-# --- Return to service ------------------------------------------------------------------------------------------------
+    assert names([user("train", 1)], EvictionOptions("affected"), Change(None, {"train": set()})) == ["train"]

@@ -11,19 +11,18 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.labels import PAUSED
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.runs import Run
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import operands
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.workloads import Workload
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, plugin, user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, plugin
 
 Data = t.Dict[str, t.Any]
 DEPLOY = "nvidia.com/gpu.deploy."
 OPERATOR = {DEPLOY + "device-plugin": "true", DEPLOY + "dcgm": "false", DEPLOY + "gpu-feature-discovery": "custom"}
 RUN = runs.current()
-MIG_MANAGER = {"app": "nvidia-mig-manager"}
-MANIFEST = {"name": "nvidia-device-plugin-ds"}  # pods of the static manifest, which has no chart
 
 
 def cordon(item: Data) -> Data:
@@ -40,7 +39,7 @@ def resume(item: Data) -> Data:
 
 def record(item: Data) -> t.Optional[Record]:
     """As if it was written when this module was imported."""
-    found = drain_record.record(item)
+    found = drain_record.read(item)
     return found and found._replace(run=found.run._replace(written=RUN.written))
 
 
@@ -80,7 +79,7 @@ def test_the_record_is_renewed_while_a_run_waits(monkeypatch: pytest.MonkeyPatch
     later = time.time() + 1000
     monkeypatch.setattr(drain_record.time, "time", lambda: later)
     now = patched(now, drain_record.keep(now, RUN))
-    found = drain_record.record(now)
+    found = drain_record.read(now)
     assert found and found.run.written == int(later) and drain_record.keep(now, RUN) == {}
 
 
@@ -101,7 +100,7 @@ def test_the_workloads_of_an_interrupted_run_are_kept() -> None:
     web = train._replace(name="web", uid="2", ready=1)
     now = patched(node("a"), drain_record.cordon(node("a"), RUN, [train]))
     now = patched(now, drain_record.cordon(now, RUN, [train._replace(ready=1), web]))
-    known = drain_record.record(now)
+    known = drain_record.read(now)
     assert known and known.workloads == [train, web]
 
 
@@ -111,7 +110,7 @@ def test_a_foreign_cordon_remains() -> None:
     now = patched(before, cordon(before))
     assert record(now) == Record(False, workloads=[], run=RUN)
     now = patched(now, drain_record.uncordon(now))
-    assert now["spec"]["unschedulable"] and drain_record.record(now) is None
+    assert now["spec"]["unschedulable"] and drain_record.read(now) is None
 
 
 @pytest.mark.parametrize("unschedulable", [False, True])
@@ -151,25 +150,8 @@ def test_the_mig_manager_pauses_and_restarts_the_operands_itself() -> None:
     assert "labels" not in drain_record.pause(managed, RUN, ())["metadata"]
     assert DEPLOY + "device-plugin" in pause(managed)["metadata"]["labels"]
     validator = plugin("v", app="nvidia-operator-validator")
-    assert drain_record.outdated(managed, [validator], by_operator=True) == []
-    assert drain_record.outdated(managed, [validator]) == [validator]
-
-
-def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -> None:
-    """A reboot destroys instances, and the state of the configuration would remain success."""
-    manager = plugin("m", **MIG_MANAGER)
-    assert drain_record.outdated(node("a"), [manager]) == [manager]
-    applying = node("a", **{"nvidia.com/mig.config.state": "pending"})
-    assert drain_record.outdated(applying, [manager]) == []
-    state = {"nvidia.com/mig.config.state": None}
-    assert drain_record.unconfirmed([manager]) == {"metadata": {"labels": state}} and drain_record.unconfirmed([]) == {}
-    labels = {"nvidia.com/mig.config": "x"}
-    new = [plugin("new", **MIG_MANAGER)]
-    assert drain_record.unready(node("a", **labels), new, None, [manager], ()) == [
-        "a: MIG configuration not applied yet"
-    ]
-    labels["nvidia.com/mig.config.state"] = "success"
-    assert drain_record.unready(node("a", **labels), new, None, [manager], ()) == []
+    assert operands.outdated(managed, [validator], by_operator=True) == []
+    assert operands.outdated(managed, [validator]) == [validator]
 
 
 @pytest.mark.parametrize(
@@ -197,13 +179,13 @@ def test_a_damaged_record(text: str) -> None:
     damaged = node("a")
     damaged["metadata"]["annotations"] = {drain_record.RECORD: text}
     with pytest.raises(ValueError, match="the annotation .* of node a is damaged") as caught:
-        drain_record.record(damaged)
+        drain_record.read(damaged)
     assert len(str(caught.value)) < 600
 
 
 def test_a_record_restores_no_labels_of_others() -> None:
     """Whoever may change some labels of a node, and its annotations, must not get other labels changed."""
-    now = node("a", **{"example.com/role": drain_record.PAUSED, "nvidia.com/gpu.deploy.dcgm": drain_record.PAUSED})
+    now = node("a", **{"example.com/role": PAUSED, "nvidia.com/gpu.deploy.dcgm": PAUSED})
     labels = {"example.com/role": "admin", "nvidia.com/gpu.deploy.dcgm": "true"}
     now["metadata"]["annotations"] = {drain_record.RECORD: Record(True, labels=labels).text()}
     assert drain_record.uncordon(now)["metadata"]["labels"] == {"nvidia.com/gpu.deploy.dcgm": "true"}
@@ -234,92 +216,16 @@ def test_a_node_of_another_run(other: Run, refused: bool) -> None:
     now = node("a")
     now["metadata"]["annotations"] = {drain_record.RECORD: Record(True, run=other).text()}
     if not refused:
-        assert drain_record.held(now, RUN, 3600)
+        assert drain_record.available(now, RUN, 3600)
         return
-    with pytest.raises(drain_record.Held, match="node a is out of service for another run, process [0-9]+ on"):
-        drain_record.held(now, RUN, 3600)
+    with pytest.raises(drain_record.OtherRun, match="node a is out of service for another run, process [0-9]+ on"):
+        drain_record.available(now, RUN, 3600)
 
 
 def test_a_run_on_another_controller_can_be_declared_to_have_ended() -> None:
     now = patched(node("a"), drain_record.cordon(node("a"), RUN._replace(place="elsewhere pid:[1]")))
-    assert drain_record.held(now, RUN, 0)
-    assert drain_record.held(node("a"), RUN, 3600) is None
+    assert drain_record.available(now, RUN, 0)
+    assert drain_record.available(node("a"), RUN, 3600) is None
 
 
 # --- Pods -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_operands_that_are_paused() -> None:
-    """Any DaemonSet can select nodes by the labels of the operator, such as that of clients."""
-    now = patched(node("a", **OPERATOR), cordon(node("a", **OPERATOR)))
-    now = patched(now, pause(now))
-    client = user("client", owner="DaemonSet", nodeSelector={DEPLOY + "device-plugin": "true"})
-    other = user("other", owner="DaemonSet", nodeSelector={DEPLOY + "dcgm": "false"})
-    assert drain_record.operands(now, [client, other, user("web")]) == [evictions.pod_of(client)]
-
-
-@pytest.mark.parametrize("standalone", [{"app.kubernetes.io/name": "nvidia-device-plugin"}, MANIFEST])
-def test_a_node_is_ready_with_its_resources_and_a_new_device_plugin(standalone: t.Dict[str, str]) -> None:
-    ready = node("a", {"nvidia.com/gpu": "7"})
-    wanted, operator = {"nvidia.com/gpu": 7}, {"device-plugin"}
-    assert drain_record.unready(ready, [plugin("new")], wanted, [], operator) == []
-    assert drain_record.unready(ready, [], wanted, [], operator) == ["a: the device plugin is not ready"]
-    assert drain_record.unready(ready, [plugin("new")], {"nvidia.com/gpu": 2}, [], operator) != []
-    old, new = plugin("old", **standalone), plugin("new", **standalone)
-    plain = node("a", {"nvidia.com/gpu": "7"})
-    assert drain_record.outdated(plain, [old, user("web")]) == [old]
-    gfd = plugin("nvidia-device-plugin-gpu-feature-discovery-x", **{"app.kubernetes.io/name": "nvidia-device-plugin"})
-    assert drain_record.unready(plain, [old, gfd], wanted, [old], ()) == ["a: the device plugin is not ready"]
-    assert drain_record.unready(plain, [old, new], wanted, [old], ()) == []
-
-
-def test_the_validator_of_the_operator_must_be_ready_again() -> None:
-    labelled = node("a", {"nvidia.com/gpu": "7"}, **{DEPLOY + "operator-validator": "true"})
-    validator = plugin("v", app="nvidia-operator-validator")
-    assert drain_record.outdated(labelled, [validator]) == [validator]
-    components = drain_record.deployed(labelled, [daemonset("operator-validator")])
-    assert drain_record.unready(labelled, [validator], None, [], components) == []
-    message = ["a: nvidia-operator-validator is not ready"]
-    assert drain_record.unready(labelled, [validator], None, [validator], components) == message
-
-
-def daemonset(component: str) -> Data:
-    return {"spec": {"template": {"spec": {"nodeSelector": {DEPLOY + component: "true"}}}}}
-
-
-def test_labels_that_an_uninstalled_operator_left_prove_nothing() -> None:
-    labels = {DEPLOY + "operator-validator": "true", DEPLOY + "device-plugin": "true", DEPLOY + "dcgm": "false"}
-    left = node("a", {"nvidia.com/gpu": "7"}, **labels)
-    others = [daemonset("device-plugin"), daemonset("dcgm"), {"spec": {"template": {"spec": {}}}}]
-    assert drain_record.deployed(left, []) == set()
-    assert drain_record.deployed(left, others) == {"device-plugin"}
-
-
-def test_the_strategy_of_a_node() -> None:
-    assert drain_record.strategy(node("a", **{"nvidia.com/mig.strategy": "mixed"})) == "mixed"
-    assert drain_record.strategy(node("a", **{"nvidia.com/gpu.product": "x"})) == "none"
-    assert drain_record.strategy(node("a")) == ""
-
-
-@pytest.mark.parametrize(
-    ("labels", "container", "strategy"),
-    [
-        (MANIFEST, {}, "none"),
-        (MANIFEST, {"command": ["nvidia-device-plugin", "--mig-strategy=mixed"]}, "mixed"),
-        (
-            MANIFEST,
-            {"args": ["--fail-on-init-error=false"], "env": [{"name": "MIG_STRATEGY", "value": "single"}]},
-            "single",
-        ),
-        ({"app": "nvidia-device-plugin-daemonset"}, {"env": [{"name": "MIG_STRATEGY", "value": "mixed"}]}, "mixed"),
-        (MANIFEST, {"env": [{"name": "MIG_STRATEGY", "value": "single"}, {"name": "CONFIG_FILE", "value": "x"}]}, ""),
-        (MANIFEST, {"args": ["--config-file=/config"]}, ""),
-        ({"app": "web"}, {"env": [{"name": "MIG_STRATEGY", "value": "mixed"}]}, ""),
-    ],
-)
-def test_the_strategy_of_a_node_without_feature_discovery(
-    labels: t.Dict[str, str], container: Data, strategy: str
-) -> None:
-    found = plugin("plugin", **labels)
-    found["spec"]["containers"][0].update(container)
-    assert drain_record.strategy(node("a"), [found]) == strategy

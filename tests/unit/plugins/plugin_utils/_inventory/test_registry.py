@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
@@ -17,12 +18,14 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory.registry 
 
 ROLES = Path(__file__).resolve().parents[5] / "roles"
 REGISTRY = yaml.safe_load((ROLES / "gpu_node" / "vars" / "main.yml").read_text())["__gpu_node_registry"]
+INTERNAL = {"gpu_chart"}  # only other roles include it
 ROWS = [Row("gpu_node", "name", True), Row("nvidia_driver", "driver", True), Row("nvidia_mig", "mig", False)]
 NAMES = [row.role for row in ROWS]
 
 
 def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
-    assert sorted(row["role"] for row in REGISTRY) == sorted(path.name for path in ROLES.iterdir())
+    entries = {path.name for path in ROLES.iterdir()} - INTERNAL
+    assert {row["role"] for row in REGISTRY} == entries
     for row in REGISTRY:
         assert set(row) - {"plan"} == {"role", "tag", "scope", "enabled"}
         assert row["scope"] in ("node", "cluster")
@@ -30,6 +33,17 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
             assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
         if "plan" in row:
             assert row["role"] + "_disruption:" in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
+
+
+def test_the_documents_name_every_role_and_tag() -> None:
+    readme, own = ROLES.parent / "README.md", ROLES / "gpu_node" / "README.md"
+    for path, key, line in (
+        (readme, "role", "| role `"),
+        (readme, "tag", "| tags `"),
+        (own, "tag", "Each role has a tag"),
+    ):
+        text = "".join(part for part in re.split(r"\n\n|\n(?=\|)", path.read_text()) if part.startswith(line))
+        assert [row[key] for row in REGISTRY if "`%s`" % row[key] not in text] == [], path
 
 
 @pytest.mark.parametrize(("scope", "file"), [("node", "main.yml"), ("cluster", "cluster.yml")])

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory.values import of_values as value_problems
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory.values import value_problems
 
 TYPES = {
     "gpu_node_hosts_entries": "list",

@@ -16,15 +16,15 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import va
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
 
 
-def judge(
+def check(
     values: t.Mapping[str, t.Any], *roles: str, others: t.Sequence[str] = (), **unreadable: str
 ) -> variables.Findings:
-    return variables.judge([*values, *unreadable, *others], values, unreadable, ["gpu_node", *roles])
+    return variables.check([*values, *unreadable, *others], values, unreadable, ["gpu_node", *roles])
 
 
 def test_a_valid_inventory() -> None:
     values = {"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], "nvidia_mig_reset": "yes"}
-    assert judge(values, "nvidia_mig", others=["ansible_host", "my_nvidia_mig_layuot"]) == variables.NOTHING
+    assert check(values, "nvidia_mig", others=["ansible_host", "my_nvidia_mig_layuot"]) == variables.NOTHING
 
 
 def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
@@ -37,7 +37,7 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
         "nvidia_mig_lock_path": "lock",
         "gpu_node_hosts_entries": [{"address": "192.0.2.1"}],
     }
-    problems = judge(
+    problems = check(
         values, "nvidia_mig", others=["nvidia_mig_layuot"], nvidia_mig_access_group="'team' is undefined"
     ).problems
     for words in (
@@ -88,22 +88,22 @@ JSON = """give it as JSON, for example -e '{"nvidia_mig_layout": [{"devices": "a
     ],
 )
 def test_a_value_of_the_wrong_type_is_one_problem(values: t.Dict[str, t.Any], words: str) -> None:
-    found = judge(values, "nvidia_mig")
+    found = check(values, "nvidia_mig")
     (problem,) = found.problems
     assert words in problem
     assert "gpu_node" in found.invalid if "gpu_node" in problem else "nvidia_mig" in found.invalid
 
 
 def test_a_layout_is_checked_although_the_boards_are_unusable() -> None:
-    assert len(judge({"nvidia_mig_layout": [{}], "gpu_node_boards": ["A1"]}, "nvidia_mig").problems) == 2
-    assert len(judge({"nvidia_mig_layout": [{}]}, "nvidia_mig", gpu_node_boards="'x' is undefined").problems) == 2
+    assert len(check({"nvidia_mig_layout": [{}], "gpu_node_boards": ["A1"]}, "nvidia_mig").problems) == 2
+    assert len(check({"nvidia_mig_layout": [{}]}, "nvidia_mig", gpu_node_boards="'x' is undefined").problems) == 2
 
 
 def test_a_layout_is_not_compared_with_boards_that_the_node_does_not_have() -> None:
     values = {"nvidia_mig_layout": [dict(LAYOUT[0], devices=[1])], "gpu_node_boards": ["A100-80GB"]}
-    (problem,) = judge(values, "nvidia_mig").layout
+    (problem,) = check(values, "nvidia_mig").layout
     assert "index 1 matches no GPU" in problem
-    assert variables.judge(list(values), values, {}, ["gpu_node", "nvidia_mig"], compares_layout=False).problems == []
+    assert variables.check(list(values), values, {}, ["gpu_node", "nvidia_mig"], compares_layout=False).problems == []
 
 
 class _Tagged(str):
@@ -112,14 +112,14 @@ class _Tagged(str):
 
 def test_types_have_the_names_of_the_current_ansible() -> None:
     """Before ansible-core 2.19, the name would be <class 'ansible.parsing.yaml.objects.AnsibleUnicode'>."""
-    (problem,) = judge({"nvidia_mig_lock_wait": _Tagged("long"), "nvidia_mig_layout": LAYOUT}, "nvidia_mig").problems
+    (problem,) = check({"nvidia_mig_lock_wait": _Tagged("long"), "nvidia_mig_layout": LAYOUT}, "nvidia_mig").problems
     assert problem.startswith("argument 'nvidia_mig_lock_wait' is of type str and we were unable to convert to int")
 
 
 def test_required_variables_of_selected_roles() -> None:
-    assert judge({}).problems == []
-    assert judge({}, "nvidia_mig").problems == ["missing required arguments: nvidia_mig_layout"]
-    assert judge({}, "nvidia_mig", nvidia_mig_layout="'x' is undefined").problems == [
+    assert check({}).problems == []
+    assert check({}, "nvidia_mig").problems == ["missing required arguments: nvidia_mig_layout"]
+    assert check({}, "nvidia_mig", nvidia_mig_layout="'x' is undefined").problems == [
         "nvidia_mig_layout cannot be read: 'x' is undefined"
     ]
 
@@ -140,34 +140,34 @@ def test_required_variables_of_selected_roles() -> None:
     ],
 )
 def test_near_misses_are_problems_and_other_roles_variables_notices(name: str, problem: str, notice: str) -> None:
-    found = judge({}, others=[name])
+    found = check({}, others=[name])
     for expected, sentences in ((problem, found.problems), (notice, found.notices)):
         assert len(sentences) == bool(expected)
         assert all(sentence.startswith(name + " is ") and expected in sentence for sentence in sentences)
 
 
-def test_variables_of_another_rke2_role_are_not_judged() -> None:
+def test_variables_of_another_rke2_role_are_not_checked() -> None:
     """lablabs.rke2 has the same prefix, and variables of other types."""
     values = {"rke2_config": "templates/config.yaml.j2", "rke2_server_node_taints": None}
     others = ["rke2_cni", "rke2_versoin"]
-    assert judge(values, others=others, rke2_api_ip="'x' is undefined") == variables.NOTHING
-    found = judge({}, "rke2", others=others)
+    assert check(values, others=others, rke2_api_ip="'x' is undefined") == variables.NOTHING
+    found = check({}, "rke2", others=others)
     assert found.problems == ["rke2_versoin is not a variable of this collection: did you mean rke2_version?"]
     assert found.notices == ["rke2_cni is not a variable of this collection, which has rke2_config with the key cni"]
-    (problem,) = judge({"rke2_config": "templates/config.yaml.j2"}, "rke2").invalid
+    (problem,) = check({"rke2_config": "templates/config.yaml.j2"}, "rke2").invalid
     assert problem == "rke2"
 
 
 def test_the_task_files_that_drain_and_return_a_node_exist_on_the_controller(tmp_path: Path) -> None:
     drain, back = "gpu_node_drain_tasks", "gpu_node_return_tasks"
     path = str(tmp_path / "tasks.yml")
-    assert judge({drain: path}).problems == ["%s is set without %s: give both" % (drain, back)]
-    assert judge({drain: path, back: path}).problems[1] == (
+    assert check({drain: path}).problems == ["%s is set without %s: give both" % (drain, back)]
+    assert check({drain: path, back: path}).problems[1] == (
         "%s is %r: give the absolute path of a file on the controller" % (back, path)
     )
     (tmp_path / "tasks.yml").touch()
-    assert judge({drain: path, back: path}) == judge({drain: "", back: ""}) == variables.NOTHING
-    assert len(judge({drain: path, back: "tasks.yml"}).problems) == 1
+    assert check({drain: path, back: path}) == check({drain: "", back: ""}) == variables.NOTHING
+    assert len(check({drain: path, back: "tasks.yml"}).problems) == 1
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_the_task_files_that_drain_and_return_a_node_exist_on_the_controller(tmp
     ],
 )
 def test_pending_gpus_are_refused_in_a_cluster(values: t.Dict[str, t.Any], named: t.Optional[str]) -> None:
-    problems = judge({"nvidia_mig_layout": LAYOUT, "nvidia_mig_busy": "skip", **values}, "nvidia_mig").problems
+    problems = check({"nvidia_mig_layout": LAYOUT, "nvidia_mig_busy": "skip", **values}, "nvidia_mig").problems
     assert [problem.split()[5] for problem in problems] == ([named] if named else [])
 
 
@@ -203,21 +203,21 @@ def test_keywords_of_plays_in_the_inventory() -> None:
     ],
 )
 def test_secrets_are_not_shown(name: str, value: t.Any, remedy: str) -> None:
-    (problem,) = judge({name: value}, "rke2").problems
+    (problem,) = check({name: value}, "rke2").problems
     assert problem == "%s is invalid: %s" % (name, remedy)
 
 
 def test_a_node_without_the_named_gpus() -> None:
     named = {"gpu_node_boards": ["A100-80GB"]}
-    (problem,) = variables.of_boards(named, [])
+    (problem,) = variables.board_differences(named, [])
     assert problem.startswith("the driver shows 0 GPUs, and 1 boards are named")
-    assert variables.of_boards(named, None) == variables.of_boards({}, []) == []
+    assert variables.board_differences(named, None) == variables.board_differences({}, []) == []
 
 
 def test_facts_with_names_of_variables() -> None:
     """Ansible's own facts, those of this collection, and those of other software have other names."""
     assert variables.forged(["nvidia", "nodename", "gpus", "ansible_local", "rke2", "gpu_model"]) == []
-    (problem,) = variables.forged(["__gpu_cluster_access", "rke2_token", "nvidia", "gpu_cluster_" + "a" * 1000])
-    assert "they would replace: __gpu_cluster_access, gpu_cluster_aaa" in problem and len(problem) < 400
+    (problem,) = variables.forged(["__gpu_cluster_python", "rke2_token", "nvidia", "gpu_cluster_" + "a" * 1000])
+    assert "they would replace: __gpu_cluster_python, gpu_cluster_aaa" in problem and len(problem) < 400
     (problem,) = variables.forged(["inventory_hostname", "inventory_dir"])
     assert "they would replace: inventory_dir, inventory_hostname." in problem

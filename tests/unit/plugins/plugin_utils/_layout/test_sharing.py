@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gp
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
     RECORD,
     SEVEN,
+    built,
     plan,
     problems,
 )
@@ -118,8 +119,8 @@ def test_resources_that_the_node_does_not_have_are_a_warning() -> None:
     assert found.warnings == [
         "a: gpu_cluster_sharing shares nvidia.com/mig-2g.20gb, which the node does not advertise: it has " + MIG
     ]
-    assert found.plan["wanted"]["a"]["resources"] == {MIG: 28}
-    assert found.plan["wanted"]["a"]["replicas"] == {MIG: 4}
+    assert built(found).wanted["a"].resources == {MIG: 28}
+    assert built(found).wanted["a"].replicas == {MIG: 4}
 
 
 def shared(*hosts: Host, drain: bool = False, **nodes: Data) -> Planned:
@@ -128,7 +129,7 @@ def shared(*hosts: Host, drain: bool = False, **nodes: Data) -> Planned:
 
 
 def test_config_map_label_and_chart() -> None:
-    found = shared(host(slices()), host({}, name="b"), a=node("a"), b=node("b")).plan
+    found = built(shared(host(slices()), host({}, name="b"), a=node("a"), b=node("b"))).serialized()
     (config_map,) = found["config_maps"]
     (change,) = found["plugin_labels"]
     assert change == {"node": "a", "labels": {LABEL: plugin_configs.name(slices())}}
@@ -137,7 +138,7 @@ def test_config_map_label_and_chart() -> None:
     values = {"name": config_map["name"], "default": "default"}
     assert releases.value(found["values"], "devicePlugin.config") == values
     assert found["wanted"]["a"]["replicas"] == {MIG: 4}
-    plugin = plan(host(slices()), role="device_plugin").plan
+    plugin = built(plan(host(slices()), role="device_plugin")).serialized()
     assert plugin["values"]["config"] == values and plugin["config_maps"] == found["config_maps"]
 
 
@@ -146,13 +147,13 @@ def test_a_value_of_ansibles_own_type() -> None:
         """As ansible-core 2.19 marks variables."""
 
     value = Tagged(timeSlicing=Tagged(slices()["timeSlicing"]))
-    assert plan(host(value)).plan["config_maps"] == plan(host(slices())).plan["config_maps"]
+    assert built(plan(host(value))).config_maps == built(plan(host(slices()))).config_maps
 
 
 def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label() -> None:
     labelled = node("a", **{LABEL: plugin_configs.name(slices())})
-    assert shared(host(slices()), a=labelled).plan["plugin_labels"] == []
-    ended = shared(host({}), a=labelled).plan
+    assert built(shared(host(slices()), a=labelled)).plugin_labels == []
+    ended = built(shared(host({}), a=labelled)).serialized()
     assert ended["plugin_labels"] == [{"node": "a", "labels": {LABEL: None}}]
     assert ended["config_maps"] == [] and "devicePlugin" not in ended["values"]
 
@@ -165,8 +166,8 @@ def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> No
         "nodes": {"resources": [labelled]},
         "plugin_config_map": {"resources": [{"metadata": {}, "data": {"default": ""}}]},
     }
-    before = plan(host(slices()), role=role, drain=True, cluster=shares).plan
-    ended = plan(host({}), role=role, drain=True, cluster=shares).plan
+    before = built(plan(host(slices()), role=role, drain=True, cluster=shares)).serialized()
+    ended = built(plan(host({}), role=role, drain=True, cluster=shares)).serialized()
     assert ended["values"] == before["values"] and ended["config_maps"] == []
     assert ended["pending"]["a"]["plugin_labels"] == [{"node": "a", "labels": {LABEL: None}}]
     own = {
@@ -182,7 +183,7 @@ def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
     former = {"gpufleet-other": "kept", "gpufleet-unused": "kept"}  # a run may be about to label a node with the second
     existing = {"resources": [{"metadata": {}, "data": former}]}
     cluster = {"nodes": {"resources": [node("a"), other]}, "plugin_config_map": existing}
-    found = plan(host({}), cluster=cluster).plan
+    found = built(plan(host({}), cluster=cluster)).serialized()
     assert found["config_maps"][0]["data"] == {"default": "version: v1\n", **former}
     assert releases.value(found["values"], "devicePlugin.config.name") == plugin_configs.CONFIG_MAP
 
@@ -191,7 +192,7 @@ def test_the_label_of_another_owner_is_not_replaced() -> None:
     foreign = node("a", **{LABEL: "any"})
     (problem,) = problems(shared(host(slices()), a=foreign))
     assert problem.startswith("node a has the label %s=any, which someone else set" % LABEL)
-    assert shared(host({}), a=foreign).plan["plugin_labels"] == []
+    assert built(shared(host({}), a=foreign)).plugin_labels == []
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_a_node_in_use_is_drained_before_its_sharing_changes(
 ) -> None:
     item = node("a", {MIG: str(gpus)})
     item["metadata"]["annotations"] = {"gpufleet.node/out-of-service": record} if record else {}
-    found = shared(host(sharing), drain=True, a=item).plan
+    found = built(shared(host(sharing), drain=True, a=item)).serialized()
     labels = [{"node": "a", "labels": {LABEL: plugin_configs.name(sharing)}}] if sharing else []
     assert found["plugin_labels"] == ([] if later else labels)
     assert ("a" in found["wanted"]) is not later
@@ -269,5 +270,5 @@ def test_the_default_configuration_of_someone_else_may_share_gpus(config_map: st
 )
 def test_resources_are_not_compared_if_chart_values_may_share_gpus(role: str, values: Data) -> None:
     found = plan(host({}), role=role, own={"values": values})
-    assert found.plan["wanted"]["a"]["resources"] is None
+    assert built(found).wanted["a"].resources is None
     assert [warning for warning in found.warnings if "config may share GPUs" in warning]

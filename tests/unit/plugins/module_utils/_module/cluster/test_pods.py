@@ -42,8 +42,8 @@ class Pods:
 def remove(monkeypatch: pytest.MonkeyPatch, *names: str, check: bool = False, **params: t.Any) -> t.Any:
     pods = Pods()
     monkeypatch.setattr(client, "get_api_client", lambda module: SimpleNamespace(resource=lambda *_: pods))
-    asked = [{"namespace": "ns", "name": name, "uid": "uid-" + name} for name in names]
-    given = {"state": "evicted", "grace_period": -1, "pods": asked, **params}
+    requested = [{"namespace": "ns", "name": name, "uid": "uid-" + name} for name in names]
+    given = {"state": "evicted", "grace_period": -1, "pods": requested, **params}
     return (*cluster_pods.remove(SimpleNamespace(params=given, check_mode=check)), pods.requests)
 
 

@@ -283,14 +283,14 @@ def test_a_known_board_that_denies_mig_is_a_problem_not_an_answer():
 
 
 def test_a_mig_device_that_the_driver_does_not_list_has_no_uuid_and_is_a_problem():
-    held = FakeGpu()
-    held.add("3g.20gb", 4, cis=(2, 1))
-    driver = Driver(held)
-    read = held.snapshot()
+    fake = FakeGpu()
+    fake.add("3g.20gb", 4, cis=(2, 1))
+    driver = Driver(fake)
+    read = fake.snapshot()
     (gi,) = read.instances
     listed, missing = gi.compute_instances
     gi = gi._replace(compute_instances=(listed, missing._replace(uuid=None)))
-    held.snapshot = lambda: read._replace(instances=(gi,))
+    fake.snapshot = lambda: read._replace(instances=(gi,))
     (gpu,) = gather(FakeNode(), lambda: driver)["gpus"]
     assert [device["uuid"] for device in gpu["mig"]["devices"]] == [listed.uuid, None]
     assert "compute instance %d of GPU instance %d" % (missing.id, gi.id) in gpu["problem"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.installation import Installation
-from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.node import KernelModule, Node
+from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.node import KernelModule, NodeReader
 
 Answer = t.Optional[t.Tuple[int, str]]
 
@@ -21,7 +21,9 @@ PACKAGES = Installation("packages", ("libnvidia-compute-580", "nvidia-dkms-580-o
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"
 
 
-def node(root: Path, dpkg: Answer = None, rpm: Answer = None, owner: t.Sequence[t.Optional[int]] = (1, None)) -> Node:
+def node(
+    root: Path, dpkg: Answer = None, rpm: Answer = None, owner: t.Sequence[t.Optional[int]] = (1, None)
+) -> NodeReader:
     """A node with these answers to lists of packages, and to which package a file belongs to, of dpkg and of rpm."""
 
     def run(argv: t.List[str]) -> Answer:
@@ -32,7 +34,7 @@ def node(root: Path, dpkg: Answer = None, rpm: Answer = None, owner: t.Sequence[
             return None if status is None else (status, "")
         return answer
 
-    return Node(run, str(root))
+    return NodeReader(run, str(root))
 
 
 def touch(root: Path, path: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._module.driver.node import (
     FabricManager,
     KernelModule,
-    Node,
+    NodeReader,
     Package,
     PciGpu,
     PciSwitch,
@@ -75,7 +75,7 @@ def pci(tree, slot, **files):
 
 
 def node(tree, **commands):
-    return Node(Commands(**commands), tree.root)
+    return NodeReader(Commands(**commands), tree.root)
 
 
 def test_an_empty_node(tree):

@@ -50,7 +50,7 @@ def test_status_of_a_new_node() -> None:
 def test_status_of_a_node_that_has_the_driver() -> None:
     found = choice.status(installed(NEW, "hi "), desired())
     assert found.version == "535.309.01"
-    assert not found.flawed
+    assert not found.incomplete
     names = ["libnvidia-ml1", "nvidia-alternative", "nvidia-smi"]
     assert sorted(each.name for each in found.to_hold) == names
     assert "nvidia-alternative" in found.scope
@@ -78,7 +78,7 @@ def test_the_exact_version_counts_if_it_has_a_revision() -> None:
     toolkit = Desired("nvidia_container_toolkit", ["nvidia-container-toolkit", "libnvidia-container1"], "1.20.1-1")
     packages = dpkg(("ii ", "nvidia-container-toolkit", "1.20.1-1"), ("ii ", "libnvidia-container1", "1.20.1-2"))
     assert choice.status(packages, toolkit).mixed == ["nvidia-container-toolkit 1.20.1-1"]
-    assert choice.problems(choice.status(packages[:1], toolkit), toolkit, []) == ["libnvidia-container1: not installed"]
+    assert choice.differences(choice.status(packages[:1], toolkit), toolkit) == ["libnvidia-container1: not installed"]
 
 
 def test_rpm_packages_are_known_by_their_full_name_too() -> None:
@@ -95,15 +95,15 @@ def test_rpm_packages_are_known_by_their_full_name_too() -> None:
     assert sorted(each.name for each in found.to_hold) == ["kmod-nvidia-open-dkms", "nvidia-driver-cuda"]
 
 
-# --- Problems ---------------------------------------------------------------------------------------------------------
+# --- Differences ------------------------------------------------------------------------------------------------------
 
 
-def problems(packages: t.List[Package], wanted: Desired, loose: t.Sequence[str] = ()) -> t.List[str]:
-    return choice.problems(choice.status(packages, wanted), wanted, loose)
+def differences(packages: t.List[Package], wanted: Desired) -> t.List[str]:
+    return choice.differences(choice.status(packages, wanted), wanted)
 
 
-def test_a_node_that_matches_has_no_problems() -> None:
-    assert problems(installed(NEW), desired()) == []
+def test_a_node_that_matches_has_no_differences() -> None:
+    assert differences(installed(NEW), desired()) == []
 
 
 @pytest.mark.parametrize(
@@ -133,20 +133,16 @@ def test_a_node_that_matches_has_no_problems() -> None:
         ),
     ],
 )
-def test_problems(packages: t.List[Package], wanted: Desired, words: str) -> None:
-    assert problems(packages, wanted) == [words]
+def test_differences(packages: t.List[Package], wanted: Desired, words: str) -> None:
+    assert differences(packages, wanted) == [words]
 
 
 def test_a_node_without_the_driver() -> None:
-    (problem,) = problems([], desired())
-    assert problem.startswith("no package of the driver is installed, and branch 535 is requested (if it is provided")
-    assert "leave nvidia_driver out of gpu_node_roles" in problem
-
-
-def test_packages_that_are_not_held_are_a_problem() -> None:
-    assert problems(installed(NEW), desired(), ["nvidia-smi"]) == [
-        "not held, so a system upgrade changes the version: nvidia-smi"
-    ]
+    (difference,) = differences([], desired())
+    assert difference.startswith(
+        "no package of the driver is installed, and branch 535 is requested (if it is provided"
+    )
+    assert "leave nvidia_driver out of gpu_node_roles" in difference
 
 
 # --- Choice -----------------------------------------------------------------------------------------------------------

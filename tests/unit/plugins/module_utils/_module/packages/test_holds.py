@@ -29,10 +29,10 @@ Manager = t.Union[Apt, Dnf]
 
 
 def excluding(
-    manager: Manager, held: t.List[str], packages: t.List[Package], target: Target, wanted: Desired
+    manager: Manager, foreign_holds: t.List[str], packages: t.List[Package], target: Target, wanted: Desired
 ) -> Blocking:
-    moving = holds.moving(packages, choice.status(packages, wanted), wanted)
-    return manager.excluding(held, packages, moving, target, wanted)
+    sharing_version = holds.sharing_version(packages, choice.status(packages, wanted), wanted)
+    return manager.excluding(foreign_holds, packages, sharing_version, target, wanted)
 
 
 def refusal(manager: Manager, blocking: Blocking, target: Target, wanted: Desired) -> str:
@@ -44,7 +44,7 @@ def refusal(manager: Manager, blocking: Blocking, target: Target, wanted: Desire
 
 
 @pytest.mark.parametrize(
-    "held, target, blocking",
+    "foreign_holds, target, blocking",
     [
         (["libcuda1"], Target("535.309.01", "535"), "libcuda1 %s, which blocks driver 535.309.01. Release" % OLD),
         (["libcuda1"], Target(None, "580"), "libcuda1 %s, which blocks driver of branch 580. Release" % OLD),
@@ -56,9 +56,9 @@ def refusal(manager: Manager, blocking: Blocking, target: Target, wanted: Desire
         (["libcuda1"], Target(None), ""),
     ],
 )
-def test_foreign_holds_block(held: t.List[str], target: Target, blocking: str) -> None:
+def test_foreign_holds_block(foreign_holds: t.List[str], target: Target, blocking: str) -> None:
     packages = installed(OLD) + dpkg(("hi ", "libcuda1", OLD), ("hi ", "glx-alternative-nvidia", "1.2.2"))
-    message = refusal(APT, excluding(APT, held, packages, target, desired()), target, desired())
+    message = refusal(APT, excluding(APT, foreign_holds, packages, target, desired()), target, desired())
     assert message.startswith("somebody else holds " + blocking) if blocking else message == ""
 
 

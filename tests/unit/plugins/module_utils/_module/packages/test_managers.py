@@ -155,7 +155,7 @@ def test_packages_come_from_the_role_s_repository_if_it_has_them(tmp_path: Path)
     commands = Commands(install=(0, ""))
     packages = with_dnf(commands, file=str(file))
     packages.simulate(["a-1"])
-    packages.install(["a-1"], downgrade=False, held=[])
+    packages.install(["a-1"], downgrade=False, own_holds=[])
     assert all("--setopt=gpufleet.priority=1" in call for call in commands.calls)
     assert len(commands.calls) == 2
 
@@ -166,7 +166,7 @@ def test_foreign_locks_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(dnf, "PLUGIN", (str(tmp_path / "versionlock.conf"), "plugin"))
     commands = Commands()
     packages = with_dnf(commands)
-    lock = packages.spell_holds([Package("nvidia-driver-cuda", "3:580.126.20-1.el9")])
+    lock = packages.holds_for([Package("nvidia-driver-cuda", "3:580.126.20-1.el9")])
     assert lock == ["nvidia-driver-cuda-3:580.126.20-1.el9.*"]
     packages.hold(lock, [])
     assert commands.calls[0].endswith("install plugin")

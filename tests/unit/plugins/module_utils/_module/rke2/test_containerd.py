@@ -31,18 +31,18 @@ NVIDIA_1 = """
 BASE = '{{ template "base" . }}\n'
 
 
-def judged(
+def checked(
     template: str = "", drop_in: str = "", program: str = PROGRAM, name: str = "config-v3.toml.tmpl"
-) -> containerd.Verdict:
-    return containerd.judge(
+) -> containerd.Findings:
+    return containerd.check(
         {name: template} if template else {}, {"99-nvidia.toml": drop_in} if drop_in else {}, program
     )
 
 
 def found(template: str = "", drop_in: str = "", program: str = PROGRAM) -> t.List[str]:
-    verdict = judged(template, drop_in, program)
-    assert verdict.doubts == []
-    return verdict.problems
+    findings = checked(template, drop_in, program)
+    assert findings.warnings == []
+    return findings.problems
 
 
 def test_files_that_are_respected() -> None:
@@ -58,14 +58,14 @@ def test_a_runtime_that_rke2_adds_too() -> None:
         (BASE + NVIDIA_2, "config-v3.toml.tmpl"),
         ('{{- template "base" . -}}\n' + NVIDIA_1, "config.toml.tmpl"),
     ):
-        (problem,) = judged(template, name=name).problems
+        (problem,) = checked(template, name=name).problems
         assert "defines the runtime nvidia, which RKE2 adds automatically because it finds " + PROGRAM in problem
 
 
 @pytest.mark.parametrize(("runtime", "name"), [(NVIDIA_2, "config.toml.tmpl"), (NVIDIA_1, "config-v3.toml.tmpl")])
 def test_a_runtime_in_the_table_of_another_version(runtime: str, name: str) -> None:
     """containerd 2.3.4 and 2.4.2 print a configuration with both, and the runtime nvidia."""
-    assert judged(BASE + runtime, name=name) == ([], [])
+    assert checked(BASE + runtime, name=name) == ([], [])
 
 
 def test_a_complete_configuration_without_the_runtime() -> None:
@@ -119,24 +119,26 @@ def test_other_spellings_of_a_runtime(runtime: str) -> None:
     ],
 )
 def test_a_table_that_the_base_has(table: str, name: str) -> None:
-    verdict = judged(BASE + "[%s]\ndefault_runtime_name = 'nvidia'\n" % table, name=name)
-    assert verdict.doubts == []
-    assert 'which {{ template "base" . }} defines too, so containerd does not start' in verdict.problems[0]
+    findings = checked(BASE + "[%s]\ndefault_runtime_name = 'nvidia'\n" % table, name=name)
+    assert findings.warnings == []
+    assert 'which {{ template "base" . }} defines too, so containerd does not start' in findings.problems[0]
 
 
 def test_a_table_that_the_base_may_have() -> None:
-    verdict = judged(BASE + "[%s.containerd]\ndefault_runtime_name = 'nvidia'\n" % TABLE)
-    assert verdict.problems == []
-    assert "defines it too if default-runtime is set. Set default-runtime in RKE2's configuration" in verdict.doubts[0]
+    findings = checked(BASE + "[%s.containerd]\ndefault_runtime_name = 'nvidia'\n" % TABLE)
+    assert findings.problems == []
+    assert (
+        "defines it too if default-runtime is set. Set default-runtime in RKE2's configuration" in findings.warnings[0]
+    )
 
 
 @pytest.mark.parametrize("name", containerd.TEMPLATES)
 def test_an_import_that_the_base_may_have(name: str) -> None:
     """github.com/confidential-dot-ai/c8s pull request 622, 2026-09-15."""
-    verdict = judged('imports = ["config-v3.toml.d/*.toml"]\n' + BASE, name=name)
-    assert verdict.problems == []
-    (doubt,) = verdict.doubts
-    assert 'defines imports. {{ template "base" . }} defines it too if the release imports' in doubt
+    findings = checked('imports = ["config-v3.toml.d/*.toml"]\n' + BASE, name=name)
+    assert findings.problems == []
+    (warning,) = findings.warnings
+    assert 'defines imports. {{ template "base" . }} defines it too if the release imports' in warning
 
 
 BRANCHES = """version = 3
@@ -178,11 +180,11 @@ def test_a_copy_of_the_whole_template() -> None:
   BinaryName = "{{$v.BinaryName}}"
 {{end}}
 """
-    assert judged(text, name="config.toml.tmpl") == ([], [])
-    (problem,) = judged(text + NVIDIA_1, name="config.toml.tmpl").problems
+    assert checked(text, name="config.toml.tmpl") == ([], [])
+    (problem,) = checked(text + NVIDIA_1, name="config.toml.tmpl").problems
     assert "which RKE2 adds" in problem
     lost = text[: text.index("{{range $k, $v := .ExtraRuntimes")]
-    assert "without the runtime nvidia" in judged(lost, name="config.toml.tmpl").problems[0]
+    assert "without the runtime nvidia" in checked(lost, name="config.toml.tmpl").problems[0]
 
 
 @pytest.mark.parametrize(
@@ -202,10 +204,10 @@ def test_a_copy_of_the_whole_template() -> None:
     ],
 )
 def test_a_template_that_only_the_start_shows(template: str, words: str) -> None:
-    verdict = judged(template)
-    assert verdict.problems == []
-    assert words in verdict.doubts[0]
-    assert verdict.doubts[0].endswith("The runtime nvidia is checked after the start")
+    findings = checked(template)
+    assert findings.problems == []
+    assert words in findings.warnings[0]
+    assert findings.warnings[0].endswith("The runtime nvidia is checked after the start")
 
 
 def test_comments_loops_and_quotes_in_a_template() -> None:
@@ -231,7 +233,7 @@ def test_only_the_first_template_counts(tmp_path: Path) -> None:
     (folder / "10.toml.bak").write_text("")
     templates, drop_ins = containerd.read_templates(str(tmp_path)), containerd.read_drop_ins(str(tmp_path))
     assert list(drop_ins) == [str(folder / "10.toml")]
-    assert containerd.judge(templates, drop_ins, PROGRAM) == ([], [])
+    assert containerd.check(templates, drop_ins, PROGRAM) == ([], [])
 
 
 @pytest.mark.parametrize("answer", ["", "{}", "[]", "null", '{"config": null}', '{"config": {"containerd": {}}}'])

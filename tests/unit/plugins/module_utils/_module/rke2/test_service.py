@@ -87,18 +87,18 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(rke2_service, "PAUSE", 0.01)
-    monkeypatch.setattr(rke2_service, "PATIENCE", 0.05)
+    monkeypatch.setattr(rke2_service, "LASTING_ERROR_SECONDS", 0.05)
     monkeypatch.setattr(rke2_service, "CONFIG", str(tmp_path / "etc"))
     monkeypatch.setattr(rke2_service, "PREFIXES", [str(tmp_path / "local"), str(tmp_path / "usr")])
     (tmp_path / "etc" / "config.yaml.d").mkdir(parents=True)
     return Machine()
 
 
-def node(machine: Machine, tmp_path: Path, **other: t.Any) -> rke2_service.Node:
+def node(machine: Machine, tmp_path: Path, **other: t.Any) -> rke2_service.Rke2Service:
     given = {
         "type": "agent", "data_path": str(tmp_path), "ready": True, "changed": False, "nvidia_runtime": "auto", **other,
     }  # fmt: skip
-    return rke2_service.Node(given, machine)
+    return rke2_service.Rke2Service(given, machine)
 
 
 def running(machine: Machine) -> Machine:

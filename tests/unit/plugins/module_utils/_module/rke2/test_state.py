@@ -42,7 +42,7 @@ def test_the_state_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     found.pop("archive_problems")
     assert found == {
         "recorded": {"type": "server"}, "version": "v1.35.7+rke2r1", "active": "server", "has_cluster": True,
-        "nvidia_program": "/usr/bin/x", "network_manager": False, "problems": [], "doubts": [],
+        "nvidia_program": "/usr/bin/x", "network_manager": False, "problems": [], "warnings": [],
     }  # fmt: skip
 
 
@@ -88,8 +88,8 @@ def test_problems_of_templates(tmp_path: Path) -> None:
     folder = tmp_path / "agent" / "etc" / "containerd"
     folder.mkdir(parents=True)
     (folder / "config.toml.tmpl").write_text("version = 2\n")
-    assert rke2_state.judge_templates(str(tmp_path), "") == ([], [])
-    (problem,) = rke2_state.judge_templates(str(tmp_path), "/usr/bin/nvidia-container-runtime").problems
+    assert rke2_state.check_templates(str(tmp_path), "") == ([], [])
+    (problem,) = rke2_state.check_templates(str(tmp_path), "/usr/bin/nvidia-container-runtime").problems
     assert "is a complete containerd configuration without the runtime nvidia" in problem
 
 
@@ -106,8 +106,8 @@ def test_the_default_runtime_decides_about_a_table(
     )
     (tmp_path / "config.yaml.d").mkdir()
     (tmp_path / name).write_text("# default-runtime: nvidia\ndefault-runtime:\n")
-    verdict = rke2_state.judge_templates(str(tmp_path), "")
-    assert (verdict.problems, len(verdict.doubts)) == ([], 1)
+    findings = rke2_state.check_templates(str(tmp_path), "")
+    assert (findings.problems, len(findings.warnings)) == ([], 1)
     (tmp_path / name).write_text(text)
-    verdict = rke2_state.judge_templates(str(tmp_path), "")
-    assert "defines too, so containerd does not start" in verdict.problems[0]
+    findings = rke2_state.check_templates(str(tmp_path), "")
+    assert "defines too, so containerd does not start" in findings.problems[0]

@@ -9,12 +9,15 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import plan as toolkit_plan
-from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtimes import Node, choose
+from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtimes import (
+    RuntimeFacts,
+    choose,
+)
 
 
 def node(*programs, os_family="Debian", **more):
     distribution = {"Debian": "Debian 12", "RedHat": "Rocky 9"}.get(os_family, os_family)
-    return Node(programs=programs, distribution=distribution, os_family=os_family, **more)
+    return RuntimeFacts(programs=programs, distribution=distribution, os_family=os_family, **more)
 
 
 DOCKER = ("containerd", "docker", "dockerd")

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Labels of nodes that are removed when a chart is uninstalled."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._cluster import mig_configs
+from .._cluster.labels import DEPLOY, PRESENT, is_paused
+from .._cluster.nodes import Data, labels_of, name_of
+from . import operator_mig, plugin_configs
+
+Changes = t.Dict[str, t.Dict[str, t.Optional[str]]]  # of labels, by node; None removes one
+
+
+def own_labels(nodes: t.Iterable[Data]) -> Changes:
+    """The changes that remove the labels of this collection."""
+    states = {mig_configs.LABEL: [mig_configs.STATE]}
+    out: Changes = {}
+    for node in nodes:
+        for name in (mig_configs.LABEL, plugin_configs.LABEL, operator_mig.MANAGER):
+            if mig_configs.is_ours(labels_of(node).get(name)):
+                out.setdefault(name_of(node), {}).update(dict.fromkeys([name, *states.get(name, [])]))
+    return out
+
+
+def operator_labels(nodes: t.Iterable[Data]) -> Changes:
+    """The changes that remove what only the GPU operator writes. It leaves these labels when it is uninstalled.
+
+    A value such as false is a user's, who keeps a component from a node.
+    """
+    out: Changes = {}
+    for node in nodes:
+        for name, value in labels_of(node).items():
+            deployed = name.startswith(DEPLOY) and (value == "true" or is_paused(value))
+            if name == PRESENT or deployed:
+                out.setdefault(name_of(node), {})[name] = None
+    return out

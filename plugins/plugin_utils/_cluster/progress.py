@@ -1,0 +1,80 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Waiting for a cluster for a limited time, and showing why it is not complete."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import typing as t
+
+from .responses import Denied, Final, Unreadable
+
+T = t.TypeVar("T")
+_DENIED_SECONDS = 30  # an API server that has just started may reject requests
+_REMEDY = "%s. Check gpu_cluster_kubeconfig, gpu_cluster_context, and the permissions of the user"
+
+
+def pauses() -> t.Iterator[int]:
+    """Seconds between checks: short at first, because many changes take only a moment."""
+    return itertools.chain((1, 2, 4), itertools.repeat(5))
+
+
+class Reasons:
+    """Shows why something is not complete, again if it changes, and at least once a minute."""
+
+    _REPEATED = 60  # seconds
+
+    def __init__(self, show: t.Callable[[str], object]) -> None:
+        self._show, self._shown, self._at = show, "", 0.0
+
+    def show(self, title: str, reason: str) -> None:
+        now = time.monotonic()
+        if reason != self._shown or now - self._at > self._REPEATED:
+            self._show("%s: %s" % (title, reason))
+            self._shown, self._at = reason, now
+
+
+class Progress:
+    """Repeats a step for a limited time, and shows why it is not complete."""
+
+    def __init__(self, timeout: int, show: t.Callable[[str], object]) -> None:
+        self._timeout, self._show = timeout, show
+
+    def result(self, title: str, step: t.Callable[[], T]) -> T:
+        """The result of a step. Raises Unreadable if the API server does not respond in time."""
+        out: list[T] = []
+
+        def reasons() -> list[str]:
+            out.append(step())
+            return []
+
+        waiting = self.until_empty(title, reasons)
+        if waiting:
+            raise Unreadable(waiting[0])
+        return out[0]
+
+    def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
+        """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
+        end, reasons = time.monotonic() + self._timeout, Reasons(self._show)
+        denied: float | None = None  # since when
+        intervals = pauses()
+        while True:
+            try:
+                waiting, denied = step(), None
+            except Final:
+                raise
+            except Unreadable as error:
+                waiting = ["a request to the cluster failed: %s" % error]
+                denied = (denied or time.monotonic()) if isinstance(error, Denied) else None
+            now = time.monotonic()
+            if denied and now - denied >= _DENIED_SECONDS:
+                raise Final(_REMEDY % waiting[0])
+            if not waiting or now >= end:
+                return waiting
+            reasons.show("%s, %d s left" % (title, end - now), "; ".join(waiting))
+            time.sleep(next(intervals))

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Components of the GPU operator, and the device plugin, on a node: which are paused, restarted and ready again."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._cluster import mig_configs, readiness
+from .._cluster.labels import DEPLOY, PAUSED, PRODUCT, STRATEGY
+from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.pods import Pod, pod_of
+
+OPERANDS = (
+    *("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client"),
+    *("dra-validator", "dcgm-dra", "dcgm-exporter-dra"),
+)
+DRA_DRIVER = ("dra-driver",)  # after the others, whose pods have claims, and do not end without it
+# Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
+_OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
+_VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
+
+
+def paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
+    """Pods that the pause stops: those of DaemonSets that select nodes by the paused labels."""
+    names = {name for name, value in labels_of(node).items() if value == PAUSED}
+    return [pod_of(pod) for pod in pods if names.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
+
+
+def outdated(node: Data, pods: t.Iterable[Data], by_operator: bool = False) -> list[Data]:
+    """Pods that read the GPUs before the change.
+
+    The operator's checks, a device plugin without the operator, and the MIG manager, which applies its configuration when
+    it starts, unless it is applying one. If the MIG manager has made the change (``by_operator``), it has restarted them.
+    """
+    if by_operator:
+        return []
+    applying = labels_of(node).get(mig_configs.STATE) in mig_configs.APPLYING
+    apps = _VALIDATOR_APPS if applying else (*_VALIDATOR_APPS, readiness.MIG_MANAGER)
+    return [pod for pod in pods if labels_of(pod).get("app") in apps or _is_standalone(pod)]
+
+
+def unconfirmed(pods: t.Iterable[Data]) -> Data:
+    """The patch that removes the state of the MIG configuration if a MIG manager is about to set it again."""
+    if not any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in pods):
+        return {}
+    return {"metadata": {"labels": {mig_configs.STATE: None}}}
+
+
+def _is_standalone(pod: Data) -> bool:
+    """Whether it belongs to the device plugin of its own chart, whose pods all have the same labels, or its manifest."""
+    other = any(name in name_of(pod) for name in ("gpu-feature-discovery", "mps-control-daemon"))
+    labels = labels_of(pod)
+    by_chart = labels.get("app.kubernetes.io/name") == "nvidia-device-plugin" and not other
+    return by_chart or labels.get("name") == "nvidia-device-plugin-ds"
+
+
+def _is_plugin(pod: Data) -> bool:
+    return _is_standalone(pod) or labels_of(pod).get("app") == _OPERAND_APPS[0]
+
+
+def deployed(node: Data, daemonsets: t.Iterable[Data]) -> set[str]:
+    """The components that run on a node by its labels ``nvidia.com/gpu.deploy.*``.
+
+    A label remains when the operator is uninstalled, so that there must be a DaemonSet that selects it.
+    """
+    selected = {name for each in daemonsets for name in each["spec"]["template"]["spec"].get("nodeSelector") or ()}
+    return {name[len(DEPLOY) :] for name in selected if name.startswith(DEPLOY) and labels_of(node).get(name) == "true"}
+
+
+def unready(
+    node: Data,
+    pods: t.Sequence[Data],
+    resources: t.Mapping[str, int] | None,
+    former: t.Sequence[Data],
+    components: t.Collection[str],
+) -> list[str]:
+    """Why a node cannot return to service yet. ``former`` are the outdated pods, which were deleted."""
+    old = {pod_of(pod) for pod in former}
+    new = [pod for pod in pods if pod_of(pod) not in old]
+    labels = labels_of(node)
+    plugins = list(filter(_is_plugin, new))
+    others = [pod for pod in new if labels_of(pod).get("app") in _OPERAND_APPS + _VALIDATOR_APPS]
+    has_plugin = "device-plugin" in components or any(map(_is_standalone, former))
+    has_validator = "operator-validator" in components
+    has_manager = any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in [*former, *new])
+    config = labels.get(mig_configs.LABEL, "") if has_manager else ""
+    wanted = readiness.Wanted(resources, config, has_validator)
+    state = readiness.state({name_of(node): wanted}, [node], [*plugins, *others])
+    out = [*state.failed, *state.waiting]
+    if has_plugin and not any(map(readiness.is_ready, plugins)):
+        out.append("%s: the device plugin is not ready" % name_of(node))
+    return out
+
+
+def strategy(node: Data, pods: t.Iterable[Data] = ()) -> str:
+    """The MIG strategy of the node's device plugin; empty if unknown.
+
+    GPU feature discovery shows it. Without that, it is read from the device plugin, if that is one of the ``pods``.
+    """
+    labels = labels_of(node)
+    shown = labels.get(STRATEGY) or ("none" if PRODUCT in labels else "")
+    return shown or next(map(_strategy_of, filter(_is_plugin, pods)), "")
+
+
+def _strategy_of(pod: Data) -> str:
+    """The MIG strategy that a pod of the device plugin was started with; empty if it is in a file."""
+    for container in pod["spec"]["containers"]:
+        arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+        settings: dict[str, str] = dict(each.lstrip("-").partition("=")[::2] for each in arguments)
+        settings.update((each["name"], str(each.get("value"))) for each in container.get("env") or ())
+        if "CONFIG_FILE" in settings or "config-file" in settings:
+            return ""
+        if "mig-strategy" in settings or "MIG_STRATEGY" in settings:
+            return settings.get("mig-strategy") or settings["MIG_STRATEGY"]
+    return "none"  # its default
