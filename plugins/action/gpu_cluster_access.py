@@ -14,6 +14,7 @@ from ansible import constants
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig, runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 
 _ARGUMENTS = {
@@ -28,6 +29,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     _VALID_ARGS = frozenset(_ARGUMENTS)
     _requires_connection = False
 
+    @clean
     def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _validation, arguments = self.validate_argument_spec(_ARGUMENTS)

@@ -13,10 +13,12 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
+    @clean
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         super().run(tmp, task_vars)
         variables = task_vars or {}

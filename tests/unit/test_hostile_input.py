@@ -92,6 +92,19 @@ def test_a_log_is_cut_before_it_is_searched() -> None:
     assert logs.lines("first\n" + "b\n" * logs.LINES)[0] == "b"
 
 
+def shared(name: str, levels: int) -> t.Sequence[str]:
+    """Lists of lists that share their items: two of them are equal, but not the same."""
+    pairs = [
+        "%s%d: &%s%d [*%s%d, *%s%d]" % (name, each, *(name, each, *(name, each - 1) * 2)) for each in range(1, levels)
+    ]
+    return ["%s0: &%s0 [x]" % (name, name), *pairs]
+
+
+def test_shared_lists_are_not_compared() -> None:
+    names = ["current-context: *a27", "contexts: [{name: *b27, context: {}}]"]
+    assert seconds(kubeconfig, "\n".join([*shared("a", 28), *shared("b", 28), *names])) < 1
+
+
 @pytest.mark.parametrize("parse", [kubeconfig, config_map])
 def test_merged_mappings_do_not_grow(parse: t.Callable[[str], object]) -> None:
     """Each one merges ten copies of the one before."""

@@ -22,6 +22,7 @@ import yaml
 from .._common.refusal import Refusal
 
 _LONGEST = 1 << 20  # characters
+_NAMED = 5  # keys in a message
 _CLUSTER = {"server", "certificate-authority-data", "tls-server-name"}
 _USER = {"client-certificate-data", "client-key-data", "token"}
 _LOOPBACK = re.compile(r"https://(?:127[.]0[.]0[.]1|localhost|\[::1\])(?=:)")
@@ -61,14 +62,16 @@ def rebuild(text: str, server: str) -> str:
     )
 
 
-def _named(found: Data, kind: str, name: str) -> Data:
+def _named(found: Data, kind: str, name: object) -> Data:
+    if not isinstance(name, str):  # to compare lists of lists that share their items can take for ever
+        raise TypeError
     (entry,) = (each for each in found[kind + "s"] if each["name"] == name)
     data: Data = entry[kind]
     return data
 
 
 def _strings(kind: str, data: Data, known: t.Collection[str]) -> dict[str, str]:
-    other = sorted(str(key) for key in data.keys() - known)
+    other = sorted("%.70s" % key for key in data.keys() - known)[:_NAMED]
     if other:
         raise Refusal(
             "its %s has %s, which is not taken from a server: only %s are"

@@ -45,7 +45,14 @@ def is_ours(label: str | None) -> bool:
 
 def config_map(wanted: t.Mapping[str, Entries], existing: object) -> dict[str, str]:
     """The data of the ConfigMap. Former configurations are kept: another run may be about to label a node with one."""
-    document = {"version": mig_parted.VERSION, "mig-configs": {**_configurations(existing), **wanted}}
+    try:
+        return _data({**_configurations(existing), **wanted})
+    except RecursionError:  # to write a mapping needs more of the stack than to read it
+        return _data(wanted)
+
+
+def _data(configurations: t.Mapping[str, t.Any]) -> dict[str, str]:
+    document = {"version": mig_parted.VERSION, "mig-configs": configurations}
     return {KEY: yaml.safe_dump(document, sort_keys=True, default_flow_style=None)}
 
 
@@ -60,7 +67,7 @@ def _configurations(existing: object) -> dict[str, t.Any]:
     try:
         text = (data or {}).get(KEY) or ""
         document = yaml.load(text, Loader=_Loader) if len(text) <= _LONGEST else None
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
+    except (yaml.YAMLError, ArithmeticError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         return {}
     found = document.get("mig-configs") if isinstance(document, dict) else None
     return found if isinstance(found, dict) else {}

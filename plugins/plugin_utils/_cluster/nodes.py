@@ -65,8 +65,15 @@ def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
         boards=list(variables.get("gpu_node_boards") or ()),
         layout=variables.get("nvidia_mig_layout"),
         sharing=variables.get("gpu_cluster_sharing"),
-        mig_changed=float(variables.get("gpu_cluster_mig_changed") or 0),
+        mig_changed=_seconds(variables.get("gpu_cluster_mig_changed")),
     )
+
+
+def _seconds(value: t.Any) -> float:
+    try:
+        return float(value or 0)
+    except (TypeError, ValueError, OverflowError):  # a node returned something else
+        return 0.0
 
 
 def name_of(node: t.Mapping[str, t.Any]) -> str:

@@ -13,6 +13,7 @@ cordoned, the former values of labels, and by which run. A later run can therefo
 from __future__ import annotations
 
 import json
+import re
 import time
 import typing as t
 
@@ -24,6 +25,7 @@ from .operands import OPERANDS
 from .workloads import KINDS, Workload
 
 RECORD = "gpufleet.node/out-of-service"
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")  # of an object
 _RENEWED = 300  # seconds after which the record is written again while the run waits
 
 
@@ -96,7 +98,7 @@ def read(node: t.Mapping[str, t.Any]) -> Record | None:
         return Record(
             bool(found["cordoned"]),
             bool(found["drained"]),
-            dict(found["labels"]),
+            _labels_of(found["labels"]),
             [_workload_of(*each) for each in found["workloads"]],
             _run_of(found["run"]),
         )
@@ -111,11 +113,20 @@ def _run_of(found: Data) -> Run:
     return Run(str(found["place"]), int(found["pid"]), str(found["started"]), int(found["written"]))
 
 
+def _labels_of(found: t.Any) -> dict[str, str]:
+    """Raises ValueError or AttributeError: whoever may patch the node can write anything."""
+    if not all(isinstance(each, str) for pair in found.items() for each in pair):
+        raise ValueError("not labels")
+    return dict(found)
+
+
 def _workload_of(*found: t.Any) -> Workload:
-    """Raises TypeError or ValueError: whoever may patch the node can write anything."""
+    """Raises these and TypeError. The client copies names to the path of a request, which could become another one."""
     known = Workload(*found)
-    texts = all(isinstance(each, str) for each in known[:-1])
-    if not texts or known.kind not in KINDS or not isinstance(known.ready, int):
+    names = (known.namespace, *known.api_version.split("/"), known.name)
+    if not (all(map(_NAME.fullmatch, names)) and known.kind in KINDS):
+        raise ValueError("not a controller of pods")
+    if not (isinstance(known.uid, str) and isinstance(known.ready, int)):
         raise ValueError("not a controller of pods")
     return known
 

@@ -78,7 +78,11 @@ def sentences(problems: t.Sequence[object], host: str) -> list[str]:
 
 def _failure(result: t.Mapping[str, t.Any]) -> list[str]:
     """The errors of a failed task; those of the failed items if it is a loop."""
-    items = [each for each in result.get("results") or () if isinstance(each, dict) and each.get("failed")]
-    if items:
-        return [text for item in items for text in _failure(item)]
-    return [_PREFIX.sub("", str(result.get("msg") or "a task failed without a message"), count=1)]
+    results = result.get("results")  # a node may return anything
+    items = (
+        [each for each in results if isinstance(each, dict) and each.get("failed")] if isinstance(results, list) else []
+    )
+    return [
+        _PREFIX.sub("", str(each.get("msg") or "a task failed without a message"), count=1)
+        for each in items or [result]
+    ]

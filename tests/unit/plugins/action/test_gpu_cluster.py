@@ -77,6 +77,13 @@ def test_malformed_facts_do_not_stop_the_plan_for_other_hosts(nvidia: object) ->
     assert sorted(plan(hosts)["plan"]["wanted"]) == ["a", "b"]
 
 
+@pytest.mark.parametrize("changed", ["x", [1], {"a": 1}, 10**400])
+def test_a_malformed_time_does_not_stop_the_plan_for_other_hosts(changed: object) -> None:
+    hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
+    hosts[1]["gpu_cluster_mig_changed"] = changed
+    assert sorted(plan(hosts)["plan"]["wanted"]) == ["a", "b"]
+
+
 def test_facts_that_replace_variables() -> None:
     hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
     hosts[1]["ansible_facts"]["gpu_cluster_node_name"] = "server-1"

@@ -50,6 +50,10 @@ def test_a_program_in_the_kubeconfig_of_a_server_is_refused(tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "gpufleet").iterdir()] == ["run.json"]
 
 
+def test_the_kubeconfig_of_a_server_writes_no_control_characters_to_the_terminal() -> None:
+    assert "user has ]0;owned, which" in given(config(user={"\x1b]0;owned\x07": ""}))["problem"]
+
+
 def test_without_a_kubeconfig(tmp_path: Path) -> None:
     assert run() == {"changed": False, "folder": str(tmp_path / "gpufleet")}
 

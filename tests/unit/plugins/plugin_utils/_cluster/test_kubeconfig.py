@@ -50,6 +50,8 @@ def test_credentials_are_taken(user: t.Mapping[str, str]) -> None:
         ({}, {"tokenFile": "/root/.ssh/id_ed25519"}, "user has tokenFile"),
         ({}, {"client-key": "/root/.ssh/id_ed25519"}, "user has client-key"),
         ({}, {"as": "system:admin", "exec": {}}, "user has as, exec"),
+        ({}, {"a" * 100000: ""}, "user has %s, which" % ("a" * 70)),
+        ({}, dict.fromkeys("abcdefgh", ""), "user has a, b, c, d, e, which"),
         ({"certificate-authority": "/etc/shadow"}, {}, "cluster has certificate-authority"),
         ({"proxy-url": "http://192.0.2.9"}, {}, "cluster has proxy-url"),
         ({"insecure-skip-tls-verify": True}, {}, "cluster has insecure-skip-tls-verify"),

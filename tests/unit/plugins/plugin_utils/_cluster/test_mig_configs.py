@@ -69,7 +69,11 @@ def test_configurations_are_kept_because_another_run_may_be_about_to_use_them() 
         None,
         {},
         {"data": None},
-        *({"data": {"config.yaml": text}} for text in ("a: [", "1", "[" * 100000, "2026-02-30")),
+        *(
+            {"data": {"config.yaml": text}}
+            for text in ("a: [", "1", "[" * 100000, "2026-02-30", "1%s.5" % (":1" * 400))
+        ),
+        *({"data": {"config.yaml": "mig-configs: {a: %s%s}" % ("[" * n, "]" * n)}} for n in range(200, 480, 20)),
     ],
 )
 def test_a_damaged_config_map_is_replaced(existing: object) -> None:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import report
 
 
@@ -65,6 +67,18 @@ def test_messages_of_failed_tasks_have_no_prefix_and_no_host_name() -> None:
         "wrong",
         "a task failed without a message",
     ]
+
+
+@pytest.mark.parametrize("results", [5, "x", [5], {"failed": True}])
+def test_malformed_results_of_a_node_are_one_problem(results: object) -> None:
+    assert report.sentences([{"msg": "x", "results": results}], "a") == ["x"]
+
+
+def test_deeply_nested_results_of_a_node_are_one_problem() -> None:
+    nested: dict[str, object] = {"msg": "x", "failed": True}
+    for _level in range(10000):
+        nested = {"msg": "y", "failed": True, "results": [nested]}
+    assert report.sentences([nested], "a") == ["y"]
 
 
 def test_a_failed_loop_reports_its_failed_items() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 import typing as t
 from pathlib import Path
 
@@ -98,3 +100,15 @@ def test_the_unit_is_ordered_and_ends_after_the_command() -> None:
     )
     assert "\nAfter=dkms.service\nBefore=kubelet.service\n" in text
     assert "\nTimeoutStartSec=90\n" in text
+
+
+def test_the_unit_has_few_privileges(tmp_path: Path) -> None:
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("needs systemd")
+    unit = tmp_path / os.path.basename(boot.UNIT)
+    unit.write_text(boot.unit_text(params()))
+    limit = "--threshold=50"  # in tenths, of 100 for a unit without restrictions
+    judged = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", limit, str(unit)], capture_output=True, text=True, check=False
+    )
+    assert judged.returncode == 0, judged.stdout + judged.stderr
