@@ -38,7 +38,9 @@ OTHERS = {"gpu_node_left_out", "gpu_cluster_pending", "gpu_cluster_done"}
 OTHERS |= {name.removesuffix("_key") for name in CHOICES if name.endswith("_repository_key")}
 TASKS = sorted([*TOP.glob("roles/*/[tvh]*/*.yml"), *TOP.glob("playbooks/*.yml")])
 # What tasks set for others, or register.
-OTHERS |= {name for path in TASKS for name in re.findall(r"(?m)^ *(?:(?:register|loop_var): )?(\w+)(?::|$)", path.read_text())}
+OTHERS |= {
+    name for path in TASKS for name in re.findall(r"(?m)^ *(?:(?:register|loop_var): )?(\w+)(?::|$)", path.read_text())
+}
 NAMES = {
     *(variables.known() | OTHERS),
     *SPECIFICATIONS,

@@ -76,7 +76,7 @@ def sentences(problems: t.Sequence[object], host: str) -> list[str]:
     return [text.strip().removeprefix("%s: " % host).removesuffix(".") for text in texts]
 
 
-def _failure(result: t.Mapping[str, t.Any]) -> list[str]:
+def _failure(result: dict[str, t.Any]) -> list[str]:
     """The errors of a failed task; those of the failed items if it is a loop."""
     results = result.get("results")  # a node may return anything
     items = (
