@@ -146,7 +146,7 @@ def _selected(item: t.Mapping[str, t.Any]) -> t.Mapping[str, str]:
     return (item["spec"].get("selector") or {}).get("matchLabels") or {}
 
 
-def _is_hami(item: Data) -> bool:
+def _is_hami(item: t.Mapping[str, t.Any]) -> bool:
     return _HAMI in _selected(item).items()
 
 
