@@ -33,7 +33,7 @@ def plays(playbook: Path) -> t.Iterator[t.Dict[str, t.Any]]:
         values = play.get("vars", {})
         for each in plays(playbook.parent / play[IMPORT]) if IMPORT in play else [play]:
             names = {key: re.match(r"{{ (__playbook_\w+) ", str(each.get(key))) for key in ("hosts", "serial")}
-            yield {**each, **{key: values[found[1]] for key, found in names.items() if found}}
+            yield {**each, **{key: values[found[1]] for key, found in names.items() if found and values}}
 
 
 @pytest.mark.parametrize("playbook", sorted(PLAYBOOKS.glob("*.yml")), ids=lambda path: path.name)
