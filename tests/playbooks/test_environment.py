@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import typing as t
@@ -29,9 +30,10 @@ IMPORT = "ansible.builtin.import_playbook"
 def plays(playbook: Path) -> t.Iterator[t.Dict[str, t.Any]]:
     """The plays of a playbook and of those that it imports, with its values of their variables."""
     for play in yaml.safe_load(playbook.read_text()):
-        values = {"{{ %s }}" % name: value for name, value in play.get("vars", {}).items()}
+        values = play.get("vars", {})
         for each in plays(playbook.parent / play[IMPORT]) if IMPORT in play else [play]:
-            yield {key: values.get(value, value) if isinstance(value, str) else value for key, value in each.items()}
+            names = {key: re.match(r"{{ (__playbook_\w+) ", str(each.get(key))) for key in ("hosts", "serial")}
+            yield {**each, **{key: values[found[1]] for key, found in names.items() if found and values}}
 
 
 @pytest.mark.parametrize("playbook", sorted(PLAYBOOKS.glob("*.yml")), ids=lambda path: path.name)
