@@ -53,7 +53,7 @@ def test_a_layout_with_the_dra_driver(cluster: Cluster, plane: control_plane.Con
     plane.kubectl("create", "--filename=-", given=json.dumps(own))
     plane.kubectl("create", "namespace", cluster.name)
     run = fleet.play(MIG)
-    assert "has no DRA driver of NVIDIA: install it" in run.output and len(fleet.held("gpu")[0]) == 3
+    assert "has no DRA driver of NVIDIA: install it" in run.output and len(fleet.instances("gpu")[0]) == 3
     plugin = with_pods("DaemonSet", PLUGIN, {"group": cluster.name}, {}, {})
     for labels in (plugin["spec"]["selector"]["matchLabels"], plugin["spec"]["template"]["metadata"]["labels"]):
         labels.update(LABELS)

@@ -39,7 +39,7 @@ def test_the_preflight_of_a_drain(plane: control_plane.ControlPlane, tmp_path: P
     kubeconfig = str(plane.kubeconfig("nobody", None))
     run = fleet.play(PLAYBOOKS / "mig.yml", fails=True, gpu_cluster_drain=True, gpu_cluster_kubeconfig=kubeconfig)
     assert "gpu: the user of the kubeconfig is not allowed to get nodes, patch nodes, list pods" in run.output
-    assert fleet.held("gpu") == [[]]
+    assert fleet.instances("gpu") == [[]]
 
 
 def test_a_chart(plane: control_plane.ControlPlane, cluster: Cluster, user: str, tmp_path: Path) -> None:
