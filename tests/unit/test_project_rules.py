@@ -280,7 +280,8 @@ def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
         str(path)
         for path in files()
         if path.match("roles/*/tasks/*.yml") and "delegate_to:" in text_of(path)
-        if "gpufleet.node.gpu_node_facts:" not in text_of(path) and "tasks/connect.yml" not in text_of(path)
+        if "gpufleet.node.gpu_node_reject_forged_facts:" not in text_of(path)
+        and "tasks/connect.yml" not in text_of(path)
     }
     assert found == CHECKED_BEFORE
 

@@ -17,7 +17,7 @@ from .operations import Plan
 
 def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
     """A description of how the GPU differs from its planned state; None if it does not."""
-    if plan.target is not None and plan.target.enabled != bool(gpu.mode_current):
+    if plan.target.enabled != bool(gpu.mode_current):
         return "MIG mode is %s" % ("on" if gpu.mode_current else "off")
     if gpu.mode_current != gpu.mode_pending:
         return "a change of MIG mode is pending"

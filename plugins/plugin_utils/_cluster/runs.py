@@ -57,7 +57,7 @@ def has_ended(run: Run, seconds: int) -> bool:
 
     Clocks differ, but a time further than that in the future is no time of a run.
     """
-    if run.place in (_place(), _place(hashed=False)):  # records of former releases have the ID itself
+    if run.place == _place():
         # The processes of other users may be hidden.
         return not _exists(run.pid) or _started(run.pid) not in ("", run.started)
     return abs(int(time.time()) - run.written) >= seconds
@@ -111,14 +111,13 @@ def keep(source: Path, path: Path, check_mode: bool) -> bool:
     return True
 
 
-def _place(hashed: bool = True) -> str:
+def _place() -> str:
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError):  # not Linux
         parts.append(os.readlink("/proc/self/ns/pid"))
         machine = Path("/etc/machine-id").read_bytes().strip()
         # The ID is confidential, and whoever may read nodes can read their annotations: see machine-id(5).
-        identity = hmac.new(machine, b"gpufleet.node", hashlib.sha256).hexdigest()
-        parts.append(identity if hashed else machine.decode(errors="replace"))
+        parts.append(hmac.new(machine, b"gpufleet.node", hashlib.sha256).hexdigest())
     return " ".join(parts)
 
 

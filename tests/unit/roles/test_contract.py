@@ -37,6 +37,13 @@ def test_neither_playbooks_nor_plugins_read_private_variables_of_roles(pattern: 
     assert found and [str(path.relative_to(TOP)) for path in found if private(path)] == []
 
 
+@pytest.mark.parametrize("role", [role for role in ROLES if role.name != "gpu_chart"], ids=lambda role: role.name)
+def test_the_entry_points_of_a_role_are_specified(role: Path) -> None:
+    specified = yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+    assert {"main", "preflight", "verify", "undo"} <= set(specified)
+    assert (role / "meta" / "main.yml").is_file()
+
+
 @pytest.mark.parametrize("name", sorted(set(NAMES) - OTHERWISE))
 def test_main_fails_with_all_problems_before_it_changes_anything(name: str) -> None:
     tasks = yaml.safe_load((TOP / "roles" / name / "tasks" / "main.yml").read_text())
@@ -45,7 +52,7 @@ def test_main_fails_with_all_problems_before_it_changes_anything(name: str) -> N
     assert fail["ansible.builtin.fail"] == {"msg": message}
     assert fail["when"] == "%s_problems | length > 0" % name
     before = {key for task in tasks[: tasks.index(fail)] for key in task} - {"name", "vars"}
-    assert before <= {"ansible.builtin.import_tasks", "gpufleet.node.gpu_node_facts"}
+    assert before <= {"ansible.builtin.import_tasks", "gpufleet.node.gpu_node_reject_forged_facts"}
 
 
 @pytest.mark.parametrize("entry", ["preflight", "verify"])

@@ -78,7 +78,7 @@ def choose(requested: t.Sequence[str], facts: RuntimeFacts) -> Choice:
     if AUTO not in requested:
         return Choice(list(requested), problems=_missing(requested, facts))
     if len(requested) > 1:
-        return Choice([], problems=["nvidia_container_toolkit_runtimes combines auto with other values. Remove one."])
+        return Choice([], problems=["nvidia_container_toolkit_runtimes combines auto with other values. Remove one"])
     if facts.kubernetes:
         return Choice([])
     found = [name for name in sorted(RUNTIMES) if not _lacking(name, facts)]
@@ -96,12 +96,12 @@ def choose(requested: t.Sequence[str], facts: RuntimeFacts) -> Choice:
 _CRI_DISABLED = (
     "The configuration of containerd disables its CRI plugin, as that of Docker's package does, and no other container "
     "runtime is installed. Remove cri from disabled_plugins in /etc/containerd/config.toml, or name the runtimes in "
-    "nvidia_container_toolkit_runtimes ([] for none)."
+    "nvidia_container_toolkit_runtimes ([] for none)"
 )
 _NO_RUNTIME = (
     "No container runtime is installed, and %s has no package of containerd. Install containerd (containerd.io in "
     "Docker's repository), docker or CRI-O first, or set nvidia_container_toolkit_runtimes to [] on a node that will run "
-    "RKE2 or K3s."
+    "RKE2 or K3s"
 )
 
 
@@ -116,6 +116,6 @@ def _missing(requested: t.Sequence[str], facts: RuntimeFacts) -> t.List[str]:
     return [
         "%s %s not installed, but nvidia_container_toolkit_runtimes is [%s]. Install what is missing first, or set "
         "nvidia_container_toolkit_runtimes to what the node has: auto detects it, and [] is for a node of RKE2 or K3s, "
-        "which ship their own containerd and detect the nvidia runtime."
+        "which ship their own containerd and detect the nvidia runtime"
         % (" and ".join(lacking), "is" if len(lacking) == 1 else "are", ", ".join(requested))
     ]

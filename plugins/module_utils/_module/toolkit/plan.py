@@ -38,18 +38,18 @@ def version_problems(version: str) -> t.List[str]:
         return []
     return [
         'nvidia_container_toolkit_version is "%s". Set an exact version such as 1.20.1, because four packages must have the '
-        "same; 1.18.1 is the oldest that keeps the imports of a containerd configuration." % version
+        "same; 1.18.1 is the oldest that keeps the imports of a containerd configuration" % version
     ]
 
 
 def os_problems(os_family: str, distribution: str) -> t.List[str]:
     if os_family in OS_FAMILIES:
         return []
-    return ["%s is not supported. The role supports Debian, Ubuntu and Enterprise Linux." % distribution]
+    return ["%s is not supported. The role supports Debian, Ubuntu and Enterprise Linux" % distribution]
 
 
 def user_problems(user: int) -> t.List[str]:
-    return [messages.NOT_ROOT + "."] if user else []
+    return [messages.NOT_ROOT] if user else []
 
 
 def run(module: AnsibleModule) -> None:

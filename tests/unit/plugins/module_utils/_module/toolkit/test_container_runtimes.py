@@ -98,12 +98,12 @@ def test_other_versions(version):
 
 def test_only_root_can_install():
     assert toolkit_plan.user_problems(0) == []
-    assert toolkit_plan.user_problems(1000) == ["Ansible does not run as root. Run as root (become: true)."]
+    assert toolkit_plan.user_problems(1000) == ["Ansible does not run as root. Run as root (become: true)"]
 
 
 def test_supported_systems():
     assert toolkit_plan.os_problems("Debian", "Ubuntu 24.04") == []
     assert toolkit_plan.os_problems("RedHat", "Rocky 9") == []
     assert toolkit_plan.os_problems("Suse", "SLES 15") == [
-        "SLES 15 is not supported. The role supports Debian, Ubuntu and Enterprise Linux."
+        "SLES 15 is not supported. The role supports Debian, Ubuntu and Enterprise Linux"
     ]

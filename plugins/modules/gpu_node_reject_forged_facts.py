@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: gpu_node_facts
+module: gpu_node_reject_forged_facts
 short_description: Internal to the collection's roles, fails if facts of the host replace variables
 version_added: 0.1.0
 description:
@@ -25,7 +25,7 @@ author:
 
 EXAMPLES = r"""
 - name: Require that no fact replaces a variable
-  gpufleet.node.gpu_node_facts:
+  gpufleet.node.gpu_node_reject_forged_facts:
 """
 
 RETURN = r"""#"""
