@@ -68,7 +68,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
                 self.answer(stream, kept.stat().st_size)
             return
         try:
-            with urllib.request.urlopen(self.path, timeout=60) as upstream, tempfile.TemporaryFile() as whole:
+            ARCHIVE.mkdir(exist_ok=True)
+            # Not in TMPDIR: the server outlives the run that started it, and its temporary directory.
+            with urllib.request.urlopen(self.path, timeout=60) as upstream, tempfile.TemporaryFile(
+                dir=ARCHIVE
+            ) as whole:
                 shutil.copyfileobj(upstream, whole)
                 size = whole.tell()
                 if lasting:
@@ -82,7 +86,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.send_error(502, str(problem)[:100].replace("\n", " "))
 
     def keep(self, source: t.BinaryIO, kept: Path) -> None:
-        ARCHIVE.mkdir(exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=ARCHIVE, delete=False) as new:
             shutil.copyfileobj(source, new)
         os.replace(new.name, kept)
