@@ -20,6 +20,7 @@ from . import version as rke2_version
 _KEYS = Path(__file__).with_name("config_keys.yml")
 # https://docs.rke2.io/networking/basic_network_options
 _CNIS = ("canal", "calico", "cilium", "flannel", "multus", "none")
+_PROFILES = ("", "cis", "etcd")  # since 1.30, those with a version are refused (rancher/rke2 issue 5780)
 
 Config = t.Mapping[str, t.Any]
 
@@ -85,6 +86,8 @@ def value_problems(config: Config) -> list[str]:
             unknown = [name for name in names if name not in _CNIS]
             if unknown:
                 found.append("rke2_config, key cni: unknown plugin %s. Use %s" % (unknown[0], ", ".join(_CNIS)))
+        elif str(key) == "profile" and value not in _PROFILES:
+            found.append("rke2_config, key profile: RKE2 does not start with %s. Use cis or etcd" % value)
     return found
 
 

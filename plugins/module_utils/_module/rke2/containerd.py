@@ -112,7 +112,9 @@ def _check_template(path: str, text: str, program: str, default_runtime: bool, f
     version = 3 if os.path.basename(path).startswith("config-v3") else 2
     base, conditional = _BASES[version]
     if default_runtime and version == 3:
-        base += "[%s]\n" % _DEFAULT_RUNTIME
+        line = "[%s]" % _DEFAULT_RUNTIME
+        base += line + "\n"
+        conditional = {each: reason for each, reason in conditional.items() if each != line}  # it is there
     included = template.has_base or bool(_RUNTIMES.search(text))
     own = _parsed(*template.renderings(""))
     own_names = [runtime_check.handlers(table) for table in own.tables]

@@ -91,6 +91,7 @@ def test_keys_of_a_version_that_is_newer_than_the_list() -> None:
         ({"cni": None}, "key cni: give a string, a number"),
         ({"tls-san": ["a", ["b"]]}, "key tls-san: give a string, a number"),
         ({"cni": "canal\ntoken: x"}, "key cni: remove the control characters"),
+        ({"profile": "cis-1.23"}, "key profile: RKE2 does not start with cis-1.23. Use cis or etcd"),
         ({"cni": ["multus", "calicoo"]}, "key cni: unknown plugin calicoo. Use canal, calico"),
     ],
 )

@@ -245,3 +245,10 @@ def test_runtimes_of_the_running_containerd() -> None:
     runtimes = {"runc": {"options": {"BinaryName": ""}}, "nvidia": {"options": {"BinaryName": PROGRAM}}, "x": None}
     answer = json.dumps({"config": {"containerd": {"runtimes": runtimes}}})
     assert containerd.runtimes(answer) == {"runc": "", "nvidia": PROGRAM, "x": ""}
+
+
+def test_a_base_template_with_a_default_runtime() -> None:
+    """RKE2's default-runtime makes the table part of the base once."""
+    template = BASE + "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runsc]\nruntime_type = 'x'\n"
+    findings = containerd.check({"config-v3.toml.tmpl": template}, {}, PROGRAM, default_runtime=True)
+    assert (findings.problems, findings.warnings) == ([], [])
