@@ -7,8 +7,10 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import pathlib
 import signal
 import stat
+import tempfile
 
 import pytest
 
@@ -158,6 +160,14 @@ def fixture_directory(tmp_path, monkeypatch):
     return tmp_path / "gpufleet"
 
 
+@pytest.fixture(name="open_directory")
+def fixture_open_directory(monkeypatch):
+    """The same for other users. They cannot enter pytest's own directory, which each start of pytest closes."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(lock, "DIRECTORY", os.path.join(folder, "gpufleet"))
+        yield pathlib.Path(folder) / "gpufleet"
+
+
 def test_the_default_is_in_a_separate_directory():
     assert lock.DEFAULT_PATH == "/run/gpufleet/nvidia-mig.lock"
     assert lock.DIRECTORY == "/run/gpufleet"
@@ -233,18 +243,18 @@ def test_a_directory_of_another_user_is_refused(directory, monkeypatch, create):
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize("exists", [True, False])
-def test_without_root_the_default_is_refused(directory, create, exists):
+def test_without_root_the_default_is_refused(open_directory, create, exists):
     """Check mode too: it cannot detect whether another run holds the lock, and a real run would fail."""
-    for parent in list(directory.parents)[:-1]:
+    for parent in list(open_directory.parents)[:-1]:
         parent.chmod(parent.stat().st_mode | 0o555)
     if exists:
-        with locked(str(directory / "lock")):
+        with locked(str(open_directory / "lock")):
             pass
     reading, writing = os.pipe()
     if os.fork() == 0:
         try:
             os.setuid(65534)
-            with locked(str(directory / "lock"), create=create):
+            with locked(str(open_directory / "lock"), create=create):
                 os.write(writing, b"taken")
         except LockError as error:
             os.write(writing, str(error).encode())

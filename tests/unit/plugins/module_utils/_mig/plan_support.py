@@ -49,9 +49,14 @@ _CI_STARTS = {
 }
 
 
+def board_file(model: str) -> t.Dict[str, t.Any]:
+    """The data of a board. Controllers read it with _layout/boards.py, which needs a later Python than nodes have."""
+    return t.cast("t.Dict[str, t.Any]", yaml.safe_load((_BOARDS / (model + ".yml")).read_text(encoding="utf-8")))
+
+
 @functools.lru_cache(maxsize=None)
 def board(model: str) -> Board:
-    data = yaml.safe_load((_BOARDS / (model + ".yml")).read_text(encoding="utf-8"))
+    data = board_file(model)
     profiles = []
     for row in data["profiles"]:
         places = tuple(Placement(start, row["placements"]["size"]) for start in row["placements"]["starts"])

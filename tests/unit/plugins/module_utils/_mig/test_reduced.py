@@ -24,10 +24,10 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted impo
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.verify import mismatch
-from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import fake
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
+    board_file,
     carry_out,
     gpu,
     models,
@@ -54,7 +54,7 @@ def test_the_smaller_whole_compute_instance_is_the_reduced_one() -> None:
 @pytest.mark.parametrize("model", models())
 def test_only_double_memory_on_hopper_and_blackwell_has_two_kinds(model: str) -> None:
     on = board(model)
-    later = boards.data(model)["architecture"] in ("hopper", "blackwell")
+    later = board_file(model)["architecture"] in ("hopper", "blackwell")
     double = [known.name for known in on.profiles if known.constant == 9 and later]  # NVML's 1_SLICE_REV2
     assert [known.name for known in on.profiles if offers_reduced(on, known)] == double
 
