@@ -14,6 +14,7 @@ from .._cluster import mig_configs
 from .._cluster.labels import DEPLOY, PAUSED, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
 from .._drain import dra, record
+from .operator_mig import MANAGER
 
 _BY = {
     PAUSED: "the MIG manager",
@@ -70,10 +71,10 @@ def of_node(node: t.Mapping[str, t.Any], owner: str) -> list[str]:
             "the label %soperands=false of node %s disables the GPU operator there: remove it with kubectl label node "
             "%s %soperands-" % (DEPLOY, name, name, DEPLOY)
         )
-    if owner == "operator" and labels.get(DEPLOY + "mig-manager") == "false":
+    if owner == "operator" and labels.get(MANAGER) == "false":
         out.append(
-            "the label %smig-manager=false of node %s disables the MIG manager, but nvidia_mig_owner is operator: remove it "
-            "with kubectl label node %s %smig-manager-, or set nvidia_mig_owner to host" % (DEPLOY, name, name, DEPLOY)
+            "the label %s=false of node %s disables the MIG manager, but nvidia_mig_owner is operator: remove it with "
+            "kubectl label node %s %s-, or set nvidia_mig_owner to host" % (MANAGER, name, name, MANAGER)
         )
     if _AKS_MANAGED in labels.items():
         out.append(

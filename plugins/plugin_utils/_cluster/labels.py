@@ -16,5 +16,5 @@ PAUSED = "paused-for-mig-change"  # a value that the operator respects, as its M
 
 
 def is_paused(value: str) -> bool:
-    """Whether a component is paused, by whomever."""
+    """Whether a component is paused. Each program that does so has its own value."""
     return value.startswith("paused-")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the roles have in common, as docs/architecture.md says: names, how they fail, and what nobody else reads."""
+"""The contract of roles in docs/architecture.md: entry points, how a role fails, and its private variables."""
 
 from __future__ import annotations
 

@@ -109,30 +109,39 @@ def _locked(timeout: float, host: str) -> t.Iterator[None]:
 
 def preflight(node: NodePackages) -> Data:
     packages = node.manager.packages() if node.desired.packages else []
-    return {"changed": False, "problems": _obstacles(node, packages)}
+    damaged = _read_record(node) if node.desired.packages else []
+    return {"changed": False, "problems": _obstacles(node, packages, damaged)}
 
 
-def _obstacles(node: NodePackages, packages: t.Sequence[Package]) -> t.List[str]:
-    """What would block an installation: package sources that apt refuses, and foreign holds."""
+def _read_record(node: NodePackages) -> t.List[str]:
+    """The problem of a record that cannot be read."""
+    try:
+        node.record = record.read(node.desired.role)
+    except record.RecordError as error:
+        return [str(error)]
+    return []
+
+
+def _obstacles(node: NodePackages, packages: t.Sequence[Package], damaged: t.List[str]) -> t.List[str]:
+    """What would block an installation: package sources that apt refuses, a damaged record, or else foreign holds."""
     sentence = (
         "%s has the repository %s with another key than this role (%s), and apt reads no package source then. Remove the "
         "file, or the package that it belongs to (dpkg --search)"
     )
     own = node.repository
     sources = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
-    return sources + (_hold_problems(node, packages) if node.desired.packages else [])
+    return sources + (damaged or (_hold_problems(node, packages) if node.desired.packages else []))
 
 
 def _hold_problems(node: NodePackages, packages: t.Sequence[Package]) -> t.List[str]:
     """Foreign holds that block the packages, before the package sources are configured and read."""
     now = node.status(packages)
     version = choice.kept_version(now, node.desired)
+    if version is None and node.desired.branch and node.foreign_holds():
+        version = _known_newest(node, now)
     try:
-        node.record = record.read(node.desired.role)
-        if version is None and node.desired.branch and node.foreign_holds():
-            version = _known_newest(node, now)
         transaction.refuse_foreign_holds(node, packages, now, holds.Target(version, node.desired.branch))
-    except (Refusal, record.RecordError) as error:
+    except Refusal as error:
         return [str(error)]
     return []
 
@@ -152,11 +161,12 @@ def verified(node: NodePackages) -> Data:
     missing_holds, _released = node.hold_changes(now)
     if missing_holds and now.version:
         problems.append("not held, so a system upgrade changes the version: " + ", ".join(missing_holds))
-    try:
-        node.record = record.read(node.desired.role)
-    except record.RecordError as error:
-        problems.append(str(error))
-    found: Data = {"problems": problems, "differences": differences, "obstacles": _obstacles(node, packages)}
+    damaged = _read_record(node)
+    found: Data = {
+        "problems": problems + damaged,
+        "differences": differences,
+        "obstacles": _obstacles(node, packages, damaged),
+    }
     return _result(node, packages, packages, False, version=now.version, **found)
 
 

@@ -64,11 +64,11 @@ def test_a_file_with_other_content_is_not_emptied(path):
 def test_waiting_is_reported_once_and_ends_with_the_holder(path, holder):
     messages = []
 
-    def tell(text):
+    def report(text):
         messages.append(text)
         os.kill(holder.pid, signal.SIGKILL)
 
-    with locked(path, wait=60, progress=tell):
+    with locked(path, wait=60, progress=report):
         pass
     assert len(messages) == 1
     assert "PID %d" % holder.pid in messages[0]
