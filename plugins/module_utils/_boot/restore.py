@@ -27,7 +27,7 @@ from .._mig import codes, render, retry
 from .._mig.backend import BackendError
 from .._mig.errors import LayoutError, MigError
 from .._mig.model import Board, Gpu, LostGpu
-from .._mig.planning import NodePlan, plan_gpu, read_gpu
+from .._mig.plan_node import NodePlan, plan_gpu, read_gpu
 from . import access, settings
 from .report import Report
 
@@ -273,7 +273,7 @@ def _converge(backend: Backend, node: NodePlan, report: Report, limit: _Limit) -
         for plan in node.plans:
             _report_gpu(report.info, plan.gpu, "already matches the layout")
         return True
-    from .._mig.stages import converge_node  # large, and needed by few runs
+    from .._mig.converge_node import converge_node  # large, and needed by few runs
 
     good: t.Dict[int, bool] = {}
 

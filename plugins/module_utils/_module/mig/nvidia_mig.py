@@ -20,7 +20,7 @@ from ..._mig import layout
 from ..._mig.backend import BackendError
 from ..._mig.errors import MigError
 from ..._mig.keys import listed
-from ..._mig.planning import NodePlan, message, plan_node
+from ..._mig.plan_node import NodePlan, message, plan_node
 from . import results
 
 if t.TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _converge(
     if check_mode or not any(plan.changes or plan.blocked for plan in node.plans):
         found.extend(results.of_plan(plan) for plan in node.plans)
     else:
-        from ..._mig.stages import converge_node  # large, and needed by few runs
+        from ..._mig.converge_node import converge_node  # large, and needed by few runs
 
         ending.defer()
         found.extend(map(results.of_outcome, converge_node(backend, node.plans, node.replan, reset)))

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes, retry
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import BackendError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, InfeasibleError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import (
@@ -23,7 +24,6 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations impo
     SET_MODE,
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.stages import converge_node
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
     A100,
     H100,

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, planning
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, plan_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError, MigError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.keys import listed, short
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Process
@@ -64,7 +64,7 @@ def entry(devices: object, mig_devices: object = None, **changes: t.Any) -> t.Di
 
 def refused(entries: t.Any, gpus: t.Sequence[Gpu]) -> str:
     with pytest.raises(MigError) as error:
-        planning.plan_node(t.cast(t.Any, Driver(gpus)), layout.parse(entries), disturb=True, reset=False)
+        plan_node.plan_node(t.cast(t.Any, Driver(gpus)), layout.parse(entries), disturb=True, reset=False)
     message = str(error.value)
     assert len(message) < LONGEST
     return message
@@ -119,8 +119,8 @@ def test_many_processes() -> None:
         )
         for each in node("1g.10gb@0", "1g.10gb@1", "1g.10gb@2", "1g.10gb@3", "3g.40gb@4")
     ]
-    found = planning.plan_node(t.cast(t.Any, Driver(gpus)), layout.parse([entry("all")]), disturb=True, reset=False)
-    message = planning.message((error.plan.gpu, error) for error in found.busy)
+    found = plan_node.plan_node(t.cast(t.Any, Driver(gpus)), layout.parse([entry("all")]), disturb=True, reset=False)
+    message = plan_node.message((error.plan.gpu, error) for error in found.busy)
     assert "and 24 more" in message and len(message) < LONGEST
 
 
