@@ -13,8 +13,9 @@ import typing as t
 from . import profile as names
 from .board import ci_places, offers_reduced, places_inside
 from .errors import LayoutError
-from .keys import known_keys, plain_keys, short
+from .keys import known_keys, plain_keys
 from .model import WHOLE, Board, Profile, Target, Wanted
+from .text import short
 
 # More than any GPU holds, and few enough to expand them before checking whether they fit.
 _MAX_COUNT = 64

@@ -4,15 +4,15 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Descriptions of instances, processes and operations for messages."""
+"""Descriptions of instances, processes and operations for messages, and of problems that several GPUs share."""
 
 from __future__ import annotations
 
 import typing as t
 
-from .keys import listed
 from .model import ComputeInstance, Gpu, GpuInstance, Placement, Process
 from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
+from .text import listed
 
 # Clients that can block a mode change without being listed as processes.
 UNLISTED_CLIENTS = (
@@ -71,3 +71,26 @@ def in_progress(operation: Operation) -> str:
     )
     inside = "a compute instance of %s" % size
     return "%s %s in %s" % ({CREATE_CI: "creating", DESTROY_CI: "destroying"}[operation.kind], inside, where)
+
+
+def merged(problems: t.Iterable[t.Tuple[Gpu, str]]) -> t.List[str]:
+    """The problems of GPUs, with their labels, as one message for each problem that names all its GPUs."""
+    by_text: t.Dict[str, t.List[Gpu]] = {}
+    for gpu, text in problems:
+        by_text.setdefault(text.replace(gpu.label, "\0"), []).append(gpu)
+    return [text.replace("\0", labels(gpus)) for text, gpus in by_text.items()]
+
+
+def labels(gpus: t.Sequence[Gpu]) -> str:
+    """``GPU 0 (...)`` in full; of several GPUs the indices and products."""
+    if len(gpus) == 1:
+        return gpus[0].label
+    return "GPUs %s (%s)" % (
+        listed_indices([gpu.index for gpu in gpus]),
+        listed(sorted({gpu.kind for gpu in gpus}), ", "),
+    )
+
+
+def listed_indices(indices: t.Sequence[int]) -> str:
+    """The indices of GPUs; of many, the first ones."""
+    return listed([str(index) for index in indices], ", ", 16)

@@ -30,8 +30,9 @@ import typing as t
 from . import layout as layouts
 from .errors import LayoutError
 from .instances import packed
-from .keys import cut, known_keys, listed, plain_keys, short
+from .keys import known_keys, plain_keys
 from .selector import ALL, Warn
+from .text import cut, listed, short
 
 if t.TYPE_CHECKING:
     from .instances import Item

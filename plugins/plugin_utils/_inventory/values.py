@@ -12,8 +12,8 @@ import ipaddress
 import re
 import typing as t
 
-from ...module_utils._mig.keys import short
-from ...module_utils._mig.shared_problems import listed_indices
+from ...module_utils._mig.messages import listed_indices
+from ...module_utils._mig.text import short
 from .._common.refusal import Refusal
 from .._common.truth import is_valid
 from .._layout import boards as layout_boards

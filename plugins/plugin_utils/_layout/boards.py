@@ -17,8 +17,8 @@ from pathlib import Path
 from ansible.module_utils.common.yaml import yaml_load
 
 from ...module_utils._mig import profile as profile_names
-from ...module_utils._mig.keys import short
 from ...module_utils._mig.model import Board, Placement, Profile
+from ...module_utils._mig.text import short
 from .._common.refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("models")

@@ -12,10 +12,10 @@ import typing as t
 
 from ...module_utils._mig import describe
 from ...module_utils._mig.errors import LayoutError
-from ...module_utils._mig.keys import short
 from ...module_utils._mig.model import Gpu
 from ...module_utils._mig.plan import plan
 from ...module_utils._mig.render import describe_operation, plan_diff
+from ...module_utils._mig.text import short
 from . import boards, gpus
 
 

@@ -14,7 +14,7 @@ import stat
 import typing as t
 
 from ..._mig.errors import LayoutError
-from ..._mig.keys import listed
+from ..._mig.text import listed
 
 # Far more than any real file needs, and few enough to be read in seconds.
 _MAX_BYTES = 1024 * 1024

@@ -19,8 +19,8 @@ from ..._backend import lock, select, signals
 from ..._mig import layout
 from ..._mig.backend import BackendError
 from ..._mig.errors import MigError
-from ..._mig.keys import listed
 from ..._mig.plan_node import NodePlan, message, plan_node
+from ..._mig.text import listed
 from . import results
 
 if t.TYPE_CHECKING:

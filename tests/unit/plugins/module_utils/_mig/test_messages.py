@@ -12,8 +12,8 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, plan_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError, MigError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.keys import listed, short
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Process
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.text import listed, short
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
 
 LONGEST = 1500
