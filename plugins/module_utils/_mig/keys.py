@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from .errors import LayoutError
-from .text import cut, short
+from .text import cut, did_you_mean, nearest, short
 
 
 def plain_keys(value: t.Dict[object, object], where: str) -> t.Dict[str, object]:
@@ -31,10 +31,7 @@ def known_keys(value: t.Dict[str, object], known: t.Sequence[str], where: str) -
     """Raise LayoutError with a suggestion if a key is unknown."""
     for key in value:
         if key not in known:
-            import difflib  # only needed for the error
-
-            close = difflib.get_close_matches(key, known, 1)
             raise LayoutError(
                 "%s has the unknown key %s%s: use %s"
-                % (where, cut(key), " (did you mean %s?)" % close[0] if close else "", ", ".join(known))
+                % (where, cut(key), did_you_mean(nearest(key, known)), ", ".join(known))
             )

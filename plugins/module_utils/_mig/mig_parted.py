@@ -23,7 +23,6 @@ mig-parted recreates ``1c.1g.20gb`` of a document on every run.
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing as t
 
@@ -32,7 +31,7 @@ from .errors import LayoutError
 from .instances import packed
 from .keys import known_keys, plain_keys
 from .selector import ALL, Warn
-from .text import cut, listed, short
+from .text import cut, did_you_mean, listed, nearest, short
 
 if t.TYPE_CHECKING:
     from .instances import Item
@@ -82,10 +81,10 @@ def _selected(configurations: t.Mapping[str, object], name: t.Optional[str]) -> 
     if not isinstance(name, str):
         raise LayoutError("the name of a configuration cannot be %s: write it as a string" % short(name))
     if name not in configurations:
-        close = difflib.get_close_matches(name, list(configurations)[:_MAX_COMPARED], 1)
+        near = nearest(name, list(configurations)[:_MAX_COMPARED])
         raise LayoutError(
             "the mig-parted file has no configuration %s%s: use one of %s"
-            % (short(name), " (did you mean %s?)" % cut(close[0]) if close else "", _listed_names(configurations))
+            % (short(name), did_you_mean(near), _listed_names(configurations))
         )
     return name
 

@@ -41,3 +41,15 @@ def listed(texts: t.Sequence[str], between: str = "; ", most: int = 4) -> str:
             break
         shown.append(text)
     return between.join(shown)
+
+
+def nearest(name: str, known: t.Iterable[str], similarity: float = 0.6) -> t.List[str]:
+    """The known name that is most similar to a misspelled one, if any is similar enough."""
+    import difflib  # only needed for errors
+
+    return difflib.get_close_matches(name, list(known), 1, similarity)
+
+
+def did_you_mean(names: t.Sequence[str]) -> str:
+    """The names that a misspelled one may mean, to follow it in a message; empty if there are none."""
+    return " (did you mean %s?)" % " or ".join(map(cut, names)) if names else ""
