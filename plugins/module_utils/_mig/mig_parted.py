@@ -302,7 +302,4 @@ def _config_map_remedy(data: t.Dict[object, object]) -> str:
 
 def _listed_names(names: t.Iterable[object]) -> str:
     """The first names, in order, and the number of others."""
-    ordered = sorted(str(name) for name in names)
-    more = len(ordered) - _MAX_LISTED
-    listed = ", ".join(cut(name) for name in ordered[:_MAX_LISTED])
-    return listed + (" and %d more" % more if more > 0 else "")
+    return listed([cut(name) for name in sorted(map(str, names))], ", ", _MAX_LISTED)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+_MAX_LENGTH = 60  # characters of a value
 _MAX_LIST_LENGTH = 1200  # characters of a message that a list may take, so that the whole stays under 1,500
 
 
@@ -20,16 +21,16 @@ def short(value: object) -> str:
     try:
         for part in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(value):
             text += part
-            if len(text) > 60:
+            if len(text) > _MAX_LENGTH:
                 break
     except (TypeError, ValueError):  # keys and integers that JSON does not support, a value that contains itself
         return "a value of type %s" % type(value).__name__
     return cut(text)
 
 
-def cut(text: str) -> str:
+def cut(text: str, most: int = _MAX_LENGTH) -> str:
     """Text cut for a message."""
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def listed(texts: t.Sequence[str], between: str = "; ", most: int = 4) -> str:
