@@ -83,8 +83,8 @@ def on_node(transitions: list[tuple[Layout, Layout]]) -> dict[str, Counter[str]]
 def ours(layout: Layout) -> None:
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout as layouts
-    from ansible_collections.gpufleet.node.plugins.module_utils._mig.planning import plan_node
-    from ansible_collections.gpufleet.node.plugins.module_utils._mig.stages import converge_node
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan_node import plan_node
 
     driver = NvmlBackend()
     driver.open()

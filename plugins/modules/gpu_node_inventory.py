@@ -75,7 +75,7 @@ problems:
   returned: always
   type: list
   elements: str
-  sample: ["nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?"]
+  sample: ["nvidia_mig_layuot is not a variable of this collection (did you mean nvidia_mig_layout?)"]
 selected:
   description: The selected roles, in order of installation.
   returned: always

@@ -26,10 +26,10 @@ from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.smi import SmiBackend
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import Outcome
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Placement, Target, Wanted
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.stages import converge_node
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "simulator"))

@@ -70,7 +70,8 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
     assert '- full: entry 1 (devices: "all"), GPU 0' in message
     assert "8 compute slices are needed and the GPU has 7; nearest that fits: 4g.40gb: 1, 1g.10gb: 3" in message
     assert (
-        "- misspelt: nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?" in message
+        "- misspelt: nvidia_mig_layuot is not a variable of this collection (did you mean nvidia_mig_layout?)"
+        in message
     )
     assert "- misspelt: nvidia_mig_reset is 'perhaps': give true or false" in message
     assert "- template: nvidia_mig_layout cannot be read: 'layouts' is undefined" in message

@@ -13,8 +13,9 @@ import typing as t
 from . import profile as names
 from .board import ci_places, offers_reduced, places_inside
 from .errors import LayoutError
-from .keys import known_keys, plain_keys, short
+from .keys import known_keys, plain_keys
 from .model import WHOLE, Board, Profile, Target, Wanted
+from .text import short
 
 # More than any GPU holds, and few enough to expand them before checking whether they fit.
 _MAX_COUNT = 64
@@ -77,7 +78,7 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
             wanted.extend([one] * item.number)
     for profile, slices in parts.items():
         wanted.extend(Wanted(profile, None, _normal(profile.slices, sizes)) for sizes in packed(profile.slices, slices))
-    return Target(True, tuple(sorted(wanted, key=_order)))
+    return Target(True, tuple(sorted(wanted, key=Wanted.order)))
 
 
 def is_reduced(name: names.Name, profile: Profile, board: Board) -> bool:
@@ -255,13 +256,3 @@ def _normal(within: int, slices: t.Iterable[int]) -> t.Tuple[int, ...]:
 
 def _starts(profile: Profile) -> str:
     return ", ".join(str(place.start) for place in sorted(profile.placements))
-
-
-def _order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
-    """Largest first, pinned before unpinned; a total order, so that equal layouts are equal values."""
-    profile = wanted.profile
-    return (
-        (-profile.slices, -profile.memory_mib, profile.name),
-        (wanted.start is None, wanted.start or 0),
-        (-sum(wanted.slices), tuple(-slices for slices in wanted.slices), wanted.reduced),
-    )

@@ -16,8 +16,9 @@ import typing as t
 
 from . import instances, selector
 from .errors import LayoutError
-from .keys import known_keys, listed, plain_keys, short
+from .keys import known_keys, plain_keys
 from .model import Board, Gpu, LostGpu, Target
+from .text import listed, short
 
 _KEYS = ("devices", "device_filter", "mig_enabled", "mig_devices")
 
@@ -138,7 +139,7 @@ class Layout(t.NamedTuple):
                 incapable.setdefault(request.where, []).append(gpu)
                 del out[gpu.index]
         for where, found in incapable.items():
-            from .shared_problems import labels  # only needed for the error
+            from .messages import labels  # only needed for the error
 
             does, them = ("does", "it") if len(found) == 1 else ("do", "them")
             text = "%s: %s %s not support MIG: remove %s from the entry, or set mig_enabled: false for %s"

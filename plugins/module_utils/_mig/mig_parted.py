@@ -23,15 +23,15 @@ mig-parted recreates ``1c.1g.20gb`` of a document on every run.
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing as t
 
 from . import layout as layouts
 from .errors import LayoutError
 from .instances import packed
-from .keys import cut, known_keys, listed, plain_keys, short
+from .keys import known_keys, plain_keys
 from .selector import ALL, Warn
+from .text import cut, did_you_mean, listed, nearest, short
 
 if t.TYPE_CHECKING:
     from .instances import Item
@@ -81,10 +81,10 @@ def _selected(configurations: t.Mapping[str, object], name: t.Optional[str]) -> 
     if not isinstance(name, str):
         raise LayoutError("the name of a configuration cannot be %s: write it as a string" % short(name))
     if name not in configurations:
-        close = difflib.get_close_matches(name, list(configurations)[:_MAX_COMPARED], 1)
+        near = nearest(name, list(configurations)[:_MAX_COMPARED])
         raise LayoutError(
             "the mig-parted file has no configuration %s%s: use one of %s"
-            % (short(name), " (did you mean %s?)" % cut(close[0]) if close else "", _listed_names(configurations))
+            % (short(name), did_you_mean(near), _listed_names(configurations))
         )
     return name
 
@@ -302,7 +302,4 @@ def _config_map_remedy(data: t.Dict[object, object]) -> str:
 
 def _listed_names(names: t.Iterable[object]) -> str:
     """The first names, in order, and the number of others."""
-    ordered = sorted(str(name) for name in names)
-    more = len(ordered) - _MAX_LISTED
-    listed = ", ".join(cut(name) for name in ordered[:_MAX_LISTED])
-    return listed + (" and %d more" % more if more > 0 else "")
+    return listed([cut(name) for name in sorted(map(str, names))], ", ", _MAX_LISTED)

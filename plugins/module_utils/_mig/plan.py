@@ -21,10 +21,10 @@ from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
 from .explain import refusal
-from .keys import listed
 from .model import Gpu, GpuInstance, Placement, Process, Target, Wanted
 from .operations import Created, Kept, Plan
 from .solve import Search
+from .text import listed
 
 # Scores are summed over a GPU's instances, and the sum of one rank must not reach the next:
 # a GPU holds far fewer instances than this.

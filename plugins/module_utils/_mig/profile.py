@@ -12,8 +12,8 @@ import re
 import typing as t
 
 from .errors import LayoutError
-from .keys import short
 from .model import Profile
+from .text import short
 
 _MAX_LENGTH = 60  # characters of a name
 _WORDS = r"[a-z0-9]+(?:\.[a-z0-9]+)*"

@@ -18,9 +18,9 @@ from collections import Counter
 
 from . import messages
 from .backend import BackendError
-from .keys import listed
 from .mode import on_off
 from .model import ComputeInstance, Gpu, GpuInstance, Placement
+from .text import listed
 
 if t.TYPE_CHECKING:
     from .backend import CiProfile

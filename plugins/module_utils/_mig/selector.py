@@ -13,8 +13,8 @@ import re
 import typing as t
 
 from .errors import LayoutError
-from .keys import listed, short
 from .model import Gpu, LostGpu
+from .text import listed, short
 
 # Kinds of selector
 ALL = "all"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig.keys import short
+from ...module_utils._mig.text import short
 from . import releases
 from .releases import Data
 

@@ -18,7 +18,8 @@ from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.compat.version import LooseVersion
 
 from ...module_utils._mig.errors import LayoutError
-from ...module_utils._mig.keys import known_keys, short
+from ...module_utils._mig.keys import known_keys
+from ...module_utils._mig.text import short
 from .._common.refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("values")

@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing as t
 
 from ...module_utils._mig import layout as layouts
+from ...module_utils._mig.text import did_you_mean, nearest
 from .._layout import gpus as layout_gpus
 from .._layout import layouts_on_gpus, resources
 from .._layout import sharing as layout_sharing
@@ -133,8 +133,7 @@ def find(host: Host, names: t.Sequence[str]) -> tuple[str | None, str]:
             different = difference(host)
             return (None, different) if different else (name, "")
     reported = [name for name in (host.reported, host.reported.partition(".")[0]) if name in names]
-    near = reported or difflib.get_close_matches(host.node_name or host.name, names, 1)
-    meant = " (did you mean %s?)" % near[0] if near else ""
+    meant = did_you_mean(reported[:1] or nearest(host.node_name or host.name, names))
     known = ", ".join(sorted(names)[:10]) or "none"
     return None, (
         "the cluster has no node named %s%s: set gpu_cluster_node_name to an existing node (%s)"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import typing as t
 
+from ...module_utils._mig.text import cut
 from .._layout import resources as layout_resources
 from . import mig_configs
 from .nodes import Data, labels_of, name_of, node_of
@@ -211,8 +212,7 @@ def _log(pods: t.Iterable[Data], app: str) -> Container | None:
 
 
 def _cut(text: object) -> str:
-    found = " ".join(str(text or "").split())
-    return found if len(found) <= _LONGEST else found[: _LONGEST - 3] + "..."
+    return cut(" ".join(str(text or "").split()), _LONGEST)
 
 
 def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:

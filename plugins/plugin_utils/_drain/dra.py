@@ -17,7 +17,7 @@ import typing as t
 
 from ...module_utils._mig import profile as profiles
 from ...module_utils._mig.errors import MigError
-from ...module_utils._mig.keys import listed
+from ...module_utils._mig.text import listed
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
 from .._cluster.nodes import Data, Host, labels_of, name_of

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.text import cut
+
 _MAX_LENGTH = 300  # characters of a list of hosts in the progress
 
 
@@ -56,9 +58,4 @@ def refusal(batch: Batch, most: int, after_batches: bool) -> str:
 def progress(batch: Batch, done: str) -> str:
     """Where the play is. ``done`` says what has happened to the hosts of earlier batches."""
     lists = {done: batch.done, "Failed": batch.failed, "Now": batch.current, "Left": batch.later}
-    return ". ".join("%s: %s" % (name, _listed(hosts)) for name, hosts in lists.items())
-
-
-def _listed(hosts: t.Sequence[str]) -> str:
-    text = ", ".join(hosts) or "none"
-    return text if len(text) <= _MAX_LENGTH else text[:_MAX_LENGTH] + "..."
+    return ". ".join("%s: %s" % (name, cut(", ".join(hosts) or "none", _MAX_LENGTH)) for name, hosts in lists.items())

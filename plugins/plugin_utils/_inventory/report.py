@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...module_utils._mig.text import listed
+
 # Prefixes that Ansible adds to an error message.
 _PREFIX = re.compile(
     r"Task failed: (Module failed: |Action failed: |.*?The filter plugin '[^']+' failed: |Error [^:]+: )?"
@@ -45,15 +47,8 @@ def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
             hosts.setdefault(text, []).append(host)
     if not hosts:
         return ""
-    lines = ["- %s: %s" % (_named(names), _indented(text)) for text, names in hosts.items()]
+    lines = ["- %s: %s" % (listed(names, ", ", _MAX_HOSTS), _indented(text)) for text, names in hosts.items()]
     return "Problems: %d\n%s" % (len(lines), "\n".join(lines))
-
-
-def _named(hosts: t.Sequence[str]) -> str:
-    """Hosts with the same problem."""
-    if len(hosts) <= _MAX_HOSTS:
-        return ", ".join(hosts)
-    return "%s and %d more" % (", ".join(hosts[:_MAX_HOSTS]), len(hosts) - _MAX_HOSTS)
 
 
 def verify(host: str, problems: t.Sequence[object]) -> str:

@@ -12,8 +12,8 @@ import ipaddress
 import re
 import typing as t
 
-from ...module_utils._mig.keys import short
-from ...module_utils._mig.shared_problems import listed_indices
+from ...module_utils._mig.messages import listed_indices
+from ...module_utils._mig.text import cut, short
 from .._common.refusal import Refusal
 from .._common.truth import is_valid
 from .._layout import boards as layout_boards
@@ -192,8 +192,7 @@ def _shown(value: object, name: str = "") -> str:
         return "null"
     if name in _SECRET:
         return "invalid"
-    text = repr(str(value)) if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return cut(repr(str(value)) if isinstance(value, str) else str(value), 80)
 
 
 def _number(value: object) -> int | None:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 
+from ...module_utils._mig.text import did_you_mean, nearest
 from .._common.truth import is_true
 from .._layout import problems as layout_problems
 from . import values as inventory_values
@@ -252,12 +252,13 @@ def _unknown(names: t.Iterable[str]) -> tuple[list[str], list[str]]:
         if prefix is None:
             continue
         rest = {each[len(prefix) :]: each for each in prefixes[prefix]}
-        near = difflib.get_close_matches(name[len(prefix) :], rest, 1, _SIMILARITY)
+        near = nearest(name[len(prefix) :], rest, _SIMILARITY)
         equivalent = _EQUIVALENTS.get(name) or _LABLABS_RKE2.get(name)
         if equivalent:
             notices.append("%s is not a variable of this collection, which has %s" % (name, equivalent))
         elif near:
-            misspelled.append("%s is not a variable of this collection: did you mean %s?" % (name, rest[near[0]]))
+            meant = did_you_mean([rest[each] for each in near])
+            misspelled.append("%s is not a variable of this collection%s" % (name, meant))
         else:
             notices.append("%s is not a variable of this collection and has no effect here" % name)
     return misspelled, notices

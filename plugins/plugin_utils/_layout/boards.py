@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 import typing as t
@@ -17,8 +16,8 @@ from pathlib import Path
 from ansible.module_utils.common.yaml import yaml_load
 
 from ...module_utils._mig import profile as profile_names
-from ...module_utils._mig.keys import short
 from ...module_utils._mig.model import Board, Placement, Profile
+from ...module_utils._mig.text import did_you_mean, nearest, short
 from .._common.refusal import Refusal
 
 _FOLDER = Path(__file__).with_name("models")
@@ -88,15 +87,15 @@ def _suggestion(wanted: str) -> str:
     words = bare.split("-")
     models = [*names(), *_without_mig()]
     known = {_plain(name): name for model in models for name in (model, *_parsed(model)["aliases"])}
-    tries = (
+    tries: tuple[t.Callable[[], list[str]], ...] = (
         lambda: [plain for plain in known if set(plain.split("-")) <= set(words)],
         lambda: [plain for plain in known if plain.startswith(bare + "-")],
-        lambda: difflib.get_close_matches(bare, known, 1, 0.9),
+        lambda: nearest(bare, known, 0.9),
         lambda: [plain for plain in known if words[0][-1:].isdigit() and plain.startswith(words[0] + "-")],
-        lambda: difflib.get_close_matches(bare, known, 1, 0.8),
+        lambda: nearest(bare, known, 0.8),
     )
     near = next(filter(None, (each() for each in tries)), [])
-    return " (did you mean %s?)" % " or ".join(known[plain] for plain in near) if near else ""
+    return did_you_mean([known[plain] for plain in near])
 
 
 def _plain(name: str) -> str:

@@ -16,8 +16,8 @@ from ...module_utils._mig.board import ci_places
 from ...module_utils._mig.compute import pack
 from ...module_utils._mig.errors import InfeasibleError, LayoutError
 from ...module_utils._mig.explain import refusal
-from ...module_utils._mig.keys import short
 from ...module_utils._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Profile, Target
+from ...module_utils._mig.text import short
 from . import boards
 
 Fact = t.Mapping[str, t.Any]

@@ -13,7 +13,7 @@ import typing as t
 from ...module_utils._mig import layout as layouts
 from ...module_utils._mig import mig_parted as documents
 from ...module_utils._mig.errors import LayoutError
-from ...module_utils._mig.keys import short
+from ...module_utils._mig.text import short
 from . import gpus as layout_gpus
 from .layouts_on_gpus import contents
 

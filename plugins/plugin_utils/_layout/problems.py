@@ -14,9 +14,9 @@ import typing as t
 from ...module_utils._mig import layout as layouts
 from ...module_utils._mig import selector
 from ...module_utils._mig.errors import LayoutError, MigError
-from ...module_utils._mig.keys import short
+from ...module_utils._mig.messages import merged
 from ...module_utils._mig.model import Board, Gpu
-from ...module_utils._mig.shared_problems import merged
+from ...module_utils._mig.text import short
 from .._common.refusal import Refusal
 from . import boards as layout_boards
 from . import gpus as layout_gpus

@@ -14,7 +14,8 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig.errors import LayoutError
-from ...module_utils._mig.keys import known_keys, short
+from ...module_utils._mig.keys import known_keys
+from ...module_utils._mig.text import short
 from .._common.refusal import Refusal
 from .resources import GPU, SHARED, is_gpu
 

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import typing as t
 from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
+from ...module_utils._mig.text import did_you_mean, nearest
 from . import version as rke2_version
 
 _KEYS = Path(__file__).with_name("config_keys.yml")
@@ -42,9 +42,9 @@ def key_problems(config: Config, version: str) -> list[str]:
         elif name in table["k3s"]:
             found.append("rke2_config has the key %s, which k3s has, and RKE2 does not. Remove it" % name)
         elif name not in known:
-            near = difflib.get_close_matches(name.replace("_", "-"), known, 1)
+            near = nearest(name.replace("_", "-"), known)
             if near:
-                found.append("rke2_config has the unknown key %s: did you mean %s?" % (name, near[0]))
+                found.append("rke2_config has the unknown key %s%s" % (name, did_you_mean(near)))
             elif not _is_newer(version):
                 found.append("rke2_config has the unknown key %s. Remove it" % name)
     return found
@@ -59,7 +59,7 @@ def key_notices(config: Config, version: str) -> list[str]:
     return [
         "rke2_config has the key %s, which RKE2 v%s does not support" % (name, _table()["newest"])
         for name in names
-        if name not in known and not difflib.get_close_matches(name.replace("_", "-"), known, 1)
+        if name not in known and not nearest(name.replace("_", "-"), known)
     ]
 
 

@@ -14,7 +14,7 @@ import stat
 import typing as t
 
 from ..._mig.errors import LayoutError
-from ..._mig.keys import listed
+from ..._mig.text import cut, listed
 
 # Far more than any real file needs, and few enough to be read in seconds.
 _MAX_BYTES = 1024 * 1024
@@ -210,5 +210,4 @@ def _place(mark: t.Any) -> str:
 
 def _cut(text: str) -> str:
     """Text on one line, cut for a message."""
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_REASON_LENGTH else line[: _MAX_REASON_LENGTH - 3] + "..."
+    return cut(" ".join(text.split()), _MAX_REASON_LENGTH)

@@ -19,8 +19,8 @@ from ..._backend import lock, select, signals
 from ..._mig import layout
 from ..._mig.backend import BackendError
 from ..._mig.errors import MigError
-from ..._mig.keys import listed
-from ..._mig.planning import NodePlan, message, plan_node
+from ..._mig.plan_node import NodePlan, message, plan_node
+from ..._mig.text import listed
 from . import results
 
 if t.TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     module.exit_json(**returned)
 
 
-def _fail_busy(module: AnsibleModule, node: NodePlan, planned: results.Data) -> None:
+def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any]) -> None:
     """Ansible shows the diff only of tasks that do not fail, so the message contains it."""
     parts = [message((error.plan.gpu, error) for error in node.busy)]
     shown = {key: planned[key] for key in ("pending", "disruption")}
@@ -151,7 +151,7 @@ def _converge(
     if check_mode or not any(plan.changes or plan.blocked for plan in node.plans):
         found.extend(results.of_plan(plan) for plan in node.plans)
     else:
-        from ..._mig.stages import converge_node  # large, and needed by few runs
+        from ..._mig.converge_node import converge_node  # large, and needed by few runs
 
         ending.defer()
         found.extend(map(results.of_outcome, converge_node(backend, node.plans, node.replan, reset)))

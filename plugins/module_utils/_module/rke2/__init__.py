@@ -4,5 +4,5 @@
 
 """RKE2: files of a release, its server, service and containerd, labels and taints of the node.
 
-Imports toolkit and common.
+Imports toolkit and common, and the engine.
 """

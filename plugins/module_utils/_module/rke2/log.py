@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ..._mig.text import cut
+
 _MAX_LENGTH = 300
 _MAX_LINES = 5
 _SECRET = re.compile(r"K10[0-9a-f]{64}::[^:\s\"]+:[^\s\"\\]+|(?<=token=)[^\s\"]+")
@@ -158,5 +160,4 @@ def tail(lines: t.Sequence[str]) -> t.List[str]:
 
 def shown(line: str) -> str:
     """Shorten a line for a message, and remove tokens."""
-    text = _SECRET.sub("TOKEN", line.strip())
-    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."
+    return cut(_SECRET.sub("TOKEN", line.strip()), _MAX_LENGTH)

@@ -77,9 +77,9 @@ def test_a_run_that_changes_nothing_loads_only_what_it_needs(tmp_path):
     ).stdout
     assert "already matches the layout" in printed
     loaded = set(printed.splitlines()[-1].split())
-    assert {"restore", "planning", "nvml", "nvml_library"} <= loaded
+    assert {"restore", "plan_node", "nvml", "nvml_library"} <= loaded
     needless = {
-        "stages",
+        "converge_node",
         "converge",
         "rollback",
         "journal",

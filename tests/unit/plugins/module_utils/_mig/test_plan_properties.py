@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.unchanged import unchanged
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan_node import unchanged
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import results
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import (
     State,

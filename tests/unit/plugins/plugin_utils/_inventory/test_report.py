@@ -37,7 +37,7 @@ def test_a_problem_of_several_hosts_is_listed_once() -> None:
     assert found["a"] == "No node was touched. Problems: 2\n- a, b: x\n- b: y"
     assert report.preflight({"a": ["x.", "x"]}, ["a"])["a"] == "No node was touched. Problems: 1\n- a: x"
     many = report.preflight({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
-    assert many["n0"].endswith("n18, n19 and 80 more: x")
+    assert many["n0"].endswith("n18, n19, and 80 more: x")
 
 
 def test_a_node_cannot_write_a_problem_of_another_host() -> None:

@@ -46,7 +46,7 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
         "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi, got: dcgm",
         "missing required arguments: names found in gpu_node_hosts_entries",
         "nvidia_mig_access_group cannot be read: 'team' is undefined",
-        "nvidia_mig_layuot is not a variable of this collection: did you mean nvidia_mig_layout?",
+        "nvidia_mig_layuot is not a variable of this collection (did you mean nvidia_mig_layout?)",
         "nvidia_mig_lock_path is 'lock': give an absolute path",
         "1g.10gb: 8 does not fit",
     ):
@@ -152,7 +152,7 @@ def test_variables_of_another_rke2_role_are_not_checked() -> None:
     others = ["rke2_cni", "rke2_versoin"]
     assert check(values, others=others, rke2_api_ip="'x' is undefined") == variables.NOTHING
     found = check({}, "rke2", others=others)
-    assert found.problems == ["rke2_versoin is not a variable of this collection: did you mean rke2_version?"]
+    assert found.problems == ["rke2_versoin is not a variable of this collection (did you mean rke2_version?)"]
     assert found.notices == ["rke2_cni is not a variable of this collection, which has rke2_config with the key cni"]
     (problem,) = check({"rke2_config": "templates/config.yaml.j2"}, "rke2").invalid
     assert problem == "rke2"

@@ -57,7 +57,7 @@ def test_known_keys() -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("kublet-arg", "unknown key kublet-arg: did you mean kubelet-arg?"),
+        ("kublet-arg", "unknown key kublet-arg (did you mean kubelet-arg?)"),
         ("kubelet_arg", "did you mean kubelet-arg?"),
         ("quantum-plane+", "rke2_config has the unknown key quantum-plane. Remove it"),
         ("cluster-init", "rke2_config has the key cluster-init, which k3s has, and RKE2 does not"),

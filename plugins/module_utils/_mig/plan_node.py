@@ -13,14 +13,14 @@ import typing as t
 from . import codes, parallel, retry
 from .backend import BackendError
 from .errors import BusyError, InfeasibleError, LayoutError, MigError
-from .keys import listed
 from .model import Gpu, LostGpu
-from .unchanged import unchanged
+from .operations import Kept, Plan
+from .text import listed
 
 if t.TYPE_CHECKING:
     from .backend import Backend
     from .layout import Layout, Request
-    from .operations import Plan
+    from .model import GpuInstance, Target, Wanted
 
 
 class NodePlan(t.NamedTuple):
@@ -72,7 +72,7 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
 
 def message(refused: t.Iterable[t.Tuple[Gpu, MigError]]) -> str:
     """The errors of GPUs, each once."""
-    from .shared_problems import merged  # only needed for errors
+    from .messages import merged  # only needed for errors
 
     return listed(merged((gpu, str(error)) for gpu, error in refused), "\n")
 
@@ -106,6 +106,33 @@ def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
         return plan(gpu, target, disturb, reset)
     except InfeasibleError as error:
         raise InfeasibleError("%s, %s" % (request.where, error)) from None
+
+
+def unchanged(gpu: Gpu, target: Target) -> t.Optional[Plan]:
+    """The plan that keeps everything, equal to what ``plan`` returns; None if anything differs from the target.
+
+    A run without changes needs no more than this, and does not load the planner.
+    """
+    if bool(gpu.mode_current) != target.enabled or gpu.mode_current != gpu.mode_pending:
+        return None
+    missing = sorted(target.instances, key=lambda wanted: wanted.start is None)  # pinned before unpinned
+    kept: t.List[Kept] = []
+    for instance in sorted(gpu.instances, key=lambda gi: gi.placement):
+        match = next((wanted for wanted in missing if _matches(instance, wanted)), None)
+        if match is None:
+            return None
+        missing.remove(match)
+        kept.append(Kept(instance, match, tuple(sorted(ci.id for ci in instance.compute_instances)), (), ()))
+    return None if missing else Plan(gpu, target, kept=tuple(kept))
+
+
+def _matches(instance: GpuInstance, wanted: Wanted) -> bool:
+    return (
+        instance.profile_id == wanted.profile.id
+        and wanted.start in (None, instance.placement.start)
+        and sorted(ci.slices for ci in instance.compute_instances) == sorted(wanted.slices)
+        and all(ci.reduced == wanted.reduced for ci in instance.compute_instances)
+    )
 
 
 def _covered(layout: Layout, lost: LostGpu, gpus: t.Sequence[Gpu]) -> str:
