@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module node_idle: fails while processes use the GPUs of the node."""
+"""The module node_idle: lists the processes that use the GPUs of the node."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ if t.TYPE_CHECKING:
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "host": {"type": "str", "required": True},
+        "role": {"type": "str", "required": True},
         "reasons": {"type": "list", "elements": "str", "required": True},
-        "variables": {"type": "list", "elements": "str", "required": True},
         "units": {
             "type": "list",
             "elements": "str",
@@ -44,22 +43,12 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 }
 # CUDA opens it, and clients of NVML such as DCGM, the persistence daemon and the device plugin do not.
 _UVM = "/dev/nvidia-uvm"
-_REFUSAL = (
-    "%s: processes use its GPUs: %s. The role does not continue, because it would interrupt them (%s). Drain the node, or "
-    "set %s, and run this again"
-)
 
 
 def run(module: AnsibleModule) -> None:
-    params = module.params
-    found = gpu_processes(services.systemctl_of(module), params["units"], select.open_backend)
-    if found:
-        reasons, variables = "; ".join(params["reasons"]), " or ".join(params["variables"])
-        text = _REFUSAL % (params["host"], messages.processes(found), reasons, variables)
-        if not module.check_mode:
-            module.fail_json(msg=text, clients=describe.clients(found))
-        module.warn("Would fail now: " + text)  # a drain, which check mode skips, may end them
-    module.exit_json(changed=False, clients=describe.clients(found))
+    found = gpu_processes(services.systemctl_of(module), module.params["units"], select.open_backend)
+    msg = "processes use its GPUs: %s" % messages.processes(found) if found else ""
+    module.exit_json(changed=False, clients=describe.clients(found), msg=msg)
 
 
 def gpu_processes(
