@@ -13,9 +13,8 @@ from ansible.errors import AnsibleError
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import client, readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Reasons
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import Reasons, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 
 _MODULE = "kubernetes.core.helm"

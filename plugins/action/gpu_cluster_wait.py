@@ -13,10 +13,10 @@ import typing as t
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Reasons, pauses
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import pauses
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Container, State, Wanted
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Final, Unreadable
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import Reasons, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 
 _LINES = 15  # of a log

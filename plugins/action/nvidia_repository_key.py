@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Internal to the collection's roles: passes a key file on the controller to the module of the same name."""
+"""Internal to the collection's roles: installs the key of a package repository, also one that is on the controller."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.truth import is_true
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
+
+_TRUSTED = (
+    "%s still trusts packages that are signed with the key %s, because other repositories may need it. If not, remove it "
+    "with: rpm --erase gpg-pubkey-%s"
+)
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
@@ -33,9 +39,26 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
                 why = "Cannot read the key %s on the controller: %s" % (source, error)
                 return {"failed": True, "msg": "%s: %s" % (variables.get("inventory_hostname"), why)}
         result: dict[str, t.Any] = self._execute_module(module_args=arguments, task_vars=variables)
+        host = variables.get("inventory_hostname")
+        if not result.get("failed") and arguments.get("state") == "recorded":
+            result["msg"] = [_TRUSTED % (host, each, each[-8:].lower()) for each in result["fingerprints"]]
+            for line in result["msg"]:
+                show(line)
+        elif not result.get("failed") and is_true(arguments.get("rpm")):
+            self._import(result, arguments["dest"], variables)
         if result.get("failed") and "msg" in result:
-            result["msg"] = "%s: %s" % (variables.get("inventory_hostname"), result["msg"])
+            result["msg"] = "%s: %s" % (host, result["msg"])
         return result
+
+    def _import(self, result: dict[str, t.Any], dest: str, variables: dict[str, t.Any]) -> None:
+        """Let rpm trust the key in a file. The result becomes that of both steps."""
+        if self._task.check_mode and result["changed"]:  # the file may not exist yet
+            return
+        key = {"key": dest, **({"fingerprint": ",".join(result["fingerprints"])} if result["fingerprints"] else {})}
+        imported = self._execute_module("ansible.builtin.rpm_key", key, task_vars=variables)
+        if imported.get("failed"):
+            result.update(imported)
+        result["changed"] = result["changed"] or imported.get("changed", False)
 
     def _read(self, source: str) -> bytes:
         """The path that the module copy would use, decrypted if the file is encrypted with Ansible Vault."""

@@ -10,8 +10,9 @@ module: node_idle
 short_description: Internal to the collection's roles, fails while processes use the GPUs of a node
 version_added: 0.1.0
 description:
-  - Internal to the collection's roles, which use it before a change that would interrupt processes. To wait for them, the
-    roles repeat it.
+  - Internal to the collection's roles, which use it before a change that would interrupt processes. Waits for them as long
+    as the role's variable C(ROLE_busy_wait) allows, and shows which ones it waits for. Does nothing if there are no
+    O(reasons), or if C(ROLE_interrupt) is set.
   - Lists the processes of all GPUs and MIG devices through the driver. If that is not possible, for example because the
     loaded kernel module has another version than the library, those that have C(/dev/nvidia-uvm) open, as every process
     that uses CUDA.
@@ -21,7 +22,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Warns instead of failing, because check mode drains no node.
+      - Warns instead of failing, and does not wait, because check mode drains no node.
   diff_mode:
     support: none
   idempotent:
@@ -29,26 +30,21 @@ attributes:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  host:
+  role:
     description:
-      - The node's name in the inventory, for messages.
+      - The role, whose variables let the run wait, or continue nevertheless.
     type: str
     required: true
   reasons:
     description:
-      - Why the role would interrupt processes, for messages.
-    type: list
-    elements: str
-    required: true
-  variables:
-    description:
-      - The role's variables that let the run wait, or continue nevertheless, for messages.
+      - Why the role would interrupt processes.
     type: list
     elements: str
     required: true
   units:
     description:
-      - Names or patterns of systemd units whose processes do not count.
+      - Names or patterns of systemd units whose processes do not count. Set by the action plugin if the variable
+        C(nvidia_mig_clients) is defined.
     type: list
     elements: str
     default:
@@ -60,21 +56,16 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Wait ten minutes until no process uses the GPUs
+- name: Require idle GPUs
   gpufleet.node.node_idle:
-    host: "{{ inventory_hostname }}"
+    role: nvidia_driver
     reasons: [The node must be rebooted]
-    variables: [nvidia_driver_busy_wait, nvidia_driver_interrupt]
-  register: idle
-  until: idle is success
-  retries: 60
-  delay: 10
 """
 
 RETURN = r"""
 clients:
   description: The processes that use the GPUs.
-  returned: always
+  returned: unless skipped
   type: list
   elements: dict
   sample: [{pid: 4711, name: python3}]

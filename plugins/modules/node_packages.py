@@ -63,13 +63,10 @@ options:
       - V(absent) removes the packages that the role installed according to its record, except those that other packages
         need, releases its holds, and removes its pin. The entry in the record stays for the role to remove. If somebody
         else holds one of the packages with apt, the module fails and changes nothing.
-      - V(verified) only reads, and returns as RV(problems) how the packages differ, and as RV(obstacles) what
-        V(preflight) returns.
-      - V(preflight) only reads, and returns as RV(problems) the package sources that apt refuses together with O(repository),
-        because they have its URL and another key, and the foreign holds and locks that block O(packages). Of a branch whose
-        newest version is not known yet, a hold blocks if its version is of another branch.
+      - V(verified) only reads. RV(problems) are how the packages differ from O(packages), and RV(obstacles) why
+        O(state=present) would fail.
     type: str
-    choices: [present, absent, verified, preflight]
+    choices: [present, absent, verified]
     default: present
   manager:
     description:
@@ -235,26 +232,27 @@ RETURN = r"""
 version:
   description:
     - The version that is installed, or would be. V(null) if it is not known, or if neither O(version) nor O(branch) is given.
-  returned: unless O(state=preflight)
+  returned: success
   type: str
   sample: 580.126.20
 pending:
   description: Whether this is check mode and packages would be installed.
-  returned: unless O(state=preflight)
+  returned: success
   type: bool
 installed:
   description: The packages that the role installed, according to its record.
-  returned: unless O(state=preflight)
+  returned: success
   type: list
   elements: str
 held:
   description: The role's holds, according to its record. With apt, packages. With dnf, lines of its plugin C(versionlock).
-  returned: unless O(state=preflight)
+  returned: success
   type: list
   elements: str
 problems:
-  description: Plain sentences without the node's name and without a full stop at the end. Empty if there are none.
-  returned: if O(state=verified) or O(state=preflight)
+  description:
+    - How the packages differ from O(packages). Plain sentences without the node's name and without a full stop at the end.
+  returned: if O(state=verified)
   type: list
   elements: str
   sample: ["driver 535.309.01 is installed, and branch 580 is requested"]
@@ -266,7 +264,9 @@ differences:
   elements: str
 obstacles:
   description:
-    - What O(state=preflight) returns as RV(problems).
+    - What blocks an installation. Package sources that apt refuses together with O(repository), because they have its URL
+      and another key; foreign holds and locks that block O(packages); a record that cannot be read. Of a branch whose newest
+      version is not known yet, a hold blocks if its version is of another branch. Sentences like RV(problems).
   returned: if O(state=verified)
   type: list
   elements: str
@@ -281,7 +281,7 @@ msg:
   type: str
 diff:
   description: The packages before and after.
-  returned: unless O(state=preflight)
+  returned: success
   type: dict
 """
 

@@ -23,17 +23,16 @@ author:
 options:
   state:
     description:
-      - V(checked) changes nothing, and returns what prevents the role from managing MIG on this node.
       - V(stopped) stops the running units that O(disruption) requires.
       - V(started) starts the units in O(record) and O(units). The caller removes the record.
     type: str
-    choices: [checked, stopped, started]
+    choices: [stopped, started]
     required: true
   record:
     description:
-      - The file with the names of the stopped units. Required unless O(state=checked), which reports missing root
-        privileges to write it.
+      - The file with the names of the stopped units.
     type: path
+    required: true
   disruption:
     description:
       - The RV(gpufleet.node.nvidia_mig#module:disruption) of the planned change.
@@ -70,17 +69,6 @@ options:
     type: list
     elements: dict
     default: []
-  access_group:
-    description:
-      - With O(state=checked), a group that must exist.
-    type: str
-    default: ""
-  owner:
-    description:
-      - With O(state=checked), who owns MIG. With V(host), the GPU operator's MIG manager must not run on the node.
-    type: str
-    choices: [host, operator]
-    default: host
 """
 
 EXAMPLES = r"""
@@ -93,12 +81,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-problems:
-  description: What prevents the role from managing MIG on this node, one sentence each.
-  returned: if O(state=checked)
-  type: list
-  elements: str
-  sample: []
 stopped:
   description: The units that were stopped, or in check mode would be.
   returned: if O(state=stopped)

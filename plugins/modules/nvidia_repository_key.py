@@ -16,6 +16,7 @@ description:
   - Downloads are tried three times, and are limited to 1 MiB.
   - The file belongs to the user that runs the module, with mode V(0644), and is replaced atomically. A link in its
     place is replaced too.
+  - With O(rpm), rpm also trusts the key. It stays in rpm's database, and O(state=recorded) shows it.
 extends_documentation_fragment:
   - gpufleet.node._attributes
 attributes:
@@ -33,12 +34,25 @@ attributes:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
+  role:
+    description:
+      - The role that uses the module, without the collection's name. Key of its entry in the record, and prefix of the
+        variables that messages name, such as C(ROLE_repository_url) and C(ROLE_repository_key_fingerprint).
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) installs the key.
+      - V(recorded) changes nothing, and shows the keys of the role that rpm still trusts, according to its record.
+    type: str
+    choices: [present, recorded]
+    default: present
   src:
     description:
       - The key, armoured or binary. A URL that the node can reach, or the path of a file on the controller, which is searched
         for as C(ansible.builtin.copy) does.
+      - Required if O(state=present).
     type: str
-    required: true
   content:
     description:
       - The key in Base64. Set by the action plugin for a file on the controller.
@@ -46,8 +60,8 @@ options:
   dest:
     description:
       - The file to install. Its directory is created if it is missing.
+      - Required if O(state=present).
     type: path
-    required: true
   fingerprints:
     description:
       - Fingerprints of the keys that are trusted, 40 hexadecimal digits each. Spaces and colons are ignored.
@@ -79,37 +93,45 @@ options:
       - Seconds to wait for the server.
     type: int
     default: 10
-  variables:
+  rpm:
     description:
-      - Prefix of the role variables that error messages name, such as V(nvidia_driver_repository) for
-        C(nvidia_driver_repository_url), C(nvidia_driver_repository_key), C(nvidia_driver_repository_key_fingerprint) and
-        C(nvidia_driver_repository_key_checksum).
-    type: str
-    required: true
+      - Whether to import the key into rpm, with C(ansible.builtin.rpm_key), and to record it.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
 - name: Install the repository's key
   gpufleet.node.nvidia_repository_key:
+    role: nvidia_container_toolkit
     src: https://nvidia.github.io/libnvidia-container/gpgkey
     dest: /etc/apt/keyrings/nvidia-container-toolkit.asc
     fingerprints: [C95B321B61E88C1809C4F759DDCAE044F796ECB0]
-    variables: nvidia_container_toolkit_repository
+
+- name: Show the keys that stay in rpm's database
+  gpufleet.node.nvidia_repository_key:
+    role: nvidia_container_toolkit
+    state: recorded
 """
 
 RETURN = r"""
 fingerprints:
   description:
     - Fingerprints of the keys in the file. Empty for keys that have no fingerprint of version 4, and in check mode if
-      the key cannot be downloaded.
+      the key cannot be downloaded. If O(state=recorded), those that the role has imported into rpm.
   returned: success
   type: list
   elements: str
   sample: [C95B321B61E88C1809C4F759DDCAE044F796ECB0]
 diff:
   description: Fingerprints, checksum and attributes of the file, before and after.
-  returned: success
+  returned: if O(state=present)
   type: dict
+msg:
+  description: What rpm still trusts, and how to remove it.
+  returned: if O(state=recorded)
+  type: list
+  elements: str
 """
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module

@@ -345,10 +345,10 @@ CHANGED_BY_OTHERS = """
       ansible.builtin.debug: {msg: "{{ nvidia_mig_problems[0] }}"}
     - ansible.builtin.copy:
         content: 2030-01-01 00:00:00 UTC by bob@elsewhere
-        dest: "{{ nvidia_mig_record_path }}/nvidia-mig.lock.changed"
+        dest: "{{ nvidia_mig_record_path }}/mig-last-change"
     - *verify
     - *show
-    - ansible.builtin.file: {path: "{{ nvidia_mig_record_path }}/nvidia-mig.lock.changed", state: absent}
+    - ansible.builtin.file: {path: "{{ nvidia_mig_record_path }}/mig-last-change", state: absent}
     - *verify
     - *show
 """

@@ -20,8 +20,7 @@ IDLE = """
 - hosts: gpu_nodes
   gather_facts: false
   tasks:
-    - ansible.builtin.include_role: {name: gpufleet.node.nvidia_driver, tasks_from: idle}
-      vars: {__nvidia_driver_reasons: [a reboot]}
+    - gpufleet.node.node_idle: {role: nvidia_driver, reasons: [a reboot]}
 """
 UNDO = """
 - hosts: gpu_nodes
@@ -69,7 +68,7 @@ def test_nothing_is_removed_while_a_process_uses_a_gpu(fleet: Fleet, role: str) 
     playbook = fleet.work / "undo.yml"
     playbook.write_text(UNDO % role)
     recorded = {"__%s_recorded" % role: {"record": {"installed": ["nosuch"]}}}
-    run = fleet.play(playbook, "--start-at-task", "*idle | Fail if processes use the GPUs", fails=True, **recorded)
+    run = fleet.play(playbook, "--start-at-task", "*undo | Require idle GPUs", fails=True, **recorded)
     assert "PID %d (training). The role does not continue" % os.getpid() in run.output
     assert "would be removed)" in run.output
 

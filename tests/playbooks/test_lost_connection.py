@@ -35,7 +35,7 @@ class Connection(local.Connection):
     def exec_command(self, cmd, in_data=None, sudoable=True):
         node = Path(__file__).parents[1] / self._play_context.remote_addr
         left = node / "left"
-        if left.exists() and (node / "records" / "nvidia-mig.lock.unfinished").exists():
+        if left.exists() and (node / "records" / "mig-change.json").exists():
             number = int(left.read_text())
             if not number:
                 raise AnsibleConnectionFailure("the connection is lost")
@@ -57,7 +57,7 @@ esac
 """
 LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 3}}]
 INSTANCES = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
-RECORD = "records/nvidia-mig.lock.unfinished"
+RECORD = "records/mig-change.json"
 CLIENT = "nvidia-dcgm.service"
 # Commands after the clients are stopped: apply, start the clients, refresh CDI, copy the record of the change (five),
 # remove the record of the clients.
@@ -80,7 +80,7 @@ def fixture_nodes(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> dict[str, Pa
         (path / "units").mkdir()
         (path / "units" / CLIENT).touch()
         # In the directory of the lock, which a group may share with root.
-        (path / "lock.unfinished").write_text('{"stopped": ["attack.service"]}')
+        (path / "mig-change.json").write_text('{"stopped": ["attack.service"]}')
     return nodes
 
 
@@ -100,7 +100,7 @@ def test_the_next_run_completes_the_change(fleet: Fleet, nodes: dict[str, Path])
     for name, path in nodes.items():
         assert fleet.instances(name) == [INSTANCES]
         assert [each.name for each in (path / "units").iterdir()] == [CLIENT]
-        assert (path / "records/nvidia-mig.lock.changed").exists() and not (path / RECORD).exists()
+        assert (path / "records/mig-last-change").exists() and not (path / RECORD).exists()
 
     run = fleet.play(playbook, nvidia_mig_layout=LAYOUT)
     assert [run.count(name, "changed") for name in nodes] == [0] * len(nodes)

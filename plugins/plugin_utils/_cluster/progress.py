@@ -12,6 +12,7 @@ import itertools
 import time
 import typing as t
 
+from .._common.output import Reasons
 from .responses import Denied, Final, Unreadable
 
 T = t.TypeVar("T")
@@ -22,21 +23,6 @@ _REMEDY = "%s. Check gpu_cluster_kubeconfig, gpu_cluster_context, and the permis
 def pauses() -> t.Iterator[int]:
     """Seconds between checks: short at first, because many changes take only a moment."""
     return itertools.chain((1, 2, 4), itertools.repeat(5))
-
-
-class Reasons:
-    """Shows why something is not complete, again if it changes, and at least once a minute."""
-
-    _REPEATED = 60  # seconds
-
-    def __init__(self, show: t.Callable[[str], object]) -> None:
-        self._show, self._shown, self._at = show, "", 0.0
-
-    def show(self, title: str, reason: str) -> None:
-        now = time.monotonic()
-        if reason != self._shown or now - self._at > self._REPEATED:
-            self._show("%s: %s" % (title, reason))
-            self._shown, self._at = reason, now
 
 
 class Progress:

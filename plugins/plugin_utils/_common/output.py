@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import typing as t
 
 from ansible.utils.display import Display
@@ -30,3 +31,18 @@ def clean(run: t.Callable[P, dict[str, t.Any]]) -> t.Callable[P, dict[str, t.Any
         return t.cast("dict[str, t.Any]", printable(run(*args, **kwargs)))
 
     return wrapper
+
+
+class Reasons:
+    """Shows why something is not complete, again if it changes, and at least once a minute."""
+
+    _REPEATED = 60  # seconds
+
+    def __init__(self, show: t.Callable[[str], object]) -> None:
+        self._show, self._shown, self._at = show, "", 0.0
+
+    def show(self, title: str, reason: str) -> None:
+        now = time.monotonic()
+        if reason != self._shown or now - self._at > self._REPEATED:
+            self._show("%s: %s" % (title, reason))
+            self._shown, self._at = reason, now

@@ -27,6 +27,24 @@ def test_no_directory_stays_below_var_lib():
     assert "- %s\n" % container_runtime.BACKUP_DIRECTORY in (TASKS / "undo.yml").read_text()
 
 
+def test_undo_names_the_keys_that_stay_in_rpm_before_it_forgets_them():
+    importing = {path.parts[-3] for path in ROLES.glob("*/tasks/*.yml") if "\n    rpm: " in path.read_text()}
+    assert importing == {"nvidia_driver", "nvidia_container_toolkit", "rke2"}
+    for role in importing:
+        tasks = yaml.safe_load((ROLES / role / "tasks" / "undo.yml").read_text())
+        reports, removals = (
+            [
+                number
+                for number, task in enumerate(tasks)
+                if task.get("gpufleet.node." + module, {}).get("state") == state
+            ]
+            for module, state in (("nvidia_repository_key", "recorded"), ("node_record", "absent"))
+        )
+        assert reports and removals and reports[0] < removals[0]
+        assert tasks[reports[0]]["gpufleet.node.nvidia_repository_key"]["role"] == role
+        assert "when" not in tasks[reports[0]]
+
+
 def test_roles_are_undone_in_reverse_order():
     tasks = yaml.safe_load((ROLES / "gpu_node" / "tasks" / "undo.yml").read_text())
     (loop,) = [task["loop"] for task in tasks if "loop" in task]

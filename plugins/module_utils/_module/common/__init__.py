@@ -4,5 +4,5 @@
 
 """What several subjects use: files, logs, locks, the record of the roles, systemd, configuration formats.
 
-Imports nothing of the others.
+Imports the engine, and nothing of the others.
 """

@@ -21,6 +21,7 @@ import typing as t
 
 from ansible.module_utils import urls
 
+from ..common import record
 from ..common.files import remedy, write
 from . import openpgp
 
@@ -29,16 +30,19 @@ if t.TYPE_CHECKING:
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "src": {"type": "str", "required": True},
+        "role": {"type": "str", "required": True},
+        "state": {"type": "str", "default": "present", "choices": ["present", "recorded"]},
+        "src": {"type": "str"},
         "content": {"type": "str", "no_log": True},  # long, and useless in a log
-        "dest": {"type": "path", "required": True},
+        "dest": {"type": "path"},
         "fingerprints": {"type": "list", "elements": "str", "default": []},
         "checksum": {"type": "str", "default": ""},
         "checksum_without_version": {"type": "str", "default": ""},
         "refresh": {"type": "bool", "default": False},
         "timeout": {"type": "int", "default": 10},
-        "variables": {"type": "str", "required": True},
-    }
+        "rpm": {"type": "bool", "default": False},
+    },
+    "required_if": [("state", "present", ("src", "dest"))],
 }
 MODE = 0o644
 LIMIT = 1024 * 1024  # bytes; the vendor's keys have two thousand
@@ -46,6 +50,8 @@ ATTEMPTS = 3
 PAUSE = 2.0  # seconds between attempts
 
 _CHECKSUM = re.compile("(sha256|sha384|sha512):([0-9a-f]+)")
+_FINGERPRINT = re.compile("[0-9A-F]{40}")
+_RECORDED = "rpm_keys"
 
 
 class Refused(Exception):
@@ -170,12 +176,20 @@ def download(url: str, timeout: int) -> bytes:
 
 
 def run(module: AnsibleModule) -> None:
-    given = module.params
-    dest = given["dest"]
     try:
-        trusted = expected(
-            given["fingerprints"], given["checksum"], given["variables"], given["checksum_without_version"]
-        )
+        if module.params["state"] == "recorded":
+            keys = map(str, record.read(module.params["role"]).get(_RECORDED, []))
+            module.exit_json(changed=False, fingerprints=list(filter(_FINGERPRINT.fullmatch, keys)))
+        _install(module)
+    except record.RecordError as error:
+        module.fail_json(msg=str(error), changed=False)
+
+
+def _install(module: AnsibleModule) -> None:
+    given = module.params
+    dest, variables = given["dest"], _variables(module)
+    try:
+        trusted = expected(given["fingerprints"], given["checksum"], variables, given["checksum_without_version"])
         before = read(dest)
         content = before.content
         accepted = content is not None and trusted.accepts(content)
@@ -184,6 +198,7 @@ def run(module: AnsibleModule) -> None:
             trusted.check(content)
         attributes = (MODE, os.geteuid(), os.getegid())
         after = Installed(content, attributes)
+        recorded = given["rpm"] and _record(module, after.fingerprints())
         if before != after and not module.check_mode:
             write(dest, content, MODE)
     except Refused as error:
@@ -191,13 +206,31 @@ def run(module: AnsibleModule) -> None:
     except Unavailable as error:
         module.fail_json(
             msg="Cannot download the key %s: %s. A node without access to that address needs a mirror in %s_url and its key, "
-            "a URL or a file on the controller, in %s_key"
-            % (given["src"], error, given["variables"], given["variables"]),
+            "a URL or a file on the controller, in %s_key" % (given["src"], error, variables, variables),
             changed=False,
         )
     except OSError as error:
         module.fail_json(msg="Cannot install the key as %s: %s%s" % (dest, error, remedy(error)), changed=False)
-    _exit(module, before, before != after, after.fingerprints(), after.describe())
+    _exit(module, before, recorded or before != after, after.fingerprints(), after.describe())
+
+
+def _variables(module: AnsibleModule) -> str:
+    """The prefix of the role's variables that messages name."""
+    return "%s_repository" % module.params["role"]
+
+
+def _record(module: AnsibleModule, fingerprints: t.List[str]) -> bool:
+    """Record that rpm trusts these keys, before it does: an interrupted run must not leave one that undo does not name.
+
+    Returns whether the record changes.
+    """
+    role, add = module.params["role"], {_RECORDED: fingerprints}
+    before = record.read(role)
+    if record.changed(before, {}, add) == before:
+        return False
+    if not module.check_mode:
+        record.update(role, {}, add)
+    return True
 
 
 def _obtain(module: AnsibleModule, before: Installed, changed: bool) -> bytes:
@@ -214,7 +247,7 @@ def _obtain(module: AnsibleModule, before: Installed, changed: bool) -> bytes:
             module.warn(unknown)
             _exit(module, before, changed, [], unknown + "\n")
     if len(content) > LIMIT:
-        raise Refused("it is larger than 1 MiB, which no key is. Check %s_key" % module.params["variables"])
+        raise Refused("it is larger than 1 MiB, which no key is. Check %s_key" % _variables(module))
     return content
 
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The MIG layout of a node: change, boot restore, clients of the GPUs, CDI specification.
+"""The MIG layout of a node: requirements, change, boot restore, clients of the GPUs, CDI specification.
 
+nvidia_mig.py, boot.py, cdi.py, idle.py, requirements.py and services.py are a module each; units.py is systemd's.
 Imports common, and the engine.
 """

@@ -4,7 +4,7 @@
 
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The module node_idle: fails while processes use the GPUs of the node."""
+"""The module node_idle: lists the processes that use the GPUs of the node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..._backend import names, select
 from ..._mig import describe, messages, parallel, retry
 from ..._mig.backend import BackendError
 from ..._mig.model import Process
-from . import services
+from . import units
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -26,9 +26,8 @@ if t.TYPE_CHECKING:
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "host": {"type": "str", "required": True},
+        "role": {"type": "str", "required": True},
         "reasons": {"type": "list", "elements": "str", "required": True},
-        "variables": {"type": "list", "elements": "str", "required": True},
         "units": {
             "type": "list",
             "elements": "str",
@@ -44,33 +43,23 @@ ARGUMENTS: t.Dict[str, t.Any] = {
 }
 # CUDA opens it, and clients of NVML such as DCGM, the persistence daemon and the device plugin do not.
 _UVM = "/dev/nvidia-uvm"
-_REFUSAL = (
-    "%s: processes use its GPUs: %s. The role does not continue, because it would interrupt them (%s). Drain the node, or "
-    "set %s, and run this again"
-)
 
 
 def run(module: AnsibleModule) -> None:
-    params = module.params
-    found = gpu_processes(services.systemctl_of(module), params["units"], select.open_backend)
-    if found:
-        reasons, variables = "; ".join(params["reasons"]), " or ".join(params["variables"])
-        text = _REFUSAL % (params["host"], messages.processes(found), reasons, variables)
-        if not module.check_mode:
-            module.fail_json(msg=text, clients=describe.clients(found))
-        module.warn("Would fail now: " + text)  # a drain, which check mode skips, may end them
-    module.exit_json(changed=False, clients=describe.clients(found))
+    found = gpu_processes(units.systemctl_of(module), module.params["units"], select.open_backend)
+    msg = "processes use its GPUs: %s" % messages.processes(found) if found else ""
+    module.exit_json(changed=False, clients=describe.clients(found), msg=msg)
 
 
 def gpu_processes(
-    systemctl: services.Systemctl, units: t.Sequence[str], open_backend: t.Callable[[], Backend]
+    systemctl: units.Systemctl, patterns: t.Sequence[str], open_backend: t.Callable[[], Backend]
 ) -> t.List[Process]:
-    """The processes that use GPUs and belong to none of these units, which are names or patterns."""
+    """The processes that use GPUs and belong to none of these units: names, or patterns of systemctl."""
     try:
         found = _listed(open_backend)
     except BackendError:  # without a driver, or if its library and the kernel module have different versions
         found = _cuda_processes()
-    outside = services.outside_units([each.pid for each in found], services.running(systemctl, units)) if found else []
+    outside = units.outside_units([each.pid for each in found], units.running(systemctl, patterns)) if found else []
     return [each for each in found if each.pid in outside]
 
 
@@ -85,7 +74,7 @@ def _listed(open_backend: t.Callable[[], Backend]) -> t.List[Process]:
 def _cuda_processes() -> t.List[Process]:
     """The processes that use CUDA, according to the kernel."""
     found = set()
-    for path in glob.glob(os.path.join(services.PROCESSES, "[0-9]*", "fd", "*")):
+    for path in glob.glob(os.path.join(units.PROCESSES, "[0-9]*", "fd", "*")):
         with contextlib.suppress(OSError):  # it has ended
             if os.readlink(path) == _UVM:
                 found.add(int(path.split(os.sep)[-3]))

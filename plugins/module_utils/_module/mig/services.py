@@ -8,58 +8,43 @@
 
 from __future__ import annotations
 
-import glob
-import grp
 import json
 import os
-import re
 import typing as t
 
 from ..._backend import signals
-from ..._mig import messages
+from ..._mig import layout
 from ..common import files
 from . import results
+from .units import Systemctl, outside_units, running, systemctl_of
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
 
-# Runs systemctl with these arguments, and returns exit status, standard output and standard error.
-Systemctl = t.Callable[..., t.Tuple[int, str, str]]
-
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "state": {"type": "str", "required": True, "choices": ["checked", "stopped", "started"]},
-        "record": {"type": "path"},
+        "state": {"type": "str", "required": True, "choices": ["stopped", "started"]},
+        "record": {"type": "path", "required": True},
         "disruption": {"type": "str", "default": results.NONE, "choices": list(results.DISRUPTIONS)},
         "clients": {"type": "list", "elements": "str", "default": []},
         "mode_clients": {"type": "list", "elements": "str", "default": []},
         "units": {"type": "list", "elements": "str", "default": []},
         "processes": {"type": "list", "elements": "int", "default": []},
         "layout": {"type": "list", "elements": "dict", "default": []},
-        "access_group": {"type": "str", "default": ""},
-        "owner": {"type": "str", "default": "host", "choices": ["host", "operator"]},
-    },
-    "required_if": [("state", "stopped", ("record",)), ("state", "started", ("record",))],
+    }
 }
 
-MANAGER = "nvidia-mig-manager.service"
-PROCESSES = "/proc"
-_MIG_MANAGER = "nvidia-mig-manager"[:15]  # the kernel cuts names
-_SYS_ADMIN = 1 << 21  # CAP_SYS_ADMIN in the masks of /proc/PID/status
 _KUBELETS = ("kubelet.service", "rke2-server.service", "rke2-agent.service", "k3s.service", "k3s-agent.service")
-# A compute instance with fewer slices than its GPU instance. The device plugin treats 7c.7g.80gb as a whole GPU instance.
-_SPLIT = re.compile(r"^(?:MIG )?([0-9]+)c[.](?!\1g)")
+_SPLIT = (
+    "%s is running, and the layout splits GPU instances into %s. With the MIG strategy mixed, the NVIDIA device plugin "
+    "exits on such a node, and the node offers no GPU. Use whole GPU instances, or the strategy single with identical "
+    "MIG devices on the whole node"
+)
 
 
 def run(module: AnsibleModule) -> None:
     params = module.params
     systemctl = systemctl_of(module)
-    if params["state"] == "checked":
-        problems = root_problems(params["record"]) if params["record"] else []
-        problems += owner_problems(systemctl) + group_problems(params["access_group"])
-        if params["owner"] == "host":
-            problems += operator_problems()
-        module.exit_json(changed=False, problems=problems)
     try:
         if params["state"] == "stopped":
             _stop(module, systemctl)
@@ -72,23 +57,13 @@ def run(module: AnsibleModule) -> None:
         module.fail_json(msg=text % (params["record"], error))
 
 
-def systemctl_of(module: AnsibleModule) -> Systemctl:
-    program = module.get_bin_path("systemctl")
-
-    def systemctl(*arguments: str) -> t.Tuple[int, str, str]:
-        if program is None:
-            return 127, "", "systemctl is not installed"
-        return t.cast("t.Tuple[int, str, str]", module.run_command([program, *arguments]))
-
-    return systemctl
-
-
 def _stop(module: AnsibleModule, systemctl: Systemctl) -> None:
     params = module.params
     found = running(systemctl, patterns(params["disruption"], params["clients"], params["mode_clients"]))
-    kubelets = running(systemctl, _KUBELETS) if split_instances(params["layout"]) else []
+    split = split_instances(params["layout"]) if params["layout"] else []
+    kubelets = running(systemctl, _KUBELETS) if split else []
     if kubelets:
-        module.warn(split_warning(params["layout"], kubelets))
+        module.warn(_SPLIT % (", ".join(kubelets), ", ".join(split)))
     if params["disruption"] != results.NONE and not module.check_mode:
         files.make_private(os.path.dirname(params["record"]))
         units = sorted({*(read(params["record"]) or ()), *found})
@@ -160,101 +135,11 @@ def patterns(disruption: str, clients: t.Sequence[str], mode_clients: t.Sequence
     return list(clients) if disruption == results.DESTROY else []
 
 
-def running(systemctl: Systemctl, names: t.Sequence[str]) -> t.List[str]:
-    """The running units among these, sorted. None on a node without systemd."""
-    if not names:
-        return []  # systemctl would list all
-    status, output, _error = systemctl("list-units", "--state=running", "--plain", "--no-legend", "--full", *names)
-    return sorted(line.split()[0] for line in output.splitlines() if line.strip()) if status == 0 else []
-
-
-def outside_units(processes: t.Sequence[int], units: t.Sequence[str]) -> t.List[int]:
-    """The processes that do not belong to one of these units, according to their control groups."""
-    found = []
-    for pid in processes:
-        try:
-            with open(os.path.join(PROCESSES, str(pid), "cgroup"), encoding="utf-8") as file:
-                groups = re.split(r"[/\n]", file.read())
-        except OSError:  # it has ended
-            continue
-        if not set(groups).intersection(units):
-            found.append(pid)
-    return found
-
-
-def root_problems(record: str) -> t.List[str]:
-    """Whether another user than root runs the module, and cannot write the record."""
-    directory = os.path.dirname(os.path.abspath(record))
-    while not os.path.exists(directory):
-        directory = os.path.dirname(directory)
-    return [messages.NOT_ROOT] if os.geteuid() and not os.access(directory, os.W_OK | os.X_OK) else []
-
-
-def owner_problems(systemctl: Systemctl) -> t.List[str]:
-    if systemctl("is-enabled", "--quiet", MANAGER)[0] != 0:
-        return []
-    return [
-        "%s is enabled and would apply its own layout at the next boot. Use only one of the two: disable it (systemctl "
-        "disable --now %s), or do not use the role nvidia_mig on this node" % (MANAGER, MANAGER)
-    ]
-
-
-def operator_problems() -> t.List[str]:
-    """Whether the GPU operator's MIG manager runs on the node, in a container: its processes are the node's too."""
-    if not any(map(_is_mig_manager, glob.glob(os.path.join(PROCESSES, "[0-9]*", "status")))):
-        return []
-    return [
-        "the GPU operator's MIG manager runs on it and would replace the layout, but nvidia_mig_owner is host: "
-        "disable it with site.yml --tags operator (the chart's value migManager.enabled), or set nvidia_mig_owner "
-        "to operator"
-    ]
-
-
-def _is_mig_manager(path: str) -> bool:
-    """Whether the process is root's with privileges: any user, and root of any container, can choose its name."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            status = dict(line.split(":", 1) for line in file if ":" in line)
-        effective_user = status["Uid"].split()[1]
-        return (
-            status["Name"].strip() == _MIG_MANAGER
-            and effective_user == "0"
-            and bool(int(status["CapEff"], 16) & _SYS_ADMIN)
-        )
-    except (OSError, KeyError):  # it has ended
-        return False
-
-
-def group_problems(name: str) -> t.List[str]:
-    if not name:
-        return []
-    try:
-        grp.getgrnam(name)
-    except KeyError:
-        return [
-            "it has no group %s, which nvidia_mig_access_group names. Create it with groupadd --system %s, or leave the "
-            "variable empty" % (name, name)
-        ]
-    return []
-
-
-def split_instances(layout: t.Any) -> t.List[str]:
-    """The names of split compute instances anywhere in the layout, in its order."""
-    if isinstance(layout, dict):
-        found = [name for item in layout.items() for name in split_instances(list(item))]
-    elif isinstance(layout, (list, tuple)):
-        found = [name for item in layout for name in split_instances(item)]
-    else:
-        found = [layout] if isinstance(layout, str) and _SPLIT.match(layout) else []
-    return list(dict.fromkeys(found))
-
-
-def split_warning(layout: t.Any, kubelets: t.Sequence[str]) -> str:
-    return (
-        "%s is running, and the layout splits GPU instances into %s. With the MIG strategy mixed, the NVIDIA device plugin "
-        "exits on such a node, and the node offers no GPU. Use whole GPU instances, or the strategy single with identical "
-        "MIG devices on the whole node" % (", ".join(kubelets), ", ".join(split_instances(layout)))
-    )
+def split_instances(entries: t.Sequence[t.Mapping[str, t.Any]]) -> t.List[str]:
+    """The names of compute instances with fewer slices than their GPU instance, in the order of a valid layout."""
+    items = (item for entry in layout.parse(entries).entries for item in entry.items)
+    names = (name for item in items for name in (item.name, *item.compute_instances))
+    return list(dict.fromkeys(name.canonical for name in names if name.compute not in (None, name.slices)))
 
 
 def read(path: str) -> t.Optional[t.List[str]]:

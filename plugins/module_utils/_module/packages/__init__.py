@@ -4,5 +4,6 @@
 
 """Packages at one version, with apt or dnf, their holds and DKMS builds.
 
+run.py is the module node_packages: choice.py decides, manager.py describes what apt.py and dnf.py do.
 Imports common.
 """

@@ -30,7 +30,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
         "role": {"type": "str", "required": True},
         "host": {"type": "str", "default": ""},
-        "state": {"type": "str", "choices": ["present", "absent", "verified", "preflight"], "default": "present"},
+        "state": {"type": "str", "choices": ["present", "absent", "verified"], "default": "present"},
         "manager": {"type": "str", "choices": ["auto", "apt", "dnf"], "default": "auto"},
         "packages": {"type": "list", "elements": "str", "default": []},
         "version": {"type": "str", "default": ""},
@@ -107,12 +107,6 @@ def _locked(timeout: float, host: str) -> t.Iterator[None]:
 # --- States -----------------------------------------------------------------------------------------------------------
 
 
-def preflight(node: NodePackages) -> Data:
-    packages = node.manager.packages() if node.desired.packages else []
-    damaged = _read_record(node) if node.desired.packages else []
-    return {"changed": False, "problems": _obstacles(node, packages, damaged)}
-
-
 def _read_record(node: NodePackages) -> t.List[str]:
     """The problem of a record that cannot be read."""
     try:
@@ -130,7 +124,7 @@ def _obstacles(node: NodePackages, packages: t.Sequence[Package], damaged: t.Lis
     )
     own = node.repository
     sources = [sentence % (path, own.url, own.key) for path in node.manager.conflicting_sources()]
-    return sources + (damaged or (_hold_problems(node, packages) if node.desired.packages else []))
+    return sources + (damaged or _hold_problems(node, packages))
 
 
 def _hold_problems(node: NodePackages, packages: t.Sequence[Package]) -> t.List[str]:
@@ -228,7 +222,6 @@ STATES: t.Mapping[str, t.Callable[[NodePackages], Data]] = {
     "present": present,
     "absent": absent,
     "verified": verified,
-    "preflight": preflight,
 }
 
 # --- Steps ------------------------------------------------------------------------------------------------------------

@@ -4,5 +4,5 @@
 
 """The container toolkit, and the runtimes that it configures.
 
-Imports common.
+Imports common, and the engine.
 """

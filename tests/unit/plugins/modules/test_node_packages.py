@@ -434,23 +434,23 @@ def test_verified_reads_only(node, driver):
 
 
 @pytest.mark.parametrize("manager, found", [("apt", True), ("dnf", False)])
-def test_preflight_lists_sources_with_another_key(node, driver, manager, found):
+def test_sources_with_another_key_are_obstacles(node, driver, manager, found):
     folder = node.folder / "sources.list.d"
     folder.mkdir()
     own, other = folder / "gpufleet.sources", folder / "cuda.list"
     own.write_text("deb [signed-by=/old.asc] %s /\n" % URL)
-    given = {"state": "preflight", "manager": manager, "packages": []}
+    if manager == "dnf":
+        node.__class__ = Rpm
+    given = {"state": "verified", "manager": manager}
     repository = {"url": URL, "file": str(own), "key": "/own.asc"}
     result = driver(**given, repository=repository)
-    assert (result["changed"], result["problems"]) == (False, [])
+    assert (result["changed"], result["obstacles"]) == (False, [])
     other.write_text("deb [signed-by=/other.gpg] %s /\n" % URL)
-    problems = driver(**given, repository=repository)["problems"]
+    problems = driver(**given, repository=repository)["obstacles"]
     assert [text.startswith("%s has the repository %s with another key" % (other, URL)) for text in problems] == (
         [True] * found
     )
-    assert node.calls == []
-    if found:
-        assert driver(state="verified", repository=repository)["obstacles"] == problems
+    assert not node.called("update|install")
 
 
 @pytest.mark.parametrize(
@@ -463,31 +463,30 @@ def test_preflight_lists_sources_with_another_key(node, driver, manager, found):
         ({"version": "580.105.08"}, None),
     ],
 )
-def test_preflight_lists_foreign_holds(node, driver, wanted, blocked):
+def test_foreign_holds_are_obstacles(node, driver, wanted, blocked):
     driver(version="580.105.08", hold=False)
-    assert driver(state="preflight", **wanted)["problems"] == []
+    assert driver(state="verified", **wanted)["obstacles"] == []
     node.state[LIBRARY][0] = "hi "
     node.calls.clear()
-    problems = driver(state="preflight", **wanted)["problems"]
+    problems = driver(state="verified", **wanted)["obstacles"]
     words = "somebody else holds libcuda1 %s, which blocks driver %s. Release them (apt-mark unhold), or set" % (
         OLD,
         blocked,
     )
     assert [text[: len(words)] for text in problems] == ([words] if blocked else [])
-    assert driver(state="verified", **wanted)["obstacles"] == problems
     assert not node.called("update|install")
 
 
-def test_preflight_lists_foreign_locks(node):
+def test_foreign_locks_are_obstacles(node):
     node.__class__ = Rpm
     lock = "%s-3:580.105.08-1.*" % CUDA
     (node.folder / "versionlock.list").write_text(lock + "\n")
-    given = {**DRIVER, "state": "preflight", "manager": "dnf"}
-    assert run(node_packages.main, **given)["problems"] == []
-    (problem,) = run(node_packages.main, **{**given, "upgrade": True})["problems"]
+    given = {**DRIVER, "state": "verified", "manager": "dnf"}
+    assert run(node_packages.main, **given)["obstacles"] == []
+    (problem,) = run(node_packages.main, **{**given, "upgrade": True})["obstacles"]
     assert problem.startswith("somebody else locks %s, which blocks driver 580.126.20. Release" % lock)
     record.update("nvidia_driver", {"held": [lock]}, {})
-    assert run(node_packages.main, **{**given, "upgrade": True})["problems"] == []
+    assert run(node_packages.main, **{**given, "upgrade": True})["obstacles"] == []
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------

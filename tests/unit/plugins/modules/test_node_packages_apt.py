@@ -213,12 +213,12 @@ def test_a_foreign_hold_on_a_dependency_blocks_the_preview_too(root, check):
     assert root.state() == before
 
 
-def test_a_hold_on_a_package_that_is_not_installed_is_listed_in_preflight(root):
+def test_a_hold_on_a_package_that_is_not_installed_is_an_obstacle(root):
     root.offer_driver("580.126.09")
     root.run("apt-get", "update")
-    assert driver(state="preflight", branch="580")["problems"] == []
+    assert driver(state="verified", branch="580")["obstacles"] == []
     root.run("apt-mark", "hold", CUDA)
-    (problem,) = driver(state="preflight", branch="580")["problems"]
+    (problem,) = driver(state="verified", branch="580")["obstacles"]
     assert problem.startswith("somebody else holds %s, which is not installed, which blocks driver" % CUDA)
     assert "somebody else holds" in driver(branch="580")["msg"]
     assert root.state() == []

@@ -13,7 +13,7 @@ import signal
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import services
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import services, units
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig_services
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
 
@@ -23,11 +23,10 @@ SPLIT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"2c.3g.40gb": 1
 
 
 class Systemd:
-    """Running units, enabled units, and units that cannot be stopped or started."""
+    """Running units, and units that cannot be stopped or started."""
 
     def __init__(self, *units):
         self.units = set(units)
-        self.enabled = set()
         self.stuck = set()
         self.gone = set()
         self.calls = []
@@ -46,8 +45,6 @@ class Systemd:
             return 0, "", ""
         if command == "is-active":
             return (0 if unit in self.units else 3), "", ""
-        if command == "is-enabled":
-            return (0 if unit in self.enabled else 1), "", ""
         if command == "show":
             return 0, "LoadState=%s\n" % ("not-found" if unit in self.gone else "loaded"), ""
         assert command == "list-units"
@@ -58,7 +55,7 @@ class Systemd:
 @pytest.fixture(autouse=True)
 def _no_processes(tmp_path, monkeypatch):
     """The machine's own processes may be a MIG manager of the lab."""
-    monkeypatch.setattr(services, "PROCESSES", str(tmp_path / "proc"))
+    monkeypatch.setattr(units, "PROCESSES", str(tmp_path / "proc"))
 
 
 def deny(*_given, **_options):
@@ -197,11 +194,6 @@ def test_a_unit_that_is_no_longer_installed_does_not_prevent_anything(node):
 
 
 def test_missing_root_privileges_are_not_damage(node, monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert node().run("checked")["problems"] == []  # the record can be written
-    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
-    assert node().run("checked")["problems"] == ["Ansible does not run as root. Run as root (become: true)"]
-    monkeypatch.setattr(os, "geteuid", os.getuid)  # of the record's directory
     monkeypatch.setattr(services, "read", deny)
     for state in ("started", "stopped"):
         result = node().run(state, disruption="mode")
@@ -221,39 +213,6 @@ def test_nothing_to_do_changes_nothing(node):
     assert not systemd.run("stopped", disruption="mode", clients=[], mode_clients=[])["changed"]
 
 
-def test_reports_another_owner_of_mig_and_a_missing_group(node):
-    systemd = node()
-    assert systemd.run("checked", access_group="root")["problems"] == []
-    systemd.enabled = {services.MANAGER}
-    owner, group = systemd.run("checked", access_group="nosuch")["problems"]
-    assert owner.startswith("nvidia-mig-manager.service is enabled") and "systemctl disable --now" in owner
-    assert group.startswith("it has no group nosuch, which nvidia_mig_access_group names. Create it with groupadd")
-
-
-@pytest.mark.parametrize(
-    ("name", "user", "capabilities", "is_manager"),
-    [
-        ("nvidia-mig-mana", 0, "000001ffffffffff", True),
-        ("nvidia-mig-mana", 1000, "0000000000000000", False),  # a local user
-        ("nvidia-mig-mana", 0, "00000000a80425fb", False),  # root of a container without privileges
-        ("nvidia-mig-mana", 100000, "000001ffffffffff", False),  # root of a user namespace
-        ("grep", 0, "000001ffffffffff", False),
-    ],
-)
-def test_reports_a_mig_manager_of_the_gpu_operator(node, tmp_path, monkeypatch, name, user, capabilities, is_manager):
-    monkeypatch.setattr(services, "PROCESSES", str(tmp_path))
-    for number, process in enumerate(["bash", name], 1):
-        (tmp_path / str(number)).mkdir()
-        text = "Name:\t%s\nUmask:\t0022\nUid:\t%d\t%d\t%d\t%d\nCapEff:\t%s\n"
-        (tmp_path / str(number) / "status").write_text(text % (process, *[user] * 4, capabilities))
-    (tmp_path / "3").mkdir()
-    systemd = node()
-    assert systemd.run("checked", owner="operator")["problems"] == []
-    problems = systemd.run("checked")["problems"]
-    assert len(problems) == is_manager
-    assert all("GPU operator's MIG manager runs on it" in each and "--tags operator" in each for each in problems)
-
-
 def test_warns_about_split_instances_where_a_kubelet_runs(node):
     def warnings(*units, **more):
         result = node(*units).run("stopped", check=True, disruption="mode", **{"layout": SPLIT, **more})
@@ -270,12 +229,13 @@ def test_warns_about_split_instances_where_a_kubelet_runs(node):
     [
         ({"2c.3g.40gb": 1, "1c.3g.40gb": 1}, ["2c.3g.40gb", "1c.3g.40gb"]),
         ([{"profile": "3g.40gb", "compute_instances": ["1c.3g.40gb"] * 3}], ["1c.3g.40gb"]),
-        ({"MIG 1c.3g.40gb": 1}, ["MIG 1c.3g.40gb"]),
+        ({"MIG 1c.3g.40gb": 1}, ["1c.3g.40gb"]),
         ({"7c.7g.80gb": 1, "1c.1g.20gb": 1, "3g.40gb": 1}, []),
     ],
 )
 def test_split_instances(mig_devices, split):
-    assert services.split_instances([{"devices": 0, "mig_devices": mig_devices}]) == split
+    entry = {"devices": 0, "mig_enabled": True, "mig_devices": mig_devices}
+    assert services.split_instances([entry, {"devices": 1, "mig_enabled": False}]) == split
 
 
 def test_a_node_without_systemd_has_no_running_units(tmp_path, monkeypatch):
@@ -284,7 +244,6 @@ def test_a_node_without_systemd_has_no_running_units(tmp_path, monkeypatch):
     monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: None)
     given = {"state": "stopped", "record": str(tmp_path / "record"), "disruption": "mode", "clients": ["x.service"]}
     assert running.run(nvidia_mig_services.main, **given)["stopped"] == []
-    assert running.run(nvidia_mig_services.main, state="checked")["problems"] == []
 
 
 def test_a_signal_while_clients_are_stopped_starts_them_again(node):

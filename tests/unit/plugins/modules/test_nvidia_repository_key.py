@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.common import files
+from ansible_collections.gpufleet.node.plugins.module_utils._module.common import files, record
 from ansible_collections.gpufleet.node.plugins.module_utils._module.keys import repository_key
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_repository_key
 
@@ -26,7 +26,6 @@ from .running import run
 FILES = Path(__file__).resolve().parents[3] / "integration" / "targets" / "nvidia_repository_key" / "files"
 KEY = "1082CD0B13E111B631C48F41688C87D898145963"  # as gpg --fingerprint prints it; of renewed.asc too
 ROTATED = "F5D5B40589931ABE8B3FE88178F31EBE427D74F4"
-VARIABLES = "nvidia_driver_repository"
 
 
 class Site:
@@ -80,7 +79,7 @@ def fixture_dest(tmp_path):
 @pytest.fixture(name="install")
 def fixture_install(site, dest):
     def install(check=False, **options):
-        given = dict({"fingerprints": [KEY]}, src=site.url, dest=str(dest), variables=VARIABLES)
+        given = dict({"fingerprints": [KEY]}, src=site.url, dest=str(dest), role="nvidia_driver")
         return run(nvidia_repository_key.main, check, **dict(given, **options))
 
     return install
@@ -312,5 +311,39 @@ def test_a_key_known_by_its_checksum_without_version_lines(install, site, dest):
     assert refused["failed"] is True and not dest.exists()
     assert (
         "its checksum without Version lines is sha256:" in refused["msg"]
-        and VARIABLES + "_key_fingerprint" in refused["msg"]
+        and "nvidia_driver_repository_key_fingerprint" in refused["msg"]
     )
+
+
+@pytest.fixture(name="recorded")
+def fixture_recorded(tmp_path, monkeypatch):
+    """Return the role's record, on a node without other roles."""
+    monkeypatch.setattr(record, "PATH", str(tmp_path / "facts.d" / "gpufleet.fact"))
+    monkeypatch.setattr(record, "LOCK", str(tmp_path / "run" / "record.lock"))
+    return lambda: record.read("nvidia_driver")
+
+
+def test_keys_for_rpm_are_recorded_before_they_are_installed(install, site, dest, recorded, monkeypatch):
+    assert install(check=True, rpm=True)["changed"] and recorded() == {}
+    with monkeypatch.context() as patch:
+        patch.setattr(repository_key, "write", lambda *_given: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            install(rpm=True)
+    assert recorded() == {"rpm_keys": [KEY]} and not dest.exists()
+    assert install(rpm=True)["changed"] and not install(rpm=True)["changed"]
+    site.offer("rotated.asc")
+    install(rpm=True, fingerprints=[ROTATED])
+    assert recorded() == {"rpm_keys": [KEY, ROTATED]}
+
+
+def test_a_lost_record_is_a_change(install, recorded):
+    install(rpm=False)
+    assert recorded() == {}
+    assert [install(check=check, rpm=True)["changed"] for check in (True, False, True)] == [True, True, False]
+
+
+def test_recorded_keys(recorded):
+    record.update("nvidia_driver", {}, {"rpm_keys": [KEY, "F00; reboot", KEY + "\n"]})
+    found = run(nvidia_repository_key.main, role="nvidia_driver", state="recorded")
+    assert (found["changed"], found["fingerprints"]) == (False, [KEY])
+    assert run(nvidia_repository_key.main, role="rke2", state="recorded")["fingerprints"] == []
