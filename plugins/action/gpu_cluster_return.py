@@ -9,8 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, readiness, runs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs, plugin_configs, readiness, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.labels import DEPLOY

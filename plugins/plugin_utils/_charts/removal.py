@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster import mig_configs
+from .._cluster import mig_configs, plugin_configs
 from .._cluster.labels import DEPLOY, PRESENT, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
-from . import operator_mig, plugin_configs
+from . import operator_mig
 
 Changes = t.Dict[str, t.Dict[str, t.Optional[str]]]  # of labels, by node; None removes one
 
