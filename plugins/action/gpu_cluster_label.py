@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress im
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.access import Access
 
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # by node; None removes a label
 
@@ -102,8 +103,8 @@ class ActionModule(ClusterAction):
                 record.owned(node, run)
             return {"metadata": {"labels": changes[name_of(node)]}}
 
-        guarded = record.guarded(make, run, self._arguments["takeover"])
-        return self._api.change_all({name: nodes[name] for name in changes}, guarded, self._progress)
+        access = Access(self._api, self._progress, run, self._arguments["takeover"])
+        return access.change_all({name: nodes[name] for name in changes}, make)
 
 
 def _diff(node: Data, change: t.Mapping[str, str | None]) -> Data:

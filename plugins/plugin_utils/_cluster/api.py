@@ -107,19 +107,14 @@ class Api:
                 raise Final(_GONE % name)
         return {name: by_name[name] for name in names}, [item for each in rest for item in each]
 
-    def change(self, node: Data, make: t.Callable[[Data], Data], progress: Progress) -> Data:
-        """Change a node with the patch that ``make`` returns for it, and return it as it is then.
-
-        The patch is made again if someone else changes the node at the same time, or the API does not respond. Raises
-        Unreadable after the time of ``progress``, and the errors of ``make``.
-        """
-        name = cluster_nodes.name_of(node)
-        return self.change_all({name: node}, make, progress)[name]
-
     def change_all(
         self, nodes: t.Mapping[str, Data], make: t.Callable[[Data], Data], progress: Progress
     ) -> dict[str, Data]:
-        """The same for several nodes, by name."""
+        """Change nodes with the patches that ``make`` returns for them, and return them as they are then, by name.
+
+        A patch is made again if someone else changes the node at the same time, or the API does not respond. Raises
+        Unreadable after the time of ``progress``, and the errors of ``make``.
+        """
         done: dict[str, Data] = {}
         current = dict(nodes)  # as they were read, until they may have changed
 

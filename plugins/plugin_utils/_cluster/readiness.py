@@ -19,6 +19,7 @@ from .pods import is_terminating
 VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
 INSTALLER = "helmcharts.helm.cattle.io/chart"  # label of the job with which RKE2 and k3s install a chart
+_NODE_NOT_READY = "the node is not ready"
 _LONGEST = 300  # characters of a reason
 # The kubelet removes them five minutes after the device plugin stopped, but does not retry if the API server is down.
 _KEPT = " (if this persists, restart the node's kubelet, which kept removed resources)"
@@ -101,6 +102,11 @@ def state(
     return State(tuple(waiting), tuple(failed), failed_container)
 
 
+def node_problems(node: Data) -> list[str]:
+    """Why a node is not ready, whatever it advertises."""
+    return [] if _node_ready(node) else ["%s: %s" % (name_of(node), _NODE_NOT_READY)]
+
+
 def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
     """Unmet conditions and failures of a node."""
     labels = labels_of(node)
@@ -123,7 +129,7 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
     if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
     if not _node_ready(node):
-        missing.append("the node is not ready")
+        missing.append(_NODE_NOT_READY)
     return missing, failed
 
 
