@@ -15,6 +15,7 @@ from collections import Counter
 from .._cluster.labels import PRODUCT, STRATEGY
 from .._cluster.nodes import Data, labels_of, name_of, node_of
 from .._cluster.pods import gpus_of, has_ended
+from .._cluster.readiness import Wanted
 from .._layout import resources as layout_resources
 
 LABEL = "gpufleet.node/check"  # its value is that of JobOptions.check
@@ -29,12 +30,6 @@ _NOBODY = 65534  # an image may run as root by default
 _LIMITS = {"cpu": "1", "memory": "256Mi"}
 _REQUESTS = dict.fromkeys(_LIMITS, "0")  # without these, a pod requests its limits, which a busy node does not have
 _KEPT = 60  # seconds after which the cluster removes a finished job that this check left
-
-
-# By node and resource: how many pods get one device. Not shared if missing.
-Replicas = t.Mapping[str, t.Mapping[str, int]]
-# By node, with the strategy single: the profile of its MIG devices, or empty if MIG is off.
-Profiles = t.Mapping[str, t.Optional[str]]
 
 
 class JobOptions(t.NamedTuple):
@@ -53,7 +48,7 @@ class Device(t.NamedTuple):
     uuid: str
 
 
-def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], options: JobOptions) -> list[Data]:
+def jobs(wanted: t.Mapping[str, Wanted], pods: t.Iterable[Data], options: JobOptions) -> list[Data]:
     """A job for each resource of each node, with one pod for each device that no other pod uses.
 
     All pods of a job run at the same time, so each must get its own device.
@@ -61,8 +56,8 @@ def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], op
     used = in_use(pods)
     free = [
         (node, resource, count - used[node, resource])
-        for node, resources in sorted(wanted.items())
-        for resource, count in sorted(resources.items())
+        for node, each in sorted(wanted.items())
+        for resource, count in sorted((each.resources or {}).items())
         if count > used[node, resource]
     ]
     return [_job(number, *each, options) for number, each in enumerate(free)]
@@ -151,7 +146,7 @@ def _place(item: Data) -> tuple[str, str]:
 
 
 def devices(
-    pods: t.Iterable[Data], logs: t.Mapping[str, str], replicas: Replicas, strategy: str, profiles: Profiles
+    pods: t.Iterable[Data], logs: t.Mapping[str, str], wanted: t.Mapping[str, Wanted], strategy: str
 ) -> tuple[list[Device], list[str]]:
     """The devices that the pods list, and problems of pods that do not list exactly one, or share one that is not shared."""
     found: list[Device] = []
@@ -159,7 +154,7 @@ def devices(
     for pod in sorted(pods, key=name_of):
         node, resource = _place(pod)
         listed = _devices(logs.get(name_of(pod), ""), whole=strategy == "none")
-        is_mig = resource.startswith(layout_resources.MIG) or profiles.get(node)
+        is_mig = resource.startswith(layout_resources.MIG) or wanted.get(node, Wanted()).profile
         if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
@@ -171,7 +166,7 @@ def devices(
     problems.extend(
         "%s: %d pods got the same device %s" % (each.node, times[each.uuid], each.uuid)
         for each in sorted(set(found))
-        if times[each.uuid] > replicas.get(each.node, {}).get(each.resource, 1)
+        if times[each.uuid] > wanted.get(each.node, Wanted()).replicas.get(each.resource, 1)
     )
     return found, problems
 
@@ -187,40 +182,39 @@ def profile_of(product: str) -> str:
     return product.partition("-MIG-")[2].removesuffix("-SHARED")
 
 
-def wrong_labels(
-    nodes: t.Iterable[Data],
-    wanted: t.Mapping[str, t.Mapping[str, int]],
-    replicas: Replicas,
-    strategy: str,
-    profiles: Profiles,
-) -> list[str]:
+def wrong_labels(nodes: t.Iterable[Data], wanted: t.Mapping[str, Wanted], strategy: str) -> list[str]:
     """Labels of GPU feature discovery that do not match the resources."""
     out: list[str] = []
     for node in nodes:
-        resources = wanted.get(name_of(node))
-        if not resources:
-            continue
-        expected: dict[str, str] = {}
-        for name, count in resources.items():
-            times = replicas.get(name_of(node), {}).get(name, 1)
-            label = name.removesuffix(layout_resources.SHARED)
-            if times > 1 and strategy != "none":  # which counts no replicas of GPUs with MIG
-                expected[label + ".replicas"] = str(times)
-            if name.startswith(layout_resources.MIG):
-                expected[label + ".count"] = str(count // times)
-        if strategy != "none":
-            expected[STRATEGY] = strategy
-        found = labels_of(node)
-        out.extend(
-            "%s: the label %s is %s, but should be %s" % (name_of(node), name, found.get(name, "missing"), value)
-            for name, value in sorted(expected.items())
-            if found.get(name) != value
-        )
-        product = found.get(PRODUCT)
-        profile = profiles.get(name_of(node))
-        if product is None:
-            out.append("%s: the label %s is missing" % (name_of(node), PRODUCT))
-        elif profile is not None and profile_of(product) != profile:
-            named = "should end with -MIG-%s" % profile if profile else "should name a GPU without MIG"
-            out.append("%s: the label %s is %s, but %s" % (name_of(node), PRODUCT, product, named))
+        each, found = wanted.get(name_of(node), Wanted()), labels_of(node)
+        if each.resources:
+            problems = [
+                "the label %s is %s, but should be %s" % (name, found.get(name, "missing"), value)
+                for name, value in sorted(_labels(each.resources, each.replicas, strategy).items())
+                if found.get(name) != value
+            ]
+            problems += _wrong_product(found.get(PRODUCT), each.profile)
+            out.extend("%s: %s" % (name_of(node), problem) for problem in problems)
     return out
+
+
+def _labels(resources: t.Mapping[str, int], replicas: t.Mapping[str, int], strategy: str) -> dict[str, str]:
+    """The labels that GPU feature discovery should write for the resources."""
+    out = {} if strategy == "none" else {STRATEGY: strategy}
+    for name, count in resources.items():
+        times = replicas.get(name, 1)
+        label = name.removesuffix(layout_resources.SHARED)
+        if times > 1 and strategy != "none":  # which counts no replicas of GPUs with MIG
+            out[label + ".replicas"] = str(times)
+        if name.startswith(layout_resources.MIG):
+            out[label + ".count"] = str(count // times)
+    return out
+
+
+def _wrong_product(product: str | None, profile: str | None) -> list[str]:
+    if product is None:
+        return ["the label %s is missing" % PRODUCT]
+    if profile is None or profile_of(product) == profile:
+        return []
+    named = "should end with -MIG-%s" % profile if profile else "should name a GPU without MIG"
+    return ["the label %s is %s, but %s" % (PRODUCT, product, named)]
