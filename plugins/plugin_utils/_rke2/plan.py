@@ -128,6 +128,7 @@ def plan(settings: Data, node: NodeFacts) -> Outcome:
         "throttle": 0 if kind == AGENT and not state["active"] else 1,
         "ready": "none" not in _list(settings["config"].get("cni", "canal")),
         "cis": record["cis"],
+        "etcd_user": bool(config.get("profile")),  # the profile etcd needs no more than this
         "environment_file": "/etc/default/rke2-" + kind,
         "kubeconfig": str(settings["config"].get("write-kubeconfig", "/etc/rancher/rke2/rke2.yaml")),
         "record": record,
