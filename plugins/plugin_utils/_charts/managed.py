@@ -131,7 +131,7 @@ def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) 
         if profile and strategy == "none":
             return ["with the strategy none, pods get whole GPUs, although MIG is enabled: use single or mixed"]
         # A former strategy applies until the chart has changed.
-        strategy = on.strategy or operands.strategy(node) or strategy
+        strategy = on.strategy or _strategy_of(node) or strategy
         wanted = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
         devices = node_sharing.devices(host, node)
     except (MigError, Refusal) as error:
@@ -154,6 +154,13 @@ def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) 
             *(on.name, platforms.remedy(node, boards, profile)),
         )
     ]
+
+
+def _strategy_of(node: Data) -> str:
+    """The strategy of the node's device plugin; empty if unknown. Only mixed advertises MIG devices by profile."""
+    if any(name.startswith(resources.MIG) for name in readiness.allocatable(node)):
+        return "mixed"
+    return operands.strategy(node)
 
 
 def _of(profile: str | None) -> str:
