@@ -76,34 +76,6 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
 
 
 def _job(number: int, node: str, resource: str, count: int, options: JobOptions) -> Data:
-    container = {
-        "name": "list",
-        "image": options.image,
-        "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _SLEEP],
-        # CUDA images reject drivers older than their CUDA version, which nvidia-smi does not need.
-        "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
-        "resources": {"requests": _REQUESTS, "limits": {**_LIMITS, resource: 1}},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    # Select the node, even if it is tainted or cordoned. Unlike nodeName, this respects devices in use.
-    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [here]}}
-    spec: Data = {
-        "containers": [container],
-        "affinity": {"nodeAffinity": required},
-        "tolerations": [{"operator": "Exists"}],
-        "automountServiceAccountToken": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
-            "runAsGroup": _NOBODY,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
-    }
-    if options.runtime_class:
-        spec["runtimeClassName"] = options.runtime_class
     notes = {NODE: node, RESOURCE: resource}
     return {
         "apiVersion": "batch/v1",
@@ -120,8 +92,41 @@ def _job(number: int, node: str, resource: str, count: int, options: JobOptions)
             "backoffLimit": 0,
             "activeDeadlineSeconds": options.seconds,
             "ttlSecondsAfterFinished": _KEPT,
-            "template": {"metadata": {"labels": {LABEL: options.check}, "annotations": notes}, "spec": spec},
+            "template": {
+                "metadata": {"labels": {LABEL: options.check}, "annotations": notes},
+                "spec": _pod(node, resource, options),
+            },
         },
+    }
+
+
+def _pod(node: str, resource: str, options: JobOptions) -> Data:
+    container = {
+        "name": "list",
+        "image": options.image,
+        "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _SLEEP],
+        # CUDA images reject drivers older than their CUDA version, which nvidia-smi does not need.
+        "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
+        "resources": {"requests": _REQUESTS, "limits": {**_LIMITS, resource: 1}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    # Select the node, even if it is tainted or cordoned. Unlike nodeName, this respects devices in use.
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [here]}}
+    return {
+        "containers": [container],
+        "affinity": {"nodeAffinity": required},
+        "tolerations": [{"operator": "Exists"}],
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "runAsGroup": _NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        **({"runtimeClassName": options.runtime_class} if options.runtime_class else {}),
     }
 
 
