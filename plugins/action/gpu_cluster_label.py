@@ -32,7 +32,7 @@ class ActionModule(ClusterAction):
     def perform(self, variables: Data) -> Data:
         arguments = self._arguments
         access = Access(self._api, Progress(arguments["timeout"], show), runs.current(), arguments["takeover"])
-        changes: removal.Changes = {each["node"]: each["labels"] for each in arguments["nodes"]}
+        changes: removal.Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
         if arguments["undo"]:
             try:
                 (nodes,) = access.progress.result("reading the nodes", lambda: self._api.read({"kind": "Node"}))

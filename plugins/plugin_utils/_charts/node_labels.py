@@ -18,11 +18,11 @@ from .._cluster.responses import Unreadable
 from .._common.result import Result
 from .._drain import record
 from .._drain.access import Access
-from .removal import Changes
+from .removal import Labels
 
 
 class Request(t.NamedTuple):
-    changes: Changes
+    changes: Labels
     retry: t.Sequence[str] = ()  # nodes on which the MIG manager applies a failed configuration again
     managers: str = ""  # the namespace of the MIG managers; empty if none reads these labels
     drained: bool = False  # whether this run must have drained the nodes
@@ -47,7 +47,7 @@ def change(access: Access, request: Request, check_mode: bool) -> Labelled:
 
 
 def _change(access: Access, request: Request, check_mode: bool, result: Labelled) -> None:
-    retried: Changes = {name: {mig_configs.STATE: None} for name in request.retry}
+    retried: Labels = {name: {mig_configs.STATE: None} for name in request.retry}
     both = [*request.changes, *retried]
     changes = {name: {**retried.get(name, {}), **request.changes.get(name, {})} for name in both}
     result.changed = bool(changes)
@@ -103,7 +103,7 @@ def _wait_for_end(access: Access, request: Request) -> None:
         raise Unreadable("%s, although the chart has disabled it. Its labels were not removed" % "; ".join(waiting))
 
 
-def _label(access: Access, request: Request, nodes: t.Mapping[str, Data], changes: Changes) -> dict[str, Data]:
+def _label(access: Access, request: Request, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
     """The nodes after the change. Fails if another run has taken one of them out of service, or returned it."""
 
     def make(node: Data) -> Data:

@@ -158,12 +158,13 @@ def devices(
     problems = []
     for pod in sorted(pods, key=name_of):
         node, resource = _place(pod)
-        listed = _devices(logs.get(name_of(pod), ""), whole=strategy == "none")
+        log = logs.get(name_of(pod), "")
+        listed = _gpus(log) if strategy == "none" else _devices(log)
         is_mig = resource.startswith(layout_resources.MIG) or wanted.get(node, Wanted()).profile
         if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
-                % (node, resource, " ".join(logs.get(name_of(pod), "").split())[:_SHOWN] or "nothing")
+                % (node, resource, " ".join(log.split())[:_SHOWN] or "nothing")
             )
             continue
         found.append(Device(node, resource, listed[0]))
@@ -176,10 +177,13 @@ def devices(
     return found, problems
 
 
-def _devices(log: str, whole: bool = False) -> list[str]:
+def _devices(log: str) -> list[str]:
     """The UUIDs of MIG devices, or else of GPUs, in the output of nvidia-smi -L."""
-    log = log[:_LONGEST_LOG]
-    return (not whole and _MIG.findall(log)) or _GPU.findall(log)
+    return _MIG.findall(log[:_LONGEST_LOG]) or _gpus(log)
+
+
+def _gpus(log: str) -> list[str]:
+    return _GPU.findall(log[:_LONGEST_LOG])
 
 
 def profile_of(product: str) -> str:

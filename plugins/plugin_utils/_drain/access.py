@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster.api import Api
-from .._cluster.nodes import Data, Host, name_of
+from .._cluster.api import Api, Reading
+from .._cluster.nodes import Data, name_of
 from .._cluster.progress import Progress
 from .._cluster.runs import Run
 from . import record
 from .record import Record
-
-
-class Reading(t.NamedTuple):
-    node: Data
-    pods: list[Data]  # on the node
 
 
 class Waiting(Exception):
@@ -36,14 +31,6 @@ class Access(t.NamedTuple):
     def available(self, node: Data) -> Record | None:
         """The record of a node. Raises ValueError, and OtherRun if another run may still be changing the node."""
         return record.available(node, self.run, self.takeover)
-
-    def read(self, name: str) -> Reading:
-        """A node with its pods. Raises Unreadable."""
-        return Reading(*self.api.node_and_pods(name))
-
-    def read_host(self, host: Host) -> Reading:
-        """The node of a host with its pods. Raises Unreadable, also if there is none."""
-        return Reading(*self.api.host_node_and_pods(host))
 
     def change(self, node: Data, make: t.Callable[[Data], Data]) -> Data:
         """Change a node with the patch that ``make`` returns for it, and return it as it is then. Raises as change_all."""

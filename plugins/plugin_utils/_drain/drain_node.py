@@ -13,12 +13,13 @@ import typing as t
 
 from .._cluster import nodes as cluster_nodes
 from .._cluster import runs
+from .._cluster.api import Reading
 from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
 from .._cluster.responses import Unreadable
 from .._common.result import Result
 from . import dra, evictions, operands, record, workloads
-from .access import Access, Reading, Waiting
+from .access import Access, Waiting
 from .evictions import Change, EvictionOptions
 from .record import Record
 from .workloads import Workload
@@ -52,7 +53,7 @@ def drain(access: Access, host: Host, options: Options) -> Drained:
     """
     result = Drained()
     try:
-        reading = access.progress.result("reading the node of %s" % host.name, lambda: access.read_host(host))
+        reading = access.progress.result("reading the node of %s" % host.name, lambda: access.api.host_reading(host))
         known = access.available(reading.node)
         try:
             _Drain(access, host, options, result).perform(reading, known)
@@ -94,7 +95,7 @@ class _Drain(t.NamedTuple):
         notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
         access.progress.show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
         # Other pods may have started before the node was cordoned.
-        reading, pods = self._planned(name, lambda: access.read(name))
+        reading, pods = self._planned(name, lambda: access.api.reading(name))
         node = self._cordon(reading.node, pods)
         reading = self._until_empty(name, Reading(node, reading.pods), "is not drained", self._evict)
         for group in operands.to_pause(self.options.by_operator, self.options.uses_dra):
@@ -194,7 +195,7 @@ class _Drain(t.NamedTuple):
         access = self.access
 
         def keep() -> Reading:
-            reading = access.read(name)
+            reading = access.api.reading(name)
             return reading._replace(node=access.change(reading.node, lambda item: record.keep(item, access.run)))
 
         try:
@@ -219,7 +220,7 @@ def _undone(access: Access, node: Data, known: Record | None, check_mode: bool) 
         return "Nothing was changed"
     try:
         # The response to an earlier change may be lost.
-        node = access.progress.result("reading node %s" % name, lambda: access.read(name).node)
+        node = access.progress.result("reading node %s" % name, lambda: access.api.reading(name).node)
         node = access.change(node, record.uncordon)
     except (Unreadable, ValueError) as error:
         return "Node %s may still be cordoned (%s). Its GPUs were not changed. Run this again to continue" % (

@@ -44,14 +44,12 @@ def paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
     return [pod_of(pod) for pod in pods if names.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
 
 
-def outdated(node: Data, pods: t.Iterable[Data], by_operator: bool = False) -> list[Data]:
+def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:
     """Pods that read the GPUs before the change.
 
     The operator's checks, a device plugin without the operator, and the MIG manager, which applies its configuration when
-    it starts, unless it is applying one. If the MIG manager has made the change (``by_operator``), it has restarted them.
+    it starts, unless it is applying one.
     """
-    if by_operator:
-        return []
     applying = labels_of(node).get(mig_configs.STATE) in mig_configs.APPLYING
     apps = _VALIDATOR_APPS if applying else (*_VALIDATOR_APPS, readiness.MIG_MANAGER)
     return [pod for pod in pods if labels_of(pod).get("app") in apps or _is_standalone(pod)]

@@ -11,13 +11,14 @@ from __future__ import annotations
 import typing as t
 
 from .._cluster import readiness
+from .._cluster.api import Reading
 from .._cluster.labels import DEPLOY
 from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._cluster.pods import pod_of
 from .._cluster.responses import NoNode, Unreadable
 from .._common.result import Result
 from . import dra, operands, record, workloads
-from .access import Access, Reading, Waiting
+from .access import Access, Waiting
 from .record import Record
 from .workloads import Workload
 
@@ -75,7 +76,7 @@ class _Return(t.NamedTuple):
 
     def perform(self) -> None:
         access, host, options, result = self
-        reading = access.progress.result("reading the node of %s" % host.name, lambda: access.read_host(host))
+        reading = access.progress.result("reading the node of %s" % host.name, lambda: access.api.host_reading(host))
         known = access.available(reading.node)
         steps = record.commands_without_record(reading.node) if known is None and options.drained else ""
         if steps:
@@ -151,7 +152,7 @@ class _Return(t.NamedTuple):
             return operands.unready(*reading, expected.resources, former, components)
 
         try:
-            return access.until_empty("waiting for node %s" % name, first, lambda: access.read(name), unready)
+            return access.until_empty("waiting for node %s" % name, first, lambda: access.api.reading(name), unready)
         except Waiting as error:
             text = "after %d seconds, node %s is not ready%s"
             raise _NotReady(text % (access.progress.timeout, name, _remedy(node, str(error)))) from None
@@ -187,7 +188,8 @@ class _Return(t.NamedTuple):
 
 def _former(reading: Reading, known: Record | None, options: Options) -> list[Data]:
     """The pods that read the GPUs before the change, and are restarted."""
-    drained = operands.outdated(*reading, options.by_operator) if known else []
+    # The MIG manager restarts them itself.
+    drained = operands.outdated(*reading) if known and not options.by_operator else []
     return drained + (dra.plugins(reading.pods) if options.uses_dra else [])
 
 
