@@ -112,9 +112,8 @@ def _others(node: Data) -> list[str]:
 
 def _differences(host: Host, node: Data, slices: t.Sequence[Data]) -> list[str]:
     name = name_of(node)
-    waiting = readiness.state({name: readiness.Wanted()}, [node], []).waiting
     return [
-        *waiting,
+        *readiness.node_problems(node),
         *record.interrupted(node),
         *dra.differences(host, name, slices),
         *dra.tainted(name, slices),

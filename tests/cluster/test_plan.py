@@ -19,11 +19,11 @@ from conftest import DEPLOY, PLUGIN, RECORD, SETTLED, UNSIMULATED, Cluster, is_r
 from device_plugin import MIXED, SEVEN, Model, facts
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster as Objects
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import plugin_configs
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
 
 Data = t.Dict[str, t.Any]

@@ -49,7 +49,9 @@ def test_secrets_of_rke2_are_in_no_output(tmp_path: Path) -> None:
         "--check",
         "--diff",
         "-vvv",
-        __rke2_planned={"plan": {"environment_file": tmp_path / "rke2-agent", "config": {}, "cis": False}},
+        __rke2_planned={
+            "plan": {"environment_file": tmp_path / "rke2-agent", "config": {}, "cis": False, "etcd_user": False}
+        },
         __rke2_states={"results": [{"state": {"network_manager": False}}]},
         rke2_environment_options=["HTTPS_PROXY=http://user:%s@proxy" % SECRET],
         rke2_registries={"configs": {"registry.example.com": {"auth": {"password": SECRET}}}},

@@ -37,7 +37,7 @@ def rke2(text: str) -> object:
 
 def devices(text: str) -> object:
     node: t.Any = {"metadata": {"name": "a", "annotations": {pod_check.NODE: "a", pod_check.RESOURCE: "b"}}}
-    return pod_check.devices([node], {"a": text}, {}, "mixed", {})
+    return pod_check.devices([node], {"a": text}, {}, "mixed")
 
 
 def kubeconfig(text: str) -> object:

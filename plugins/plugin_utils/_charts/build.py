@@ -12,14 +12,14 @@ import typing as t
 
 import yaml
 
-from .._cluster import readiness
+from .._cluster import plugin_configs, readiness
 from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.readiness import Wanted
 from .._drain import record
-from . import comparison, helm_chart, operator_mig, operator_values, plugin_configs, releases
+from . import comparison, helm_chart, operator_mig, operator_values, plugin_sharing, releases
 from .inputs import Cluster, Installation, method
 from .operator_mig import MigPlan
-from .plugin_configs import SharingPlan
+from .plugin_sharing import SharingPlan
 from .releases import Data
 
 _PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -77,7 +77,7 @@ def _plain(wanted: t.Mapping[str, Wanted]) -> Data:
 
 def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
     mig = _mig(installation, target, cluster)
-    sharing = plugin_configs.plan(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
+    sharing = plugin_sharing.plan(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
     wanted = _expected(installation, target, mig)
     later = {node: host for node, host in target.hosts.items() if node in mig.pending or node in sharing.pending}
     changed = {node: host.mig_changed for node, host in target.hosts.items()}
@@ -117,7 +117,7 @@ def _expected(installation: Installation, target: Target, mig: MigPlan) -> dict[
     """The expected state by node. With a configuration of the user, which may share GPUs, resources are not compared."""
     config = releases.value(installation.variables["values"], installation.chart.plugin_config)
     wanted = {node: target.wanted[host.name] for node, host in target.hosts.items()}
-    if plugin_configs.is_others(config):
+    if plugin_sharing.is_others(config):
         wanted = {node: each._replace(resources=None) for node, each in wanted.items()}
     return {node: each._replace(config=mig.configs.get(node, "")) for node, each in wanted.items()}
 

@@ -19,7 +19,7 @@ from .._common.refusal import Refusal
 from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
-from . import helm_chart, operator_mig, owner, permissions, plugin_configs, releases
+from . import helm_chart, operator_mig, owner, permissions, plugin_sharing, releases
 from .inputs import Cluster, Installation, method, objects
 from .releases import Data
 
@@ -105,7 +105,7 @@ def of_nodes(
 def _of_node(installation: Installation, host: Host, node: Data) -> list[str]:
     return [
         *owner.of_node(node, installation.owner),
-        *plugin_configs.problems(host, node),
+        *plugin_sharing.problems(host, node),
         # With drains, this run returns the node. A damaged record is reported with the labels.
         *([] if installation.drain else record.interrupted(node)),
         *(operator_mig.problems(host, node) if installation.uses_mig_manager else []),

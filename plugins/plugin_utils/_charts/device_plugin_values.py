@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from . import mapping, plugin_configs, releases
+from .._cluster import plugin_configs
+from . import mapping, plugin_sharing, releases
 from .mapping import Value, ValueInputs
 from .releases import Data
 
@@ -78,7 +79,7 @@ def problems(inputs: ValueInputs, release: str) -> list[str]:
     result = values(inputs, release)
     found = mapping.contradictions("device_plugin", TABLE, inputs.variables)
     if inputs.sharing:
-        found += plugin_configs.overridden(result["config"], "device_plugin_values.config")
+        found += plugin_sharing.overridden(result["config"], "device_plugin_values.config")
     if releases.value(result, "devicePlugin.enabled") is False:
         found.append("device_plugin_values.devicePlugin.enabled is false, so no node would advertise GPUs: remove it")
     return found

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from . import operator_values, permissions, plugin_configs
+from .._cluster import plugin_configs
+from . import operator_values, permissions
 from .chart import Chart
 from .owner import Release
 from .releases import Data

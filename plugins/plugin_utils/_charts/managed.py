@@ -127,15 +127,20 @@ def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) 
         profile = _profile(host, on)
         if profile and not on.partitioned:
             return ["%s does not support MIG: use a managed node group" % on.name]
-        strategy = on.strategy or variables.strategy
-        if profile and strategy == "none":
+        if profile and (on.strategy or variables.strategy) == "none":
             return ["with the strategy none, pods get whole GPUs, although MIG is enabled: use single or mixed"]
-        # A former strategy applies until the chart has changed.
-        strategy = on.strategy or operands.strategy(node) or strategy
-        wanted = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
-        devices = node_sharing.devices(host, node)
+        return _of_layout(host, node, profile, variables.strategy)
     except (MigError, Refusal) as error:
         return [str(error)]
+
+
+def _of_layout(host: Host, node: Data, profile: str, strategy: str) -> list[str]:
+    """Differences between the layout and what the node advertises. Raises MigError and Refusal."""
+    on = platforms.platform(node)
+    # A former strategy applies until the chart has changed.
+    strategy = on.strategy or _strategy_of(node) or strategy
+    wanted = cluster_nodes.expected(host._replace(sharing=None), strategy) or {}
+    devices = node_sharing.devices(host, node)
     offered = readiness.allocatable(node)
     if on.installs and (not offered or (profile and strategy == "none")):
         return []
@@ -151,9 +156,16 @@ def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) 
         % (
             *(readiness.listed(offered if devices is None else devices), once, _of(found) if same else ""),
             *(readiness.listed(wanted), _of(profile) if same else ""),
-            *(on.name, platforms.remedy(node, boards, profile)),
+            *(on.name, platforms.remedy(node, host.boards, profile)),
         )
     ]
+
+
+def _strategy_of(node: Data) -> str:
+    """The strategy of the node's device plugin; empty if unknown. Only mixed advertises MIG devices by profile."""
+    if any(name.startswith(resources.MIG) for name in readiness.allocatable(node)):
+        return "mixed"
+    return operands.strategy(node)
 
 
 def _of(profile: str | None) -> str:

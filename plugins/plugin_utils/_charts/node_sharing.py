@@ -11,11 +11,10 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from .._cluster import readiness
+from .._cluster import plugin_configs, readiness
 from .._cluster.labels import PRODUCT
 from .._cluster.nodes import Data, Host, labels_of
 from .._layout import resources, sharing
-from . import plugin_configs
 
 _GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
 _REPLICAS, _STRATEGY = ".replicas", ".sharing-strategy"  # labels of GPU feature discovery, after a resource

@@ -14,7 +14,7 @@ import typing as t
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host, name_of
 from .._layout import sharing as layout_sharing
-from . import plugin_configs, releases
+from . import plugin_sharing, releases
 from .inputs import Cluster, Installation
 from .releases import Data
 
@@ -47,7 +47,7 @@ def of_chart(
 
 def _uncompared(installation: Installation) -> list[str]:
     chart = installation.chart
-    if not plugin_configs.is_others(releases.value(installation.variables["values"], chart.plugin_config)):
+    if not plugin_sharing.is_others(releases.value(installation.variables["values"], chart.plugin_config)):
         return []
     return [
         "%s_values.%s may share GPUs, so the resources that nodes advertise are not compared with the layouts. "

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from . import mapping, plugin_configs, releases
+from .._cluster import plugin_configs
+from . import mapping, plugin_sharing, releases
 from .mapping import Value, ValueInputs
 from .releases import Data
 
@@ -93,7 +94,7 @@ def _contradictions(inputs: ValueInputs, release: str) -> list[str]:
             "or use the role device_plugin instead of gpu_operator"
         )
     if inputs.sharing:
-        out += plugin_configs.overridden(result["devicePlugin"]["config"], "gpu_operator_values.devicePlugin.config")
+        out += plugin_sharing.overridden(result["devicePlugin"]["config"], "gpu_operator_values.devicePlugin.config")
     if releases.value(result, "gpuCluster.deployCR") or releases.value(result, "clusterPolicy.deployCR") is False:
         out.append(
             "gpu_operator_values selects DRA (gpuCluster.deployCR), which does not advertise device plugin resources: "

@@ -14,7 +14,7 @@ from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host, name_of
 from .._cluster.responses import unreachable
 from . import chart as charts
-from . import checks, notices, plugin_configs, releases
+from . import checks, notices, plugin_sharing, releases
 from .build import Plan, Target, build
 from .inputs import Cluster, Installation
 from .mapping import ValueInputs
@@ -86,4 +86,4 @@ def _shares(
     The end of sharing must not restart the device plugins, because drained nodes are shared until later.
     """
     is_ours = releases.value(installation.variables["values"], installation.chart.plugin_config) is None
-    return plugin_configs.used(by_node, nodes) or (is_ours and bool(cluster.plugin_config_map.get("resources")))
+    return plugin_sharing.used(by_node, nodes) or (is_ours and bool(cluster.plugin_config_map.get("resources")))

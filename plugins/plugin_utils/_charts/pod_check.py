@@ -15,6 +15,7 @@ from collections import Counter
 from .._cluster.labels import PRODUCT, STRATEGY
 from .._cluster.nodes import Data, labels_of, name_of, node_of
 from .._cluster.pods import gpus_of, has_ended
+from .._cluster.readiness import Wanted
 from .._layout import resources as layout_resources
 
 LABEL = "gpufleet.node/check"  # its value is that of JobOptions.check
@@ -29,12 +30,6 @@ _NOBODY = 65534  # an image may run as root by default
 _LIMITS = {"cpu": "1", "memory": "256Mi"}
 _REQUESTS = dict.fromkeys(_LIMITS, "0")  # without these, a pod requests its limits, which a busy node does not have
 _KEPT = 60  # seconds after which the cluster removes a finished job that this check left
-
-
-# By node and resource: how many pods get one device. Not shared if missing.
-Replicas = t.Mapping[str, t.Mapping[str, int]]
-# By node, with the strategy single: the profile of its MIG devices, or empty if MIG is off.
-Profiles = t.Mapping[str, t.Optional[str]]
 
 
 class JobOptions(t.NamedTuple):
@@ -53,7 +48,7 @@ class Device(t.NamedTuple):
     uuid: str
 
 
-def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], options: JobOptions) -> list[Data]:
+def jobs(wanted: t.Mapping[str, Wanted], pods: t.Iterable[Data], options: JobOptions) -> list[Data]:
     """A job for each resource of each node, with one pod for each device that no other pod uses.
 
     All pods of a job run at the same time, so each must get its own device.
@@ -61,8 +56,8 @@ def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], pods: t.Iterable[Data], op
     used = in_use(pods)
     free = [
         (node, resource, count - used[node, resource])
-        for node, resources in sorted(wanted.items())
-        for resource, count in sorted(resources.items())
+        for node, each in sorted(wanted.items())
+        for resource, count in sorted((each.resources or {}).items())
         if count > used[node, resource]
     ]
     return [_job(number, *each, options) for number, each in enumerate(free)]
@@ -81,34 +76,6 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
 
 
 def _job(number: int, node: str, resource: str, count: int, options: JobOptions) -> Data:
-    container = {
-        "name": "list",
-        "image": options.image,
-        "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _SLEEP],
-        # CUDA images reject drivers older than their CUDA version, which nvidia-smi does not need.
-        "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
-        "resources": {"requests": _REQUESTS, "limits": {**_LIMITS, resource: 1}},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    # Select the node, even if it is tainted or cordoned. Unlike nodeName, this respects devices in use.
-    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [here]}}
-    spec: Data = {
-        "containers": [container],
-        "affinity": {"nodeAffinity": required},
-        "tolerations": [{"operator": "Exists"}],
-        "automountServiceAccountToken": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
-            "runAsGroup": _NOBODY,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
-    }
-    if options.runtime_class:
-        spec["runtimeClassName"] = options.runtime_class
     notes = {NODE: node, RESOURCE: resource}
     return {
         "apiVersion": "batch/v1",
@@ -125,8 +92,41 @@ def _job(number: int, node: str, resource: str, count: int, options: JobOptions)
             "backoffLimit": 0,
             "activeDeadlineSeconds": options.seconds,
             "ttlSecondsAfterFinished": _KEPT,
-            "template": {"metadata": {"labels": {LABEL: options.check}, "annotations": notes}, "spec": spec},
+            "template": {
+                "metadata": {"labels": {LABEL: options.check}, "annotations": notes},
+                "spec": _pod(node, resource, options),
+            },
         },
+    }
+
+
+def _pod(node: str, resource: str, options: JobOptions) -> Data:
+    container = {
+        "name": "list",
+        "image": options.image,
+        "command": ["sh", "-c", "nvidia-smi -L && exec sleep %d" % _SLEEP],
+        # CUDA images reject drivers older than their CUDA version, which nvidia-smi does not need.
+        "env": [{"name": "NVIDIA_DISABLE_REQUIRE", "value": "true"}],
+        "resources": {"requests": _REQUESTS, "limits": {**_LIMITS, resource: 1}},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    # Select the node, even if it is tainted or cordoned. Unlike nodeName, this respects devices in use.
+    here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [here]}}
+    return {
+        "containers": [container],
+        "affinity": {"nodeAffinity": required},
+        "tolerations": [{"operator": "Exists"}],
+        "automountServiceAccountToken": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "runAsGroup": _NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        **({"runtimeClassName": options.runtime_class} if options.runtime_class else {}),
     }
 
 
@@ -151,19 +151,20 @@ def _place(item: Data) -> tuple[str, str]:
 
 
 def devices(
-    pods: t.Iterable[Data], logs: t.Mapping[str, str], replicas: Replicas, strategy: str, profiles: Profiles
+    pods: t.Iterable[Data], logs: t.Mapping[str, str], wanted: t.Mapping[str, Wanted], strategy: str
 ) -> tuple[list[Device], list[str]]:
     """The devices that the pods list, and problems of pods that do not list exactly one, or share one that is not shared."""
     found: list[Device] = []
     problems = []
     for pod in sorted(pods, key=name_of):
         node, resource = _place(pod)
-        listed = _devices(logs.get(name_of(pod), ""), whole=strategy == "none")
-        is_mig = resource.startswith(layout_resources.MIG) or profiles.get(node)
+        log = logs.get(name_of(pod), "")
+        listed = _gpus(log) if strategy == "none" else _devices(log)
+        is_mig = resource.startswith(layout_resources.MIG) or wanted.get(node, Wanted()).profile
         if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
-                % (node, resource, " ".join(logs.get(name_of(pod), "").split())[:_SHOWN] or "nothing")
+                % (node, resource, " ".join(log.split())[:_SHOWN] or "nothing")
             )
             continue
         found.append(Device(node, resource, listed[0]))
@@ -171,15 +172,18 @@ def devices(
     problems.extend(
         "%s: %d pods got the same device %s" % (each.node, times[each.uuid], each.uuid)
         for each in sorted(set(found))
-        if times[each.uuid] > replicas.get(each.node, {}).get(each.resource, 1)
+        if times[each.uuid] > wanted.get(each.node, Wanted()).replicas.get(each.resource, 1)
     )
     return found, problems
 
 
-def _devices(log: str, whole: bool = False) -> list[str]:
+def _devices(log: str) -> list[str]:
     """The UUIDs of MIG devices, or else of GPUs, in the output of nvidia-smi -L."""
-    log = log[:_LONGEST_LOG]
-    return (not whole and _MIG.findall(log)) or _GPU.findall(log)
+    return _MIG.findall(log[:_LONGEST_LOG]) or _gpus(log)
+
+
+def _gpus(log: str) -> list[str]:
+    return _GPU.findall(log[:_LONGEST_LOG])
 
 
 def profile_of(product: str) -> str:
@@ -187,40 +191,39 @@ def profile_of(product: str) -> str:
     return product.partition("-MIG-")[2].removesuffix("-SHARED")
 
 
-def wrong_labels(
-    nodes: t.Iterable[Data],
-    wanted: t.Mapping[str, t.Mapping[str, int]],
-    replicas: Replicas,
-    strategy: str,
-    profiles: Profiles,
-) -> list[str]:
+def wrong_labels(nodes: t.Iterable[Data], wanted: t.Mapping[str, Wanted], strategy: str) -> list[str]:
     """Labels of GPU feature discovery that do not match the resources."""
     out: list[str] = []
     for node in nodes:
-        resources = wanted.get(name_of(node))
-        if not resources:
-            continue
-        expected: dict[str, str] = {}
-        for name, count in resources.items():
-            times = replicas.get(name_of(node), {}).get(name, 1)
-            label = name.removesuffix(layout_resources.SHARED)
-            if times > 1 and strategy != "none":  # which counts no replicas of GPUs with MIG
-                expected[label + ".replicas"] = str(times)
-            if name.startswith(layout_resources.MIG):
-                expected[label + ".count"] = str(count // times)
-        if strategy != "none":
-            expected[STRATEGY] = strategy
-        found = labels_of(node)
-        out.extend(
-            "%s: the label %s is %s, but should be %s" % (name_of(node), name, found.get(name, "missing"), value)
-            for name, value in sorted(expected.items())
-            if found.get(name) != value
-        )
-        product = found.get(PRODUCT)
-        profile = profiles.get(name_of(node))
-        if product is None:
-            out.append("%s: the label %s is missing" % (name_of(node), PRODUCT))
-        elif profile is not None and profile_of(product) != profile:
-            named = "should end with -MIG-%s" % profile if profile else "should name a GPU without MIG"
-            out.append("%s: the label %s is %s, but %s" % (name_of(node), PRODUCT, product, named))
+        each, found = wanted.get(name_of(node), Wanted()), labels_of(node)
+        if each.resources:
+            problems = [
+                "the label %s is %s, but should be %s" % (name, found.get(name, "missing"), value)
+                for name, value in sorted(_labels(each.resources, each.replicas, strategy).items())
+                if found.get(name) != value
+            ]
+            problems += _wrong_product(found.get(PRODUCT), each.profile)
+            out.extend("%s: %s" % (name_of(node), problem) for problem in problems)
     return out
+
+
+def _labels(resources: t.Mapping[str, int], replicas: t.Mapping[str, int], strategy: str) -> dict[str, str]:
+    """The labels that GPU feature discovery should write for the resources."""
+    out = {} if strategy == "none" else {STRATEGY: strategy}
+    for name, count in resources.items():
+        times = replicas.get(name, 1)
+        label = name.removesuffix(layout_resources.SHARED)
+        if times > 1 and strategy != "none":  # which counts no replicas of GPUs with MIG
+            out[label + ".replicas"] = str(times)
+        if name.startswith(layout_resources.MIG):
+            out[label + ".count"] = str(count // times)
+    return out
+
+
+def _wrong_product(product: str | None, profile: str | None) -> list[str]:
+    if product is None:
+        return ["the label %s is missing" % PRODUCT]
+    if profile is None or profile_of(product) == profile:
+        return []
+    named = "should end with -MIG-%s" % profile if profile else "should name a GPU without MIG"
+    return ["the label %s is %s, but %s" % (PRODUCT, product, named)]

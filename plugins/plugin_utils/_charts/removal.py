@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster import mig_configs
+from .._cluster import mig_configs, plugin_configs
 from .._cluster.labels import DEPLOY, PRESENT, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
-from . import operator_mig, plugin_configs
+from . import operator_mig
 
-Changes = t.Dict[str, t.Dict[str, t.Optional[str]]]  # of labels, by node; None removes one
+Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # new values by node; None removes a label
 
 
-def own_labels(nodes: t.Iterable[Data]) -> Changes:
+def own_labels(nodes: t.Iterable[Data]) -> Labels:
     """The changes that remove the labels of this collection."""
     states = {mig_configs.LABEL: [mig_configs.STATE]}
-    out: Changes = {}
+    out: Labels = {}
     for node in nodes:
         for name in (mig_configs.LABEL, plugin_configs.LABEL, operator_mig.MANAGER):
             if mig_configs.is_ours(labels_of(node).get(name)):
@@ -29,12 +29,12 @@ def own_labels(nodes: t.Iterable[Data]) -> Changes:
     return out
 
 
-def operator_labels(nodes: t.Iterable[Data]) -> Changes:
+def operator_labels(nodes: t.Iterable[Data]) -> Labels:
     """The changes that remove what only the GPU operator writes. It leaves these labels when it is uninstalled.
 
     A value such as false is a user's, who keeps a component from a node.
     """
-    out: Changes = {}
+    out: Labels = {}
     for node in nodes:
         for name, value in labels_of(node).items():
             deployed = name.startswith(DEPLOY) and (value == "true" or is_paused(value))

@@ -23,6 +23,12 @@ from .responses import Final, NoNode, Unreadable, error_of, was_read
 _ATTEMPTS = 5  # to change a node that someone else changes too, such as its kubelet
 _FEW = 5  # pods that are read and named one by one
 _GONE = "the cluster no longer has the node %s"
+_NO_NODE = "the cluster has no node named %s: set gpu_cluster_node_name to an existing node"
+
+
+class Reading(t.NamedTuple):
+    node: Data
+    pods: list[Data]  # on the node
 
 
 class Api:
@@ -67,30 +73,29 @@ class Api:
             raise error_of(found)
         return found
 
-    def node(self, host: Host) -> Data:
-        """The node of a host. Raises Unreadable, also if there is none."""
-        names = cluster_nodes.candidates(host)
-        for found in self.read(*({"kind": "Node", "name": name} for name in names)):
-            if found:
-                return found[0]
-        raise _no_node(names)
-
-    def host_node_and_pods(self, host: Host) -> tuple[Data, list[Data]]:
-        """The node of a host and all pods on it. Raises Unreadable, also if there is none."""
+    def host_reading(self, host: Host) -> Reading:
+        """The node of a host with its pods. Raises Unreadable, and NoNode if there is none."""
         names = cluster_nodes.candidates(host)
         if len(names) > 1:
-            names = [cluster_nodes.name_of(self.node(host))]
-        node, pods = self.read({"kind": "Node", "name": names[0]}, _pods_on(names[0]))
-        if not node:
-            raise _no_node(names)
-        return node[0], pods
+            found = self.read(*({"kind": "Node", "name": name} for name in names))
+            names = [cluster_nodes.name_of(node) for nodes in found for node in nodes][:1]
+        reading = self._reading(names[0]) if names else None
+        if reading is None:
+            named = ", ".join(cluster_nodes.candidates(host))
+            raise NoNode(_NO_NODE % named)
+        return reading
 
-    def node_and_pods(self, name: str) -> tuple[Data, list[Data]]:
-        """A node and all pods on it. Raises Unreadable, also if the node is gone."""
-        node, pods = self.read({"kind": "Node", "name": name}, _pods_on(name))
-        if not node:
+    def reading(self, name: str) -> Reading:
+        """A node with its pods. Raises Unreadable, and Final if the node is gone."""
+        reading = self._reading(name)
+        if reading is None:
             raise Final(_GONE % name)
-        return node[0], pods
+        return reading
+
+    def _reading(self, name: str) -> Reading | None:
+        selected = {"kind": "Pod", "field_selectors": ["spec.nodeName=" + name]}
+        nodes, pods = self.read({"kind": "Node", "name": name}, selected)
+        return Reading(nodes[0], pods) if nodes else None
 
     def pods_in(self, namespaces: t.Iterable[str]) -> list[Data]:
         """All pods in some namespaces. Raises Unreadable."""
@@ -107,19 +112,14 @@ class Api:
                 raise Final(_GONE % name)
         return {name: by_name[name] for name in names}, [item for each in rest for item in each]
 
-    def change(self, node: Data, make: t.Callable[[Data], Data], progress: Progress) -> Data:
-        """Change a node with the patch that ``make`` returns for it, and return it as it is then.
-
-        The patch is made again if someone else changes the node at the same time, or the API does not respond. Raises
-        Unreadable after the time of ``progress``, and the errors of ``make``.
-        """
-        name = cluster_nodes.name_of(node)
-        return self.change_all({name: node}, make, progress)[name]
-
     def change_all(
         self, nodes: t.Mapping[str, Data], make: t.Callable[[Data], Data], progress: Progress
     ) -> dict[str, Data]:
-        """The same for several nodes, by name."""
+        """Change nodes with the patches that ``make`` returns for them, and return them as they are then, by name.
+
+        A patch is made again if someone else changes the node at the same time, or the API does not respond. Raises
+        Unreadable after the time of ``progress``, and the errors of ``make``.
+        """
         done: dict[str, Data] = {}
         current = dict(nodes)  # as they were read, until they may have changed
 
@@ -183,16 +183,8 @@ class Api:
             raise Unreadable("%s. A node that is down ends no pods" % "; ".join(waiting[:_FEW]))
 
 
-def _no_node(names: t.Iterable[str]) -> NoNode:
-    return NoNode("the cluster has no node named %s: set gpu_cluster_node_name to an existing node" % ", ".join(names))
-
-
 def _versioned(node: Data, patch: Data) -> Data:
     """A patch that changes nothing if someone else changes the node first."""
     version = {"resourceVersion": node["metadata"].get("resourceVersion")}
     body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
     return {"node": cluster_nodes.name_of(node), "patch": body}
-
-
-def _pods_on(node: str) -> Data:
-    return {"kind": "Pod", "field_selectors": ["spec.nodeName=" + node]}

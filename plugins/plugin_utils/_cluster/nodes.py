@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import typing as t
 
@@ -122,6 +123,21 @@ def difference(host: Host) -> str:
         host.reported,
         " or ".join(names),
         host.reported,
+    )
+
+
+def other_machine(node: Data, machine_id: str) -> str:
+    """A problem if the node has another machine ID than the host, which finds mistakes: a host can report any.
+
+    ``machine_id`` is the base64-encoded file /etc/machine-id; empty if it was not read. Raises ValueError.
+    """
+    host = base64.b64decode(machine_id).decode(errors="replace").strip()
+    found = ((node.get("status") or {}).get("nodeInfo") or {}).get("machineID")
+    if not host or not found or host == found:
+        return ""
+    return (
+        "node %s is another machine, with the machine ID %s, and that of the host is %s: correct gpu_cluster_node_name"
+        % (name_of(node), found, host)
     )
 
 

@@ -29,7 +29,7 @@ class Progress:
     """Repeats a step for a limited time, and shows why it is not complete."""
 
     def __init__(self, timeout: int, show: t.Callable[[str], object]) -> None:
-        self._timeout, self._show = timeout, show
+        self.timeout, self.show = timeout, show
 
     def result(self, title: str, step: t.Callable[[], T]) -> T:
         """The result of a step. Raises Unreadable if the API server does not respond in time."""
@@ -46,7 +46,7 @@ class Progress:
 
     def until_empty(self, title: str, step: t.Callable[[], list[str]]) -> list[str]:
         """The reasons that remain at the end. An API server that does not respond is a reason. Raises Final."""
-        end, reasons = time.monotonic() + self._timeout, Reasons(self._show)
+        end, reasons = time.monotonic() + self.timeout, Reasons(self.show)
         denied: float | None = None  # since when
         intervals = pauses()
         while True:

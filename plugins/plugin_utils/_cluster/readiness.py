@@ -20,6 +20,7 @@ from .pods import is_terminating
 VALIDATOR = "nvidia-operator-validator"
 MIG_MANAGER = "nvidia-mig-manager"
 INSTALLER = "helmcharts.helm.cattle.io/chart"  # label of the job with which RKE2 and k3s install a chart
+_NODE_NOT_READY = "the node is not ready"
 _LONGEST = 300  # characters of a reason
 # The kubelet removes them five minutes after the device plugin stopped, but does not retry if the API server is down.
 _KEPT = " (if this persists, restart the node's kubelet, which kept removed resources)"
@@ -69,40 +70,61 @@ def state(
     of service. ``return_commands`` return these: the installation job needs one of them.
     """
     by_name = {name_of(node): node for node in nodes}
-    waiting: list[str] = []
-    failed: list[str] = []
-    failed_container: Container | None = None
-    for name, each in sorted(wanted.items()):
-        if name not in by_name:
-            failed.append("%s: the cluster no longer has this node" % name)
-            continue
-        here = [pod for pod in pods if node_of(pod) == name]
-        reasons, broken = _of_node(by_name[name], each, here)
-        failed.extend("%s: %s" % (name, reason) for reason in broken)
-        if broken:
-            failed_container = failed_container or _log(here, MIG_MANAGER)
-        if reasons:
-            waiting.append("%s: %s" % (name, ", ".join(reasons)))
+    parts = [_of_node(name, by_name.get(name), each, pods) for name, each in sorted(wanted.items())]
+    parts.append(_of_installation(pods, return_commands))
+    is_ready = bool(wanted) and all(part.ready for part in parts)
+    # Pods explain why the nodes are not ready. Later, only those count that the chart still needs.
+    counted = [pod for pod in pods if _counts(pod, wanted, return_commands)] if is_ready else pods
+    return _merged([*parts, _of_pods(counted, return_commands)])
+
+
+def _merged(parts: t.Sequence[State]) -> State:
+    return State(
+        tuple(text for part in parts for text in part.waiting),
+        tuple(text for part in parts for text in part.failed),
+        next((part.failed_container for part in parts if part.failed_container), None),
+    )
+
+
+def _of_node(name: str, node: Data | None, wanted: Wanted, pods: t.Iterable[Data]) -> State:
+    if node is None:
+        return State((), ("%s: the cluster no longer has this node" % name,))
+    here = [pod for pod in pods if node_of(pod) == name]
+    missing, failed = _unmet(node, wanted, here)
+    return State(
+        ("%s: %s" % (name, ", ".join(missing)),) if missing else (),
+        tuple("%s: %s" % (name, reason) for reason in failed),
+        _log(here, MIG_MANAGER) if failed else None,
+    )
+
+
+def _of_installation(pods: t.Iterable[Data], return_commands: t.Sequence[str]) -> State:
+    """The pods of the installation job."""
+    waiting, failed = [], []
     for pod in filter(_installs, pods):
         if return_commands and _unscheduled(pod):
             failed.append("the chart is not installed, because no node accepts pod %s" % name_of(pod))
         else:
             waiting.append("the chart is being installed by pod %s" % name_of(pod))
-    explains = bool(waiting or failed or not wanted)
-    counted = [
-        pod for pod in pods if explains or (_counts(pod, wanted) and not (return_commands and _unscheduled(pod)))
-    ]
-    explained = [(text, container) for pod in counted for text, container in _problem(pod)]
-    waiting.extend(text for text, _container in explained)
-    if return_commands and any(map(_unscheduled, counted)):
+    return State(tuple(waiting), tuple(failed))
+
+
+def _of_pods(pods: t.Sequence[Data], return_commands: t.Sequence[str]) -> State:
+    found = [problem for pod in pods for problem in _problem(pod)]
+    waiting = [text for text, _container in found]
+    if return_commands and any(map(_unscheduled, pods)):
         waiting.append(
             "an interrupted run has left nodes out of service. Return one with: %s" % "; ".join(return_commands)
         )
-    failed_container = failed_container or next((container for _text, container in explained if container), None)
-    return State(tuple(waiting), tuple(failed), failed_container)
+    return State(tuple(waiting), (), next((container for _text, container in found if container), None))
 
 
-def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
+def node_problems(node: Data) -> list[str]:
+    """Why a node is not ready, whatever it advertises."""
+    return [] if _node_ready(node) else ["%s: %s" % (name_of(node), _NODE_NOT_READY)]
+
+
+def _unmet(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
     """Unmet conditions and failures of a node."""
     labels = labels_of(node)
     missing: list[str] = []
@@ -124,7 +146,7 @@ def _of_node(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[s
     if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
     if not _node_ready(node):
-        missing.append("the node is not ready")
+        missing.append(_NODE_NOT_READY)
     return missing, failed
 
 
@@ -158,8 +180,10 @@ def _active(pod: Data) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Pending", "Running")
 
 
-def _counts(pod: Data, wanted: t.Collection[str]) -> bool:
+def _counts(pod: Data, wanted: t.Collection[str], return_commands: t.Sequence[str]) -> bool:
     """Whether a pod has to start before the nodes are ready."""
+    if return_commands and _unscheduled(pod):
+        return False
     owners = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or ()}
     elsewhere = "DaemonSet" in owners and node_of(pod) not in wanted
     return _active(pod) and not elsewhere

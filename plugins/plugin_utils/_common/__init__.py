@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What all folders use: the error of a refused request, truth values, and the exit of messages to the terminal.
+"""What all folders use: the result of a task, the error of a refused request, truth values, messages to the terminal.
 
 Imports nothing of the others.
 """

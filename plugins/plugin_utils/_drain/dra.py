@@ -106,6 +106,15 @@ def claimed(claims: t.Iterable[Data], devices: t.Mapping[str, Device], node: str
     return out
 
 
+def allocated(host: Host, node: str, claims: t.Iterable[Data], found: t.Sequence[Data]) -> dict[str, set[str]]:
+    """The same with UNKNOWN for all devices if those in the ResourceSlices differ from the facts.
+
+    Names of devices recur, so that an outdated one may be that of another device.
+    """
+    devices = {} if differences(host, node, found) else published(found, node) or {}
+    return claimed(claims, devices, node)
+
+
 def present(host: Host) -> list[Device] | None:
     """The devices that the DRA driver should publish, from the facts; None if they are unknown.
 
@@ -176,7 +185,7 @@ def unready(
     components: t.Collection[str],
 ) -> list[str]:
     """Why a node cannot return to service yet. ``former`` are pods that were deleted, ``components`` the operator's."""
-    out = list(readiness.state({name_of(node): readiness.Wanted()}, [node], []).waiting)
+    out = readiness.node_problems(node)
     found_plugins = plugins([*pods, *former])
     found = [each for each in found if each["spec"].get("nodeName") == name_of(node)]
     if not (found_plugins or found) and COMPONENT not in components:  # not installed yet, or not here

@@ -14,7 +14,7 @@ import json
 import typing as t
 
 from .._cluster.nodes import Data
-from .._cluster.pods import Pod, controller_of, gpus_of, has_ended, pod_of
+from .._cluster.pods import Pod, controller_of, gpus_of, has_ended, is_terminating, pod_of
 from .._layout import resources
 from . import dra
 
@@ -54,6 +54,22 @@ def to_evict(pods: t.Iterable[Data], options: EvictionOptions, change: Change) -
 def staying(pods: t.Iterable[Data], change: Change) -> list[Pod]:
     """Pods of DaemonSets, and static pods, that are not evicted although the change may take their devices."""
     return [pod_of(pod) for pod in pods if _stays(pod, EvictionOptions()) and _is_selected(pod, "affected", change)]
+
+
+def to_request(pods: t.Iterable[Data]) -> list[Pod]:
+    """Those of the pods whose eviction is not under way."""
+    return [pod_of(pod) for pod in pods if not is_terminating(pod)]
+
+
+def reason(pod: Data, rejected: t.Mapping[str, str]) -> str:
+    """Why a pod is still there. ``rejected`` are the reasons for which the API rejected evictions, by pod."""
+    name = str(pod_of(pod))
+    if name in rejected:
+        return "pod %s: %s" % (name, rejected[name])
+    if not is_terminating(pod):
+        return "pod %s is being evicted" % name
+    finalizers = ", ".join(pod["metadata"].get("finalizers") or ())
+    return "pod %s is terminating%s" % (name, " (finalizers: %s)" % finalizers if finalizers else "")
 
 
 def _is_selected(pod: Data, selection: str, change: Change) -> bool:

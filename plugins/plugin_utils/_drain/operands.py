@@ -10,19 +10,32 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster import mig_configs, readiness
+from ...module_utils._mig.errors import MigError
+from .._cluster import mig_configs, plugin_configs, readiness
+from .._cluster import nodes as cluster_nodes
 from .._cluster.labels import DEPLOY, PAUSED, PRODUCT, STRATEGY
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import Data, Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
+from .._common.refusal import Refusal
+from .._layout.resources import StrategyError
 
 OPERANDS = (
     *("device-plugin", "gpu-feature-discovery", "dcgm-exporter", "dcgm", "nvsm", "client"),
     *("dra-validator", "dcgm-dra", "dcgm-exporter-dra"),
 )
-DRA_DRIVER = ("dra-driver",)  # after the others, whose pods have claims, and do not end without it
+_DRA_DRIVER = ("dra-driver",)
 # Pods of the paused operands, by their label app, and checks of the operator that ran before the change.
 _OPERAND_APPS = ("nvidia-device-plugin-daemonset", "gpu-feature-discovery", "nvidia-dcgm-exporter", "nvidia-dcgm")
 _VALIDATOR_APPS = ("nvidia-operator-validator", "nvidia-cuda-validator", "nvidia-device-plugin-validator")
+
+
+def to_pause(by_operator: bool, uses_dra: bool) -> list[tuple[str, ...]]:
+    """The components to pause, in groups: each is paused when the pods of the former have ended.
+
+    If the MIG manager changes the GPUs (``by_operator``), it pauses and restarts the components itself. Pods of the
+    others have claims, and do not end without the DRA driver.
+    """
+    return [() if by_operator else OPERANDS, *([_DRA_DRIVER] if uses_dra else [])]
 
 
 def paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
@@ -31,14 +44,12 @@ def paused(node: Data, pods: t.Iterable[Data]) -> list[Pod]:
     return [pod_of(pod) for pod in pods if names.intersection((pod.get("spec") or {}).get("nodeSelector") or ())]
 
 
-def outdated(node: Data, pods: t.Iterable[Data], by_operator: bool = False) -> list[Data]:
+def outdated(node: Data, pods: t.Iterable[Data]) -> list[Data]:
     """Pods that read the GPUs before the change.
 
     The operator's checks, a device plugin without the operator, and the MIG manager, which applies its configuration when
-    it starts, unless it is applying one. If the MIG manager has made the change (``by_operator``), it has restarted them.
+    it starts, unless it is applying one.
     """
-    if by_operator:
-        return []
     applying = labels_of(node).get(mig_configs.STATE) in mig_configs.APPLYING
     apps = _VALIDATOR_APPS if applying else (*_VALIDATOR_APPS, readiness.MIG_MANAGER)
     return [pod for pod in pods if labels_of(pod).get("app") in apps or _is_standalone(pod)]
@@ -95,6 +106,36 @@ def unready(
     if has_plugin and not any(map(readiness.is_ready, plugins)):
         out.append("%s: the device plugin is not ready" % name_of(node))
     return out
+
+
+class Expectation(t.NamedTuple):
+    """What a node advertises when its device plugin has started."""
+
+    # None if its layout or sharing is not applied yet, or if the strategy is unknown.
+    resources: t.Optional[t.Mapping[str, int]] = None
+    unsupported: str = ""  # why the device plugin exits instead: its strategy does not support the layout
+
+
+def expectation(host: Host, node: Data, pods: t.Sequence[Data], layout_applied: bool) -> Expectation:
+    """What the node of a host should advertise. ``layout_applied`` is whether the host has its layout, if it owns MIG."""
+    known = strategy(node, pods)
+    try:
+        if not known or not _is_applied(host, node, layout_applied):
+            return Expectation()
+        cluster_nodes.expected(host._replace(sharing=None), known)
+        shared = plugin_configs.in_effect(host, node, pods)
+        return Expectation(cluster_nodes.expected(shared, known) if shared else None)
+    except StrategyError as error:
+        return Expectation(unsupported="%s: %s" % (known, error))
+    except (MigError, Refusal):
+        return Expectation()  # reported with the layout
+
+
+def _is_applied(host: Host, node: Data, layout_applied: bool) -> bool:
+    config = labels_of(node).get(mig_configs.LABEL)
+    if config is None:
+        return layout_applied
+    return host.layout is not None and config == mig_configs.name(mig_configs.entries(host))
 
 
 def strategy(node: Data, pods: t.Iterable[Data] = ()) -> str:

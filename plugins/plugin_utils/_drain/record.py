@@ -161,16 +161,6 @@ def keep(node: Data, run: Run) -> Data:
     return {} if cordoned(node) and is_current else _cordoned(node, known)
 
 
-def guarded(make: t.Callable[[Data], Data], run: Run, takeover: int) -> t.Callable[[Data], Data]:
-    """The same patch, which raises OtherRun if another run has taken the node over in the meantime."""
-
-    def checked(node: Data) -> Data:
-        available(node, run, takeover)
-        return make(node)
-
-    return checked
-
-
 def cordoned(node: Data) -> bool:
     return bool((node.get("spec") or {}).get("unschedulable"))
 

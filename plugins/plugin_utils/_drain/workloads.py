@@ -33,12 +33,13 @@ class Workload(t.NamedTuple):
         return "%s %s in namespace %s" % (self.kind, self.name, self.namespace)
 
 
-def of(evicted: t.Iterable[Data]) -> list[Workload]:
-    """The controllers of the evicted pods, except of those that have ended."""
+def of(evicted: t.Iterable[Data], recorded: t.Iterable[Workload] = ()) -> list[Workload]:
+    """The controllers of the evicted pods, except of those that have ended, and those that are recorded already."""
+    known = {each.uid for each in recorded}
     out = set()
     for pod in evicted:
         owner = controller_of(pod)
-        if owner.get("kind") in KINDS and not has_ended(pod):
+        if owner.get("kind") in KINDS and owner["uid"] not in known and not has_ended(pod):
             namespace = str(pod["metadata"].get("namespace"))
             out.add(Workload(namespace, owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]))
     return sorted(out)

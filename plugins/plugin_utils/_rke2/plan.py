@@ -74,40 +74,30 @@ def plan(settings: Data, node: NodeFacts) -> Outcome:
         return Outcome({}, problems, [])
     servers = list(node.groups.get(settings["servers_group_name"], ()))
     cluster, found = _cluster(kind, servers, settings, node)
-    problems += found
-    problems += _name_problems(settings, node)
-    problems += _node_problems(kind, settings, node)
-    problems += _method_problems(settings, node)
-    problems += _order_problems(cluster, settings, node)
-    problems += _config_problems(kind, servers, settings)
-    problems += _download_problems(settings, kind)
-    architecture = _ARCHITECTURES.get(node.architecture)
-    if architecture is None:
-        problems.append(
-            "RKE2 does not support the architecture %s, only %s"
-            % (node.architecture, ", ".join(sorted(_ARCHITECTURES)))
-        )
+    problems += [
+        *found,
+        *_name_problems(settings, node),
+        *_node_problems(kind, settings, node),
+        *_method_problems(settings, node),
+        *_order_problems(cluster, settings, node),
+        *_config_problems(kind, servers, settings),
+        *_download_problems(settings, kind),
+        *_architecture_problems(node),
+    ]
     if problems:
         return Outcome({}, problems, [])
+    return Outcome(_plan(cluster, settings, node), [], rke2_config.key_notices(settings["config"], settings["version"]))
+
+
+def _plan(cluster: _Cluster, settings: Data, node: NodeFacts) -> Data:
+    """What the tasks of the role install and configure."""
+    kind, state = cluster.kind, node.state
     config = _config(cluster, settings)
     secret = rke2_config.secret_keys(config)
     labels, taints = (rke2_config.texts(config, key) for key in ("node-label", "node-taint"))
-    state = node.state
-    artifacts = _artifacts(settings, str(architecture))
-    method = settings["install_method"]
-    record = {
-        "type": kind,
-        "data_path": settings["data_path"],
-        "method": method,
-        "prefix": PREFIXES[method],
-        "images": sorted(
-            path.rpartition("/")[2] for path in [*artifacts["images"], *settings["airgap_copy_additional_tarballs"]]
-        ),
-        "cis": str(config.get("profile", "")).startswith("cis"),
-    }
-    if method == "tar":  # node_packages records the version of the packages
-        record["version"] = settings["version"]
-    made = {
+    artifacts = _artifacts(settings, _ARCHITECTURES[node.architecture])
+    record = _record(kind, settings, config, artifacts["images"])
+    return {
         "type": kind,
         "node_name": node.hostname if node.hostname in node.names else node.names[0],
         "service": "rke2-" + kind,
@@ -128,6 +118,7 @@ def plan(settings: Data, node: NodeFacts) -> Outcome:
         "throttle": 0 if kind == AGENT and not state["active"] else 1,
         "ready": "none" not in _list(settings["config"].get("cni", "canal")),
         "cis": record["cis"],
+        "etcd_user": bool(config.get("profile")),  # the profile etcd needs no more than this
         "environment_file": "/etc/default/rke2-" + kind,
         "kubeconfig": str(settings["config"].get("write-kubeconfig", "/etc/rancher/rke2/rke2.yaml")),
         "record": record,
@@ -137,9 +128,30 @@ def plan(settings: Data, node: NodeFacts) -> Outcome:
             "taints": taints,
         },
         **artifacts,
-        **(_packages(kind, settings, node) if method == "rpm" else {}),
+        **(_packages(kind, settings, node) if settings["install_method"] == "rpm" else {}),
     }
-    return Outcome(made, [], rke2_config.key_notices(settings["config"], settings["version"]))
+
+
+def _record(kind: str, settings: Data, config: Data, images: t.Sequence[str]) -> Data:
+    """What the node records of the installation, for undo and the next run."""
+    method = settings["install_method"]
+    record = {
+        "type": kind,
+        "data_path": settings["data_path"],
+        "method": method,
+        "prefix": PREFIXES[method],
+        "images": sorted(path.rpartition("/")[2] for path in [*images, *settings["airgap_copy_additional_tarballs"]]),
+        "cis": config.get("profile") == "cis",
+    }
+    # node_packages records the version of the packages.
+    return {**record, "version": settings["version"]} if method == "tar" else record
+
+
+def _architecture_problems(node: NodeFacts) -> list[str]:
+    if node.architecture in _ARCHITECTURES:
+        return []
+    known = ", ".join(sorted(_ARCHITECTURES))
+    return ["RKE2 does not support the architecture %s, only %s" % (node.architecture, known)]
 
 
 def _kind(settings: Data, node: NodeFacts) -> tuple[str, list[str]]:

@@ -69,8 +69,11 @@ def _containerd(state: Service, runtime: Runtime, run: Run) -> Health:
         details = reported(cri)
         return Health([_NO_CRI % (details or "the plugin is not loaded")], cri_healthy=False)
     known = handlers(found)
-    if PROGRAM not in known.get("nvidia", ""):
+    if "nvidia" not in known:
         return Health([_NO_RUNTIME % (", ".join(sorted(known)), runtime.config)])
+    wrong = wrong_program(known["nvidia"])
+    if wrong:
+        return Health(["containerd runs, but %s." % wrong])
     if state.is_older_than(runtime.drop_in):
         return Health(["containerd was started before %s was written. Restart containerd." % runtime.drop_in])
     return Health([])
@@ -157,14 +160,25 @@ def handlers(config: toml.Table, plugins: t.Sequence[str] = CRI) -> t.Dict[str, 
     return found
 
 
+def wrong_program(program: str) -> str:
+    """Why the program of the runtime nvidia cannot give GPUs to containers; empty if it can. Without a full stop."""
+    if PROGRAM in program:
+        return ""
+    what = "runs %s" % program if program else "names no program"
+    return "its runtime nvidia %s: set BinaryName in the options of that runtime to the path of %s" % (what, PROGRAM)
+
+
 def loading_problem(dump: str) -> str:
     """Why containerd would not offer the runtime nvidia as other runtimes, from `containerd config dump`; or nothing."""
     config = settings(dump)
     if cri_disabled(config):
         return ""  # containerd then prints no runtimes. Without the plugin, the service is not healthy
     known = handlers(config)
-    if PROGRAM not in known.get("nvidia", ""):
+    if "nvidia" not in known:
         return "it does not have the runtime nvidia, only: %s" % (", ".join(sorted(known)) or "none")
+    wrong = wrong_program(known["nvidia"])
+    if wrong:
+        return wrong
     for plugin in CRI:
         cri = toml.at(config, "plugins", plugin, "containerd")
         default = toml.at(cri, "default_runtime_name")

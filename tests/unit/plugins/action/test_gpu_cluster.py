@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_check, gpu_cluster_plan, gpu_cluster_wait
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
 
@@ -169,8 +170,8 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         self.shown: t.List[str] = []
-        monkeypatch.setattr(gpu_cluster_wait.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(gpu_cluster_wait.time, "sleep", self.sleep)
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(progress.time, "sleep", self.sleep)
         monkeypatch.setattr(gpu_cluster_check, "show", self.shown.append)
         monkeypatch.setattr(gpu_cluster_wait, "show", self.shown.append)
 

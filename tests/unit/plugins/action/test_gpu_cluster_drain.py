@@ -282,11 +282,14 @@ def test_the_operands_remain_if_the_mig_manager_changes_the_gpus(run: t.Callable
     managed = operator_node()
     managed["metadata"]["labels"]["nvidia.com/mig.config"] = "x"
     operand = plugin("plugin", app="nvidia-device-plugin-daemonset")
-    operand["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "controller": True}]
-    cluster = Cluster(managed, user("train"), operand)
+    validator = plugin("validator", app="nvidia-operator-validator")
+    for each in (operand, validator):
+        each["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "controller": True}]
+    cluster = Cluster(managed, user("train"), operand, validator)
     assert "failed" not in run(gpu_cluster_drain, cluster, gpus=None, by_operator=True)
-    assert [pod["metadata"]["name"] for pod in cluster.pods] == ["plugin"]
+    assert cluster.pods == [operand, validator]
     assert "failed" not in run(gpu_cluster_return, cluster, by_operator=True)
+    assert "deletionTimestamp" not in validator["metadata"]  # the MIG manager has restarted it
     assert cluster.node and not cluster.node["spec"]["unschedulable"]
 
 

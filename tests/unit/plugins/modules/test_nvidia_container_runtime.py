@@ -410,7 +410,7 @@ def test_without_a_configuration_the_newest_version_is_used(node):
     ("runc", "nvidia", "words"),
     [
         ((), ("kata", "", "true"), "does not have the runtime nvidia, only: kata, runc"),
-        ((), ("nvidia", "/usr/bin/runc", "true"), "does not have the runtime nvidia"),
+        ((), ("nvidia", "/usr/bin/runc", "true"), "its runtime nvidia runs /usr/bin/runc: set BinaryName"),
         (("crun", "", "true"), (), "lacks the default runtime runc"),
         ((), ("nvidia", "nvidia-container-runtime", "false"), "lacks SystemdCgroup"),
     ],

@@ -179,6 +179,14 @@ def test_the_strategy_of_aks_nodes_can_be_changed(now: t.Optional[str], wanted: 
     assert find(item, strategy=wanted).problems == []
 
 
+def test_the_former_strategy_of_aks_nodes_without_feature_discovery() -> None:
+    """The new one applies after the chart has changed, for which no new node pool is needed."""
+    offers = {"nvidia.com/mig-1g.5gb": "56"}
+    assert find(node("a", offers, **AKS), strategy="single").problems == []
+    (problem,) = find(node("a", offers, **AKS), strategy="single", layout=layout(**{"2g.10gb": 3})).problems
+    assert "it advertises nvidia.com/mig-1g.5gb: 56, and the layout needs nvidia.com/mig-2g.10gb: 24. AKS" in problem
+
+
 def test_layouts_that_the_strategy_none_hides() -> None:
     (problem,) = find(node("a", {"nvidia.com/gpu": "8"}, **AKS), strategy="none").problems
     assert problem == (

@@ -11,6 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Wanted
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
@@ -19,7 +20,7 @@ GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
 def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
-    return pod_check.jobs(wanted, pods, OPTIONS)
+    return pod_check.jobs({name: Wanted(each) for name, each in wanted.items()}, pods, OPTIONS)
 
 
 def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
@@ -71,7 +72,7 @@ def test_pods_have_no_privileges() -> None:
 
 
 def test_the_default_runtime_needs_no_class() -> None:
-    (job,) = pod_check.jobs({"a": {GPU: 1}}, [], OPTIONS._replace(runtime_class=""))
+    (job,) = pod_check.jobs({"a": Wanted({GPU: 1})}, [], OPTIONS._replace(runtime_class=""))
     assert "runtimeClassName" not in job["spec"]["template"]["spec"]
 
 
@@ -93,16 +94,18 @@ def test_all_pods_must_have_listed_devices() -> None:
 
 def test_each_pod_gets_another_device() -> None:
     logs = {"p": log("MIG-1"), "q": log("MIG-2"), "r": log("MIG-2", gpu="GPU-2")}
-    found, problems = pod_check.devices([ran("p"), ran("q")], logs, {}, "mixed", {})
+    found, problems = pod_check.devices([ran("p"), ran("q")], logs, {}, "mixed")
     assert ([each.uuid for each in found], problems) == (["MIG-1", "MIG-2"], [])
-    _found, problems = pod_check.devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed", {})
+    _found, problems = pod_check.devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed")
     assert problems == ["%s: 2 pods got the same device MIG-2" % name for name in "ab"]
 
 
 def test_pods_share_a_device_that_is_shared() -> None:
     pods, logs = [ran("p"), ran("q"), ran("r")], dict.fromkeys("pqr", log("MIG-1"))
-    assert pod_check.devices(pods, logs, {"a": {MIG: 3}}, "mixed", {})[1] == []
-    assert pod_check.devices(pods, logs, {"a": {MIG: 2}}, "mixed", {})[1] == ["a: 3 pods got the same device MIG-1"]
+    assert pod_check.devices(pods, logs, {"a": Wanted(replicas={MIG: 3})}, "mixed")[1] == []
+    assert pod_check.devices(pods, logs, {"a": Wanted(replicas={MIG: 2})}, "mixed")[1] == [
+        "a: 3 pods got the same device MIG-1"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -121,26 +124,28 @@ def test_pods_share_a_device_that_is_shared() -> None:
     ],
 )
 def test_the_device_of_a_pod(resource: str, strategy: str, output: str, uuid: str) -> None:
-    found, problems = pod_check.devices([ran("p", resource=resource)], {"p": output}, {}, strategy, {"a": None})
+    found, problems = pod_check.devices([ran("p", resource=resource)], {"p": output}, {}, strategy)
     assert [each.uuid for each in found] == [uuid] * bool(uuid)
     assert bool(problems) != bool(uuid)
 
 
 def test_labels() -> None:
     right = node("a", **{MIG + ".count": "7", "nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.product": "x"})
-    assert pod_check.wrong_labels([right, node("b"), node("c")], {"a": {MIG: 7}, "c": {}}, {}, "mixed", {}) == []
-    assert pod_check.wrong_labels([right], {"a": {MIG: 6}}, {}, "single", {}) == [
+    assert (
+        pod_check.wrong_labels([right, node("b"), node("c")], {"a": Wanted({MIG: 7}), "c": Wanted({})}, "mixed") == []
+    )
+    assert pod_check.wrong_labels([right], {"a": Wanted({MIG: 6})}, "single") == [
         "a: the label %s.count is 7, but should be 6" % MIG,
         "a: the label nvidia.com/mig.strategy is mixed, but should be single",
     ]
     shared = node("a", **{**right["metadata"]["labels"], MIG + ".replicas": "4"})
-    wanted, replicas = {MIG + ".shared": 28}, {MIG + ".shared": 4}
-    assert pod_check.wrong_labels([shared], {"a": wanted}, {"a": replicas}, "mixed", {}) == []
-    assert pod_check.wrong_labels([right], {"a": wanted}, {"a": replicas}, "mixed", {}) == [
+    wanted = Wanted({MIG + ".shared": 28}, replicas={MIG + ".shared": 4})
+    assert pod_check.wrong_labels([shared], {"a": wanted}, "mixed") == []
+    assert pod_check.wrong_labels([right], {"a": wanted}, "mixed") == [
         "a: the label %s.replicas is missing, but should be 4" % MIG
     ]
     expected = ["a: the label nvidia.com/gpu.product is missing"]
-    assert pod_check.wrong_labels([node("a")], {"a": {GPU: 1}}, {}, "none", {}) == expected
+    assert pod_check.wrong_labels([node("a")], {"a": Wanted({GPU: 1})}, "none") == expected
 
 
 def test_the_profile_with_the_strategy_single() -> None:
@@ -148,17 +153,19 @@ def test_the_profile_with_the_strategy_single() -> None:
 
     def problems(profile: t.Optional[str], product: str) -> t.List[str]:
         labelled = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": product})
-        return pod_check.wrong_labels([labelled], {"a": {GPU: 1}}, {}, "single", {"a": profile})
+        return pod_check.wrong_labels([labelled], {"a": Wanted({GPU: 1}, profile=profile)}, "single")
 
     wrong = "a: the label nvidia.com/gpu.product is %s, but should "
     for product, profile in (("A100", ""), ("A100-MIG-7g.40gb", "7g.40gb"), ("A100-MIG-7g.40gb-SHARED", "7g.40gb")):
         assert problems(profile, product) == problems(None, product) == []
         assert problems("4g.20gb", product) == [wrong % product + "end with -MIG-4g.20gb"]
     assert problems("", "A100-MIG-7g.40gb") == [wrong % "A100-MIG-7g.40gb" + "name a GPU without MIG"]
-    (problem,) = pod_check.devices([ran("p", resource=GPU)], {"p": log()}, {}, "single", {"a": "7g.40gb"})[1]
+    (problem,) = pod_check.devices([ran("p", resource=GPU)], {"p": log()}, {"a": Wanted(profile="7g.40gb")}, "single")[
+        1
+    ]
     assert "should list one device" in problem
 
 
 def test_gpus_with_mig_and_the_strategy_none_have_no_replicas() -> None:
     labelled = node("a", **{"nvidia.com/gpu.product": "A100", "nvidia.com/gpu.replicas": "0"})
-    assert pod_check.wrong_labels([labelled], {"a": {GPU: 4}}, {"a": {GPU: 4}}, "none", {}) == []
+    assert pod_check.wrong_labels([labelled], {"a": Wanted({GPU: 4}, replicas={GPU: 4})}, "none") == []

@@ -8,8 +8,11 @@ import typing as t
 
 import pytest
 
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.pods import pod_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import operands
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, plugin, user
 
 Data = t.Dict[str, t.Any]
@@ -106,3 +109,45 @@ def test_the_mig_manager_applies_its_configuration_again_after_other_changes() -
     assert operands.unready(node("a", **labels), new, None, [manager], ()) == ["a: MIG configuration not applied yet"]
     labels["nvidia.com/mig.config.state"] = "success"
     assert operands.unready(node("a", **labels), new, None, [manager], ()) == []
+
+
+@pytest.mark.parametrize(
+    ("by_operator", "uses_dra", "groups"),
+    [
+        (False, False, [operands.OPERANDS]),
+        (True, False, [()]),  # the MIG manager pauses and restarts the components
+        (False, True, [operands.OPERANDS, ("dra-driver",)]),
+    ],
+)
+def test_the_order_of_the_pause(by_operator: bool, uses_dra: bool, groups: t.List[t.Sequence[str]]) -> None:
+    assert operands.to_pause(by_operator, uses_dra) == groups
+
+
+SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
+HOST = Host("a", gpus=[gpu(0)], layout=SEVEN)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "labels", "applied", "resources"),
+    [
+        ("single", {}, True, {"nvidia.com/gpu": 7}),
+        ("mixed", {}, True, {"nvidia.com/mig-1g.10gb": 7}),
+        ("mixed", {}, False, None),  # a later task changes the layout
+        ("", {}, True, None),
+        ("single", {mig_configs.LABEL: mig_configs.name(mig_configs.entries(HOST))}, False, {"nvidia.com/gpu": 7}),
+        ("single", {mig_configs.LABEL: "other"}, True, None),
+        ("single", {"nvidia.com/device-plugin.config": "other"}, True, None),  # it may share the GPUs
+    ],
+)
+def test_what_a_node_should_advertise(
+    strategy: str, labels: t.Dict[str, str], applied: bool, resources: t.Optional[Data]
+) -> None:
+    shown = node("a", **{**labels, **({"nvidia.com/mig.strategy": strategy} if strategy else {})})
+    assert operands.expectation(HOST, shown, [], applied) == operands.Expectation(resources)
+
+
+def test_a_strategy_that_does_not_support_the_layout() -> None:
+    two = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, "1g.10gb": 1}}]
+    shown = node("a", **{"nvidia.com/mig.strategy": "single"})
+    found = operands.expectation(HOST._replace(layout=two), shown, [], True)
+    assert found.resources is None and found.unsupported.startswith("single: ")

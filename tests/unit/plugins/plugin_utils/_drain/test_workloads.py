@@ -45,6 +45,7 @@ def test_the_controllers_of_pods() -> None:
     ended = owned(pod("e"))
     ended["status"] = {"phase": "Failed", "reason": "Evicted"}
     assert workloads.of([ended]) == []  # the controller has replaced it
+    assert workloads.of([owned(pod("a"))], [READY]) == []  # recorded when it had all its pods
     assert workloads.requests([TRAIN]) == [
         {"api_version": "apps/v1", "kind": "ReplicaSet", "name": "train", "namespace": "gpu-operator"}
     ]

@@ -11,9 +11,10 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plugin_configs, releases
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import releases
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import sharing as layout_sharing
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu

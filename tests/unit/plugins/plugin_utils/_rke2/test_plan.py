@@ -68,6 +68,16 @@ def refused(name: str, *positional: t.Any, **other: t.Any) -> str:
     return problem
 
 
+@pytest.mark.parametrize(
+    ("profile", "user", "cis"),
+    [({}, False, False), ({"profile": "cis"}, True, True), ({"profile": "etcd"}, True, False)],
+)
+def test_the_needs_of_a_profile(profile: Data, user: bool, cis: bool) -> None:
+    """With etcd, RKE2 requires the user, but not the kernel parameters (rancher/rke2 issue 8127)."""
+    plan = planned("s1", config=profile)
+    assert (plan["etcd_user"], plan["cis"], plan["record"]["cis"]) == (user, cis, cis)
+
+
 def test_the_name_of_the_node_comes_from_the_inventory() -> None:
     names = ["gpu-1.example.com", "gpu-1"]
     assert planned("a1")["node_name"] == "a1"

@@ -228,6 +228,15 @@ def test_a_containerd_that_reads_another_file(tmp_path):
     assert "its only runtimes are kata, runc. Its service may read a configuration other than" in health.problems[0]
 
 
+@pytest.mark.parametrize(("program", "words"), [("", "names no program"), ("/usr/bin/runc", "runs /usr/bin/runc")])
+def test_a_runtime_nvidia_with_another_program(program, words):
+    dump = DUMP_2.replace("/usr/bin/nvidia-container-runtime", program)
+    assert containerd(dump).check("containerd").problems == [
+        "containerd runs, but its runtime nvidia %s: set BinaryName in the options of that runtime to the path of "
+        "nvidia-container-runtime." % words
+    ]
+
+
 def test_a_containerd_that_is_older_than_its_configuration(tmp_path):
     drop_in = tmp_path / "99-nvidia.toml"
     drop_in.write_text("")

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Change the labels of nodes, and restart the MIG managers that read them."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from .._cluster import mig_configs, readiness
+from .._cluster.nodes import Data, labels_of, name_of, node_of
+from .._cluster.pods import Pod, is_terminating, pod_of
+from .._cluster.responses import Unreadable
+from .._common.result import Result
+from .._drain import record
+from .._drain.access import Access
+from .removal import Labels
+
+
+class Request(t.NamedTuple):
+    changes: Labels
+    retry: t.Sequence[str] = ()  # nodes on which the MIG manager applies a failed configuration again
+    managers: str = ""  # the namespace of the MIG managers; empty if none reads these labels
+    drained: bool = False  # whether this run must have drained the nodes
+
+
+@dataclasses.dataclass
+class Labelled(Result):
+    diff: list[Data] = dataclasses.field(default_factory=list)
+
+    def of_task(self) -> Data:
+        return {**super().of_task(), **({"diff": self.diff} if self.diff else {})}
+
+
+def change(access: Access, request: Request, check_mode: bool) -> Labelled:
+    """Change labels: the state of a failed configuration first, then restart the MIG managers, and the others last."""
+    result = Labelled()
+    try:
+        _change(access, request, check_mode, result)
+    except (Unreadable, ValueError) as error:
+        result.problem = str(error)
+    return result
+
+
+def _change(access: Access, request: Request, check_mode: bool, result: Labelled) -> None:
+    retried: Labels = {name: {mig_configs.STATE: None} for name in request.retry}
+    both = [*request.changes, *retried]
+    changes = {name: {**retried.get(name, {}), **request.changes.get(name, {})} for name in both}
+    result.changed = bool(changes)
+    if not changes:
+        return
+    names = list(changes)
+    nodes, pods = access.progress.result(
+        "reading the nodes", lambda: access.api.nodes(names, *_managers(request, names))
+    )
+    result.diff = [_diff(nodes[name], each) for name, each in changes.items()]
+    if check_mode:
+        return
+    nodes = {**nodes, **_label(access, request, nodes, retried)}
+    access.api.restart(_outdated(request, pods), access.progress)
+    _wait_for_end(access, request)
+    _label(access, request, nodes, request.changes)
+
+
+def _managers(request: Request, names: t.Sequence[str]) -> list[Data]:
+    """The request for the MIG managers of these nodes; with one node, only its pods are read."""
+    if not request.managers:
+        return []
+    where = ["spec.nodeName=" + names[0]] if len(names) == 1 else []
+    selected = {"label_selectors": ["app=" + readiness.MIG_MANAGER], "field_selectors": where}
+    return [{"kind": "Pod", "namespace": request.managers, **selected}]
+
+
+def _outdated(request: Request, managers: t.Iterable[Data]) -> list[Pod]:
+    """The MIG managers to restart: those that apply a configuration afterwards.
+
+    A running one sees a new ConfigMap with a delay, and does not retry a failed configuration. Where the label is
+    removed, one that starts would apply it once more, and write the state again.
+    """
+    applying = {node for node, labels in request.changes.items() if labels.get(mig_configs.LABEL)}
+    applying.update(request.retry)
+    return [pod_of(pod) for pod in managers if node_of(pod) in applying]
+
+
+def _wait_for_end(access: Access, request: Request) -> None:
+    """Wait until the chart has stopped the MIG managers whose label is removed. Those of a node that is down do not end."""
+    names = [name for name, labels in request.changes.items() if labels.get(mig_configs.LABEL, "") is None]
+    wanted = _managers(request, names) if names else []
+    if not wanted:
+        return
+
+    def running() -> list[str]:
+        pods = [pod for found in access.api.read(*wanted) for pod in found]
+        left = [each for each in pods if node_of(each) in names and not is_terminating(each)]
+        return ["the MIG manager still runs on node %s" % node_of(each) for each in left]
+
+    waiting = access.progress.until_empty("stopping MIG managers", running)
+    if waiting:
+        raise Unreadable("%s, although the chart has disabled it. Its labels were not removed" % "; ".join(waiting))
+
+
+def _label(access: Access, request: Request, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
+    """The nodes after the change. Fails if another run has taken one of them out of service, or returned it."""
+
+    def make(node: Data) -> Data:
+        if request.drained:
+            record.owned(node, access.run)
+        return {"metadata": {"labels": changes[name_of(node)]}}
+
+    return access.change_all({name: nodes[name] for name in changes}, make)
+
+
+def _diff(node: Data, labels: t.Mapping[str, str | None]) -> Data:
+    before = {label: value for label, value in labels_of(node).items() if label in labels}
+    after = {label: value for label, value in labels.items() if value is not None}
+    return {"before_header": name_of(node), "after_header": name_of(node), "before": before, "after": after}

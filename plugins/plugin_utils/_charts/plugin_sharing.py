@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Plan the ConfigMap and the node labels with which the device plugin shares GPUs."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._cluster import mig_configs, plugin_configs, readiness
+from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.plugin_configs import LABEL
+from .._drain import record
+from .._layout import sharing as layout_sharing
+
+
+def used(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data]) -> bool:
+    """Whether GPUs of any node are shared. ``hosts`` are by the name of their node, and ``nodes`` all of the cluster."""
+    others = (node for node in nodes.values() if name_of(node) not in hosts)
+    return any(host.sharing for host in hosts.values()) or any(
+        mig_configs.is_ours(labels_of(node).get(LABEL)) for node in others
+    )
+
+
+class SharingPlan(t.NamedTuple):
+    """What is written for the device plugin. Changes of labels have the keys ``node`` and ``labels``."""
+
+    config_map: t.Optional[t.Mapping[str, str]]  # its data; None if no GPUs are shared
+    labels: t.Sequence[Data]
+    # While the node is drained, by node: a pod that has a GPU for itself would otherwise have to share it.
+    pending: t.Mapping[str, t.Sequence[Data]]
+
+
+def plan(hosts: t.Mapping[str, Host], nodes: t.Mapping[str, Data], existing: Data, drain: bool) -> SharingPlan:
+    """``hosts`` are by the name of their node, and ``nodes`` all of the cluster."""
+    shared = [host.sharing for host in hosts.values() if host.sharing]
+    config_map = plugin_configs.config_map(shared, existing) if used(hosts, nodes) else None
+    labels: list[Data] = []
+    pending: dict[str, list[Data]] = {}
+    for node, host in sorted(hosts.items()):
+        change = plugin_configs.patch(labels_of(nodes[node]), host.sharing)
+        changes = [{"node": node, "labels": change}] if change else []
+        in_service = record.read(nodes[node]) is None
+        if drain and (readiness.allocatable(nodes[node]) if in_service and change else not in_service):
+            pending[node] = changes
+        else:
+            labels.extend(changes)
+    return SharingPlan(config_map, labels, pending)
+
+
+def problems(host: Host, node: Data) -> list[str]:
+    """Why the sharing of a host cannot be applied."""
+    found = labels_of(node).get(LABEL)
+    if not host.sharing or found is None or mig_configs.is_ours(found):
+        return []
+    return [
+        "node %s has the label %s=%s, which someone else set: remove it, or %s"
+        % (name_of(node), LABEL, found, layout_sharing.VARIABLE)
+    ]
+
+
+def is_others(config: object) -> bool:
+    """Whether chart values have configuration files of the user, not those of this module."""
+    found = config if isinstance(config, dict) else {}
+    return bool(found.get("map")) or found.get("name") not in (None, "", plugin_configs.CONFIG_MAP)
+
+
+def overridden(config: object, where: str) -> list[str]:
+    """A problem if the user's chart values replace the configuration files of this module."""
+    found = config if isinstance(config, dict) else {}
+    ours = {"name": plugin_configs.CONFIG_MAP, "default": plugin_configs.DEFAULT}
+    if {**found, **ours} == found and not (found.get("map") or found.get("create")):
+        return []
+    return ["%s replaces %s: set only one of them" % (where, layout_sharing.VARIABLE)]

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""Run the jobs that check devices with pods, and remove them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+import time
+import typing as t
+
+from .._cluster import readiness
+from .._cluster.api import Api
+from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.progress import pauses
+from .._cluster.readiness import Wanted
+from .._cluster.responses import Unreadable
+from . import pod_check
+from .pod_check import Device
+
+_LATER = 60  # seconds after the check has ended, the cluster ends the jobs
+
+
+class Options(t.NamedTuple):
+    strategy: str  # of the device plugin
+    has_gfd: bool  # whether GPU feature discovery labels the nodes
+    namespace: str
+    runtime_class: str  # of the pods; empty if they need none
+    image: str
+    timeout: int  # seconds
+
+
+@dataclasses.dataclass
+class Checked:
+    devices: list[Device] = dataclasses.field(default_factory=list)
+    problems: list[str] = dataclasses.field(default_factory=list)
+    unchecked: str = ""  # a warning
+
+
+def check(api: Api, wanted: t.Mapping[str, Wanted], options: Options) -> Checked:
+    """Check each GPU and MIG device that no pod uses. ``wanted`` is the expected state of the nodes, by name."""
+    result = Checked()
+    try:
+        missing = _missing_class(api, options.runtime_class)
+        if missing:
+            result.problems = [missing]
+        else:
+            _run(api, wanted, options, result)
+    except Unreadable as error:
+        result.problems = ["the GPUs could not be checked with pods: %s" % error]
+    return result
+
+
+def _missing_class(api: Api, name: str) -> str:
+    if not name or api.read({"kind": "RuntimeClass", "api_version": "node.k8s.io/v1", "name": name})[0]:
+        return ""
+    return "the cluster has no RuntimeClass %s, which pods need to use GPUs" % name
+
+
+def _run(api: Api, wanted: t.Mapping[str, Wanted], options: Options, result: Checked) -> None:
+    identity, seconds = secrets.token_hex(4), options.timeout + _LATER
+    job_options = pod_check.JobOptions(identity, options.namespace, options.image, options.runtime_class, seconds)
+    selector = ["%s=%s" % (pod_check.LABEL, identity)]
+    (pods,) = api.read({"kind": "Pod"})
+    jobs = pod_check.jobs(wanted, pods, job_options)
+    result.unchecked = _unchecked(wanted, pods, jobs)
+    try:
+        if jobs:
+            api.call("kubernetes.core.k8s", resource_definition=jobs)
+        _wait(api, wanted, options, jobs, selector, result)
+    finally:
+        _remove(api, options.namespace, selector)
+
+
+def _unchecked(wanted: t.Mapping[str, Wanted], pods: t.Iterable[Data], jobs: t.Iterable[Data]) -> str:
+    """A warning about devices that pods use; empty if there are none."""
+    left = sum(sum((each.resources or {}).values()) for each in wanted.values())
+    left -= sum(job["spec"]["completions"] for job in jobs)
+    if not left:
+        return ""
+    others = any(pod_check.LABEL in labels_of(pod) for pod in pods)
+    why = "pods, also of another or interrupted check," if others else "pods"
+    return "%d GPUs or MIG devices were not checked, because %s use them" % (left, why)
+
+
+def _wait(
+    api: Api,
+    wanted: t.Mapping[str, Wanted],
+    options: Options,
+    jobs: list[Data],
+    selector: list[str],
+    result: Checked,
+) -> None:
+    """Wait until the pods have listed their devices, and compare these, and the labels, with the expected ones."""
+    end = time.monotonic() + options.timeout
+    intervals, logs = pauses(), dict[str, str]()
+    while True:
+        wanted_pods = {"kind": "Pod", "namespace": options.namespace, "label_selectors": selector}
+        pods, nodes = api.read(wanted_pods, {"kind": "Node"})
+        for pod in pods:
+            if pod_check.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
+                with contextlib.suppress(Unreadable):  # its container is still starting
+                    logs[name_of(pod)] = api.log(options.namespace, name_of(pod))
+        missing = pod_check.missing(jobs, pods, logs)
+        # GPU feature discovery updates the labels once a minute.
+        labels = pod_check.wrong_labels(nodes, wanted, options.strategy) if options.has_gfd else []
+        failed = any(pod_check.phase(pod) == "Failed" for pod in pods)
+        if failed or not (missing or labels) or time.monotonic() >= end:
+            break
+        time.sleep(next(intervals))
+    printed = [pod for pod in pods if logs.get(name_of(pod))]
+    result.devices, problems = pod_check.devices(printed, logs, wanted, options.strategy)
+    result.problems = [*missing, *labels, *problems, *readiness.explained(pods)]
+
+
+def _remove(api: Api, namespace: str, selector: list[str]) -> None:
+    api.call(
+        "kubernetes.core.k8s",
+        state="absent",
+        api_version="batch/v1",
+        kind="Job",
+        namespace=namespace,
+        label_selectors=selector,
+        delete_all=True,
+        delete_options={"propagationPolicy": "Foreground"},  # with its pods
+        wait=True,
+        wait_timeout=120,
+    )
