@@ -286,6 +286,17 @@ def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
     assert found == CHECKED_BEFORE
 
 
+# --- Documents --------------------------------------------------------------------------------------------------------
+
+
+def test_the_documents_list_every_plugin_that_users_call() -> None:
+    """Modules say in their documentation whether they are internal."""
+    listed = set(re.findall(r"(?:module|filter|test) `(\w+)`", text_of(Path("docs/README.md"))))
+    paths = [path for path in SOURCES if path.parts[0] in ("modules", "filter", "test")]
+    public = {path.stem for path in paths if "\nshort_description: Internal to " not in (PLUGINS / path).read_text()}
+    assert listed == public
+
+
 # --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
 
 
