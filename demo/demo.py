@@ -13,32 +13,32 @@ import tempfile
 import time
 from pathlib import Path
 
-import node_here
-import node_lab
+import demo_cluster
+import demo_engine
+import demo_site
+import lab_node
+import local_node
 import programs
-import story_cluster
-import story_engine
-import story_site
-from telling import Chapters, DemoError
+from screen import Chapters, DemoError
 
 
 def whole_machine(folder: Path) -> None:
     chapters = Chapters()
-    story_site.introduce(chapters)
-    with node_lab.fresh(folder, story_site.INVENTORY, "--board", "A100-80GB:8") as node:
+    demo_site.introduce(chapters)
+    with lab_node.fresh(folder, demo_site.INVENTORY, "--board", "A100-80GB:8") as node:
         node.let_containers_run()
-        story_site.tell(node, chapters)
+        demo_site.tell(node, chapters)
 
 
 def cluster(folder: Path) -> None:
     chapters = Chapters()
-    story_cluster.introduce(chapters)
-    with node_lab.fresh(folder, story_cluster.INVENTORY, "--board", "A100-80GB", "--rke2") as node:
-        story_cluster.tell(node, chapters)
+    demo_cluster.introduce(chapters)
+    with lab_node.fresh(folder, demo_cluster.INVENTORY, "--board", "A100-80GB", "--rke2") as node:
+        demo_cluster.tell(node, chapters)
 
 
 def engine(folder: Path) -> None:
-    story_engine.tell(node_here.NodeHere(folder), Chapters())
+    demo_engine.tell(local_node.NodeHere(folder), Chapters())
 
 
 STORIES = {"site": whole_machine, "cluster": cluster, "engine": engine}

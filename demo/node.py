@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import programs
-import telling
+import screen
 
 import playbooks
 
@@ -45,12 +45,12 @@ class Node(ABC):
         """Run a program on the node and return its output. Print both if ``shown`` is given."""
         said = programs.checked(self.here(command))
         if shown:
-            telling.command(shown)
-            telling.output(said)
+            screen.command(shown)
+            screen.output(said)
         return said
 
     def playbook(self, words: str, expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
-        telling.command("ansible-playbook " + words)
+        screen.command("ansible-playbook " + words)
         return self.play(["ansible-playbook", *shlex.split(words)], expect, part)
 
     def nvidia_smi(self, gpus: Sequence[int]) -> None:
@@ -60,8 +60,8 @@ class Node(ABC):
         blocks = re.split(r"^(?=GPU )", self.run(["nvidia-smi", "-L"]), flags=re.MULTILINE)[1:]
         chosen = [block if index in gpus else None for index, block in enumerate(blocks)]
         lines = [block or "..." for block, last in zip(chosen, [*[""], *chosen]) if block or last]
-        telling.command("nvidia-smi -L")
-        telling.output("\n".join(line.rstrip() for line in lines))
+        screen.command("nvidia-smi -L")
+        screen.output("\n".join(line.rstrip() for line in lines))
 
     def gpus(self) -> list[dict[str, Any]]:
         """Return the state of the GPUs from the simulator."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
 import programs
-import telling
-from telling import DemoError
+import screen
+from screen import DemoError
 
 Event = dict[str, Any]
 # Returns the name of the playbook part that an event belongs to; None for the same part as the previous event.
@@ -46,7 +46,7 @@ class Run(NamedTuple):
 class Follower:
     """Reads events while the playbook runs, and shows its progress."""
 
-    def __init__(self, path: Path, part: Part, wait: telling.Waiting) -> None:
+    def __init__(self, path: Path, part: Part, wait: screen.Waiting) -> None:
         path.touch()
         self.events: list[Event] = []
         self._stream = path.open(encoding="utf-8")
@@ -106,7 +106,7 @@ def run(
     """Run ansible-playbook; ``before`` is the command prefix that starts it on a node."""
     events = Path(variables["ANSIBLE_HOME"]).parent / "events"
     events.unlink(missing_ok=True)
-    with telling.waiting() as wait:
+    with screen.waiting() as wait:
         follower = Follower(events, part, wait)
         status, said = programs.call([*before, *words], {**variables, "DEMO_EVENTS": str(events)}, follower)
     if (status != 0) != (expect != 0):

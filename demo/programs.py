@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
-from telling import DemoError
+from screen import DemoError
 
 TOP = Path(__file__).resolve().parent.parent
 CACHE = TOP / ".cache"

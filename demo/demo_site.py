@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import shlex
 
+import layout_changes
 import programs
-import story_day
-import telling
-from node_lab import INVENTORIES, NAME, NodeOfLab
-from telling import Chapters, DemoError, say
+import screen
+from lab_node import INVENTORIES, NAME, NodeOfLab
+from screen import Chapters, DemoError, say
 
 import playbooks
 from playbooks import Event
@@ -67,15 +67,15 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
         applies the MIG layout, and installs a unit that restores it at boot. At the end it verifies the node."""
     )
     done = node.playbook(SITE + " --diff", part=part)
-    telling.output(done.maps())
-    telling.output(done.told())
+    screen.output(done.maps())
+    screen.output(done.told())
     node.nvidia_smi([0, 6, 7])
     complete(node, "after site.yml")
 
     chapters.begin("Second run: no change")
     say("""A second run checks everything and changes nothing.""")
     again = node.playbook(SITE, part=part)
-    telling.output(again.told())
+    screen.output(again.told())
     if again.changed():
         raise DemoError("the second run changed something")
 
@@ -85,7 +85,7 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
     chapters.begin("Reboot")
     reboot(node)
 
-    story_day.tell(node, chapters)
+    layout_changes.tell(node, chapters)
 
 
 def part(event: Event) -> str | None:
@@ -100,16 +100,16 @@ def part(event: Event) -> str | None:
 def bare(node: NodeOfLab, inventory: str, gpus: int) -> None:
     """Show the fresh node and its inventory."""
     found = node.run(["lspci"])
-    telling.command("lspci | grep -c NVIDIA")
-    telling.output(str(found.count("NVIDIA")))
-    telling.command("nvidia-smi")
+    screen.command("lspci | grep -c NVIDIA")
+    screen.output(str(found.count("NVIDIA")))
+    screen.command("nvidia-smi")
     status, output = programs.call(node.here(["sh", "-c", "nvidia-smi"]))
-    telling.output(output)
+    screen.output(output)
     if status != 127 or found.count("NVIDIA") != gpus:
         raise DemoError("the fresh node has a driver, or not the expected number of GPUs: %d" % gpus)
     say("""This is the complete inventory of the node (demo/inventory/lab.yml adds the addresses of the lab):""")
     lines = (INVENTORIES / inventory).read_text().splitlines()
-    telling.output("\n".join(lines[lines.index("gpu_nodes:") :]))
+    screen.output("\n".join(lines[lines.index("gpu_nodes:") :]))
 
 
 def packages(node: NodeOfLab) -> str:
@@ -119,13 +119,13 @@ def packages(node: NodeOfLab) -> str:
 def told(run: playbooks.Run) -> None:
     """Print one line per change, with its message. Of the diffs, print only those of package sources."""
     for event in run.changes:
-        telling.output("* %s: %s" % (event["role"], event["task"].rpartition(" | ")[2]))
+        screen.output("* %s: %s" % (event["role"], event["task"].rpartition(" | ")[2]))
         if event["action"] == "debug":
-            telling.output("    " + telling.wrapped(event["message"]).replace("\n", "\n    "))
+            screen.output("    " + screen.wrapped(event["message"]).replace("\n", "\n    "))
         elif "repository" in event["task"]:
             added = [line for line in event["diff"].splitlines() if re.match(r"[+][A-Z]", line)]
-            telling.output("\n".join("    " + line for line in added))
-    telling.output(run.told())
+            screen.output("\n".join("    " + line for line in added))
+    screen.output(run.told())
 
 
 def complete(node: NodeOfLab, when: str) -> None:
@@ -161,8 +161,8 @@ def reboot(node: NodeOfLab) -> None:
     node.reboot()
     said = node.run(["journalctl", "--unit", "gpufleet-mig-restore", "--output", "cat", "--no-pager"]).splitlines()
     lines = [line for line in said if line.startswith("GPU ")][-8:]
-    telling.command("journalctl -u gpufleet-mig-restore -o cat | grep ^GPU")
-    telling.output("\n".join(lines))
+    screen.command("journalctl -u gpufleet-mig-restore -o cat | grep ^GPU")
+    screen.output("\n".join(lines))
     if sum(line.endswith(" restored") for line in lines) != PARTITIONED:
         raise DemoError("the unit %s did not restore the layout" % NAME)
     complete(node, "after the reboot")

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import telling
+import screen
 from node import Node
-from telling import Chapters, DemoError, say
+from screen import Chapters, DemoError, say
 
 MIG = "playbooks/mig.yml -e @demo/layouts/%s.yml"
 
@@ -25,8 +25,8 @@ def tell(node: Node, chapters: Chapters) -> None:
     )
     before = node.gpus()
     refused = node.playbook(MIG % "impossible", expect=2)
-    telling.output("FAILED: " + telling.wrapped(refused.failure))
-    telling.output(refused.told())
+    screen.output("FAILED: " + screen.wrapped(refused.failure))
+    screen.output(refused.told())
     if node.gpus() != before:
         raise DemoError("the rejected layout changed a GPU")
 
@@ -51,8 +51,8 @@ def change(node: Node, pid: int) -> None:
         % busy
     )
     run = node.playbook(MIG % "evening" + " --diff")
-    telling.output(run.maps())
-    telling.output(run.told())
+    screen.output(run.maps())
+    screen.output(run.told())
     after = node.uuids(0)
     stayed = sorted(instance for instance in before if after.get(instance) == before[instance])
     if busy not in stayed:

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import story_day
-import telling
+import layout_changes
+import screen
 from node import Node
-from telling import Chapters, DemoError, say
+from screen import Chapters, DemoError, say
 
 DRIVER = "550.163.01"
-MORNING = story_day.MIG % "morning"
+MORNING = layout_changes.MIG % "morning"
 
 
 def tell(node: Node, chapters: Chapters) -> None:
@@ -32,8 +32,8 @@ def tell(node: Node, chapters: Chapters) -> None:
         current state, a plus the new state. Each cell is one GPU instance, as wide as its share of memory."""
     )
     looked = node.playbook(MORNING + " --check --diff")
-    telling.output(looked.maps())
-    telling.output(looked.told())
+    screen.output(looked.maps())
+    screen.output(looked.told())
     if any(gpu["gpu_instances"] or gpu["mode_current"] for gpu in node.gpus()):
         raise DemoError("check mode changed a GPU")
 
@@ -42,14 +42,14 @@ def tell(node: Node, chapters: Chapters) -> None:
         """The same command without --check. All eight GPUs are changed in parallel. Every instance gets the placement
         in the plan, and is read back afterwards."""
     )
-    telling.output(node.playbook(MORNING).told())
+    screen.output(node.playbook(MORNING).told())
     node.nvidia_smi([0, 6, 7])
 
     chapters.begin("Second run: no change")
     say("""A second run finds that every GPU matches the layout, and changes nothing. It is safe to schedule.""")
     again = node.playbook(MORNING)
-    telling.output(again.told())
+    screen.output(again.told())
     if again.changed():
         raise DemoError("the second run changed something")
 
-    story_day.tell(node, chapters)
+    layout_changes.tell(node, chapters)

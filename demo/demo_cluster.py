@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 
-import story_site
-import telling
-from node_lab import NAME, NodeOfLab
-from telling import Chapters, DemoError, say
+import demo_site
+import screen
+from lab_node import NAME, NodeOfLab
+from screen import Chapters, DemoError, say
 
 INVENTORY = "cluster.yml"
 KUBECTL = ["/var/lib/rancher/rke2/bin/kubectl", "--kubeconfig=/etc/rancher/rke2/rke2.yaml"]
@@ -50,7 +50,7 @@ def introduce(chapters: Chapters) -> None:
 
 
 def tell(node: NodeOfLab, chapters: Chapters) -> None:
-    story_site.bare(node, INVENTORY, gpus=1)
+    demo_site.bare(node, INVENTORY, gpus=1)
 
     chapters.begin("From a bare machine to a GPU node of a cluster")
     say(
@@ -66,7 +66,7 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
     say("""MIG is disabled, and the GPU is one resource.""")
     offers(node, {"nvidia.com/gpu": 1})
     say("""All jobs of the demo have this manifest, with other names, numbers of pods and resources:""")
-    telling.output(JOB % {"name": "list-0", "pods": 1, "resource": "nvidia.com/gpu"})
+    screen.output(JOB % {"name": "list-0", "pods": 1, "resource": "nvidia.com/gpu"})
     run_pods(node, {"nvidia.com/gpu": 1}, r"^GPU 0: .* \(UUID: (GPU-\S+)\)$")
 
     chapters.begin("Seven pods, under the strategy single")
@@ -88,8 +88,8 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
     offers(node, {"nvidia.com/gpu": 1})
 
     chapters.begin("Second run: no change")
-    again = node.playbook(story_site.SITE, part=story_site.part)
-    telling.output(again.told())
+    again = node.playbook(demo_site.SITE, part=demo_site.part)
+    screen.output(again.told())
     if again.changed():
         raise DemoError("the second run changed something")
 
@@ -100,9 +100,9 @@ def tell(node: NodeOfLab, chapters: Chapters) -> None:
 
 
 def provision(node: NodeOfLab, options: str) -> None:
-    run = node.playbook(story_site.SITE + " --diff" + options, part=story_site.part)
-    telling.output(run.maps())
-    telling.output(run.told())
+    run = node.playbook(demo_site.SITE + " --diff" + options, part=demo_site.part)
+    screen.output(run.maps())
+    screen.output(run.told())
 
 
 def kubectl(node: NodeOfLab, *words: str) -> str:
@@ -113,11 +113,11 @@ def offers(node: NodeOfLab, expected: dict[str, int]) -> None:
     """Print an excerpt of the node's labels and resources, and compare the resources."""
     found = json.loads(node.run([*KUBECTL, "get", "node", NAME, "--output=json"]))
     labels = found["metadata"]["labels"]
-    telling.command("kubectl describe node %s  # excerpt" % NAME)
+    screen.command("kubectl describe node %s  # excerpt" % NAME)
     shown = ("nvidia.com/gpu.product", "nvidia.com/gpu.count", "nvidia.com/mig.capable", "nvidia.com/mig.strategy")
-    telling.output("\n".join("%s=%s" % (name, labels[name]) for name in shown if name in labels))
+    screen.output("\n".join("%s=%s" % (name, labels[name]) for name in shown if name in labels))
     allocatable = {name: int(count) for name, count in found["status"]["allocatable"].items() if "nvidia" in name}
-    telling.output("Allocatable:\n" + "\n".join("  %s: %d" % each for each in sorted(allocatable.items()) if each[1]))
+    screen.output("Allocatable:\n" + "\n".join("  %s: %d" % each for each in sorted(allocatable.items()) if each[1]))
     if {name: count for name, count in allocatable.items() if count} != expected:
         raise DemoError("the node offers %s instead of %s" % (allocatable, expected))
 

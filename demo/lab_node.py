@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Iterator, Sequence
 
 import programs
-import telling
+import screen
 from gpulab import serve
 from node import Node
 
@@ -60,8 +60,8 @@ class NodeOfLab(Node):
         return playbooks.run(words, self._environment, part=part, expect=expect)
 
     def reboot(self) -> None:
-        telling.command("ansible gpu_nodes -m ansible.builtin.reboot")
-        with telling.waiting() as wait:
+        screen.command("ansible gpu_nodes -m ansible.builtin.reboot")
+        with screen.waiting() as wait:
             words = ["ansible", "gpu_nodes", "-m", "ansible.builtin.reboot", "-a", "reboot_timeout=120"]
             programs.checked(words, {**self._environment, "DEMO_EVENTS": os.devnull}, lambda: wait.at("rebooting"))
             programs.call(self.here(["systemctl", "is-system-running", "--wait"]), idle=lambda: wait.at("starting"))
@@ -86,7 +86,7 @@ def fresh(folder: Path, inventory: str, *options: str) -> Iterator[NodeOfLab]:
     ``inventory`` is a file in demo/inventory, and ``options`` are those of `lab up`.
     """
     try:
-        with telling.waiting() as wait:
+        with screen.waiting() as wait:
             call_lab(wait, "prepare")
             if not others():
                 OURS.touch()
@@ -98,7 +98,7 @@ def fresh(folder: Path, inventory: str, *options: str) -> Iterator[NodeOfLab]:
         clear(folder)
 
 
-def call_lab(wait: telling.Waiting, *words: str) -> None:
+def call_lab(wait: screen.Waiting, *words: str) -> None:
     """Run a command of the lab and show its progress."""
     start = programs.LOG.stat().st_size
     told: set[str] = set()
