@@ -26,7 +26,7 @@ class Node(ABC):
     has_nvidia_smi = True
 
     @abstractmethod
-    def here(self, command: Sequence[str]) -> Sequence[str | Path]:
+    def on_node(self, command: Sequence[str]) -> Sequence[str | Path]:
         """Return the command line that runs a command on the node."""
 
     @abstractmethod
@@ -34,7 +34,7 @@ class Node(ABC):
         """Run the simulator's command and return its output."""
 
     @abstractmethod
-    def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+    def run_playbook(self, words: Sequence[str], expect: int, part: playbooks.Part) -> playbooks.Run:
         """Run a playbook for the node."""
 
     @abstractmethod
@@ -43,15 +43,22 @@ class Node(ABC):
 
     def run(self, command: Sequence[str], shown: str = "") -> str:
         """Run a program on the node and return its output. Print both if ``shown`` is given."""
-        said = programs.checked(self.here(command))
+        output = programs.checked(self.on_node(command))
         if shown:
             screen.command(shown)
-            screen.output(said)
-        return said
+            screen.output(output)
+        return output
 
-    def playbook(self, words: str, expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+    def playbook(self, words: str, expect: int = 0, part: playbooks.Part = playbooks.no_parts) -> playbooks.Run:
         screen.command("ansible-playbook " + words)
-        return self.play(["ansible-playbook", *shlex.split(words)], expect, part)
+        return self.run_playbook(["ansible-playbook", *shlex.split(words)], expect, part)
+
+    def playbook_again(self, words: str, part: playbooks.Part = playbooks.no_parts) -> None:
+        """Run a playbook again, which must change nothing."""
+        run = self.playbook(words, part=part)
+        run.show()
+        if run.changed():
+            raise screen.DemoError("the second run changed something")
 
     def nvidia_smi(self, gpus: Sequence[int]) -> None:
         """Print the real nvidia-smi's list of some GPUs, if the program could be downloaded."""
