@@ -21,6 +21,7 @@ HERE = TOP / "tests" / "lab"
 CACHE = TOP / ".cache"
 LAB = CACHE / "lab"
 NODES = LAB / "nodes"
+PODMAN = LAB / "podman"  # its images, containers and networks; labns configures it
 SHARED = LAB / "opt"  # every node's /opt/gpufleet-lab
 PROGRAMS = LAB / "kubernetes" / "node"  # every node's /opt/gpufleet-kubernetes
 BUILDING = LAB / "building"
@@ -75,8 +76,8 @@ def fingerprint(*parts: t.Union[str, Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
-    """Command lines, by process id, of processes that run a module of the lab for a path of this checkout.
+def processes(program: str, place: Path = Path("/")) -> t.Dict[int, t.List[str]]:
+    """Command lines, by process id, of processes of a program, or a module of the lab, for a path, if one is given.
 
     Unlike a pid file, this also works after the checkout was deleted and cloned again.
     """
@@ -85,7 +86,8 @@ def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
     for number in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             words = Path("/proc", number, "cmdline").read_bytes().decode().split("\0")[:-1]
-            if module in words and any(Path(word) == place or place in Path(word).parents for word in words):
+            named = program in words or words[:1] and Path(words[0]).name == program
+            if named and any(Path(word) == place or place in Path(word).parents for word in words):
                 found[int(number)] = words
     return found
 
