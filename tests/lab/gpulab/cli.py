@@ -14,7 +14,7 @@ import subprocess
 import sys
 import typing as t
 
-from . import cluster, cluster_check, controller, images, nodes, operands_check, repositories, rke2, rpm, serve
+from . import cluster, controller, images, nodes, repositories, rke2, rpm, serve
 from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, alone, call, say
 
 DEBIAN_PACKAGES = {
@@ -40,7 +40,6 @@ HELPERS = {  # not on PATH
 
 MACHINE_PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "debugfs": "e2fsprogs", "setpriv": "util-linux"}
 MACHINE = PREFIX + "vm"  # of `lab vm`
-CHECKS = {"check": cluster_check.run, "check-gpus": operands_check.run}  # of `lab cluster`
 
 
 def missing(machines: bool) -> t.List[str]:
@@ -190,9 +189,6 @@ def kubernetes(options: argparse.Namespace) -> int:
         print(cluster.KUBECONFIG)
     elif options.others:
         raise LabError("lab cluster %s takes no arguments" % options.action)
-    elif options.action in CHECKS:
-        for line in CHECKS[options.action]():
-            print(line, flush=True)
     else:
         cluster.down()
     return 0
@@ -282,9 +278,9 @@ def parser() -> argparse.ArgumentParser:
     clustered = command(
         "cluster",
         kubernetes,
-        "A Kubernetes cluster: cluster up NAME..., check, check-gpus, kubectl ..., helm ..., down.",
+        "A Kubernetes cluster: cluster up NAME..., kubectl ..., helm ..., down.",
     )
-    clustered.add_argument("action", choices=("up", *CHECKS, *cluster.CLIENTS, "down"))
+    clustered.add_argument("action", choices=("up", *cluster.CLIENTS, "down"))
     clustered.add_argument("others", nargs=argparse.REMAINDER)
 
     command("show", show, "List the nodes.")
