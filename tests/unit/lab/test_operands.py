@@ -67,20 +67,6 @@ def offered(strategy: str, *gpus: Gpu) -> t.Dict[str, t.List[str]]:
     return {name: [device.id for device in devices] for name, devices in found.items()}
 
 
-@pytest.mark.parametrize("devices", [None, [], SEVEN])
-def test_none_offers_whole_gpus(devices: t.Optional[t.Sequence[MigDevice]]) -> None:
-    assert offered("none", gpu(0, devices), gpu(1)) == {"nvidia.com/gpu": ["GPU-0", "GPU-1"]}
-
-
-@pytest.mark.parametrize("strategy", ["single", "mixed"])
-def test_without_mig_all_strategies_are_equal(strategy: str) -> None:
-    assert offered(strategy, gpu(0), gpu(1)) == {"nvidia.com/gpu": ["GPU-0", "GPU-1"]}
-
-
-def test_single_offers_mig_devices_as_gpus() -> None:
-    assert offered("single", gpu(0, SEVEN)) == {"nvidia.com/gpu": [each.uuid for each in SEVEN]}
-
-
 def test_mixed_offers_a_resource_per_profile_and_the_other_gpus() -> None:
     found = offered("mixed", gpu(0, [*THREE, mig("1g.10gb+me", 12)]), gpu(1))
     assert found == {
@@ -130,16 +116,6 @@ QUALIFIED = ["k8s.device-plugin.nvidia.com/gpu=MIG-a", "k8s.device-plugin.nvidia
     ("strategies", "expected"),
     [
         (["envvar"], resources.Allocation(envs={"NVIDIA_VISIBLE_DEVICES": "MIG-a,MIG-b"})),
-        (
-            ["volume-mounts"],
-            resources.Allocation(
-                envs={"NVIDIA_VISIBLE_DEVICES": "/var/run/nvidia-container-devices"},
-                mounts={
-                    "/var/run/nvidia-container-devices/MIG-a": "/dev/null",
-                    "/var/run/nvidia-container-devices/MIG-b": "/dev/null",
-                },
-            ),
-        ),
         (
             ["cdi-annotations"],
             resources.Allocation(annotations={"cdi.k8s.io/nvidia-device-plugin_1": ",".join(QUALIFIED)}),
@@ -321,16 +297,6 @@ def test_selection_of_the_file(
             config_manager.selected(files, label, default, fallbacks)
     else:
         assert config_manager.selected(files, label, default, fallbacks) == expected
-
-
-def test_the_link_to_the_file(tmp_path: Path) -> None:
-    link, first, second = (tmp_path / name for name in ("link", "first", "second"))
-    first.touch()
-    assert config_manager.link(link, first)
-    assert not config_manager.link(link, first)
-    assert config_manager.link(link, second)  # replaces a link, also a dangling one
-    assert config_manager.link(link, config_manager.EMPTY)
-    assert link.read_text() == ""
 
 
 # --- Labels -----------------------------------------------------------------------------------------------------------
