@@ -6,17 +6,10 @@
 
 from __future__ import annotations
 
-import sys
 import typing as t
-from pathlib import Path
 
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from gpulab import cluster_files
-    from gpulab.nodes import Node
-finally:
-    sys.path.remove(LAB)
+from gpulab import cluster_files
+from gpulab.nodes import Node
 
 SERVER = Node("gpufleet-one", "192.0.2.11", "", True)
 OTHER = Node("gpufleet-two", "192.0.2.12", "", True)

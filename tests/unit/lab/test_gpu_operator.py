@@ -7,21 +7,13 @@
 from __future__ import annotations
 
 import copy
-import sys
 import typing as t
-from pathlib import Path
 
 import jsonschema
 import pytest
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from gpulab import charts
-    from operands import gpu_operator, mig_config, mig_manager, operand_sets
-    from operands.mig_config import State, Target
-finally:
-    sys.path.remove(LAB)
+from gpulab import charts
+from operands import gpu_operator, mig_config, mig_manager, operand_sets
+from operands.mig_config import State, Target
 
 CHARTS = {"%s-%s" % (chart.name, chart.version): chart for chart in charts.CHARTS}
 NEWEST = CHARTS["gpu-operator-v26.7.0"]

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from gpulab import nodes
-    from gpulab.places import LABNS, LabError
-finally:
-    sys.path.remove(LAB)
+from gpulab import nodes
+from gpulab.places import LABNS, LabError
 
 # Process ids: conmon and init of a node of this checkout; aardvark-dns of the lab's mount namespace and of another.
 CONMON, INIT, DNS, OTHER_DNS = 100, 101, 102, 103

@@ -6,21 +6,14 @@
 
 from __future__ import annotations
 
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from operands import config_manager, labels, plugin_config, resources
-    from operands.gpus import Gpu, Inventory, MigDevice
-    from operands.plugin_config import Config, Replicated, Sharing
-finally:
-    sys.path.remove(LAB)
+from operands import config_manager, labels, plugin_config, resources
+from operands.gpus import Gpu, Inventory, MigDevice
+from operands.plugin_config import Config, Replicated, Sharing
 
 # As NVML describes an A100 80GB; the labels of the profiles are those of a real node.
 ATTRIBUTES = {

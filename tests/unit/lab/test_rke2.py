@@ -9,24 +9,16 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import sys
 import tarfile
 import typing as t
 from pathlib import Path
 
 import pytest
 from cryptography import x509
+from gpulab import rke2
+from rke2_standin import certificates, client, containerd, settings, supervisor
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import server as rke2_server
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path[:0] = [LAB, LAB + "/rke2"]
-try:
-    from gpulab import rke2
-    from rke2_standin import certificates, client, containerd, settings, supervisor
-finally:
-    sys.path.remove(LAB)
-    sys.path.remove(LAB + "/rke2")
 
 NVIDIA = containerd.Runtime("nvidia", "/usr/bin/nvidia-container-runtime", containerd.RUNC)
 
