@@ -2,49 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Project rules that linters do not cover.
-
-Allowed imports, licences, pins, and forbidden texts.
-"""
+"""Imports go one way between the layers of plugins/, and no file imports from a test file."""
 
 from __future__ import annotations
 
 import ast
-import fnmatch
-import re
-import subprocess
 import sys
 import typing as t
-from functools import cache
 from pathlib import Path
 
 import pytest
-import tomllib
 
-TOP = Path(__file__).resolve().parents[2]
+from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, files, text_of
+
 PLUGINS = TOP / "plugins"
 COLLECTION = "ansible_collections.gpufleet.node."
-
-
-@cache
-def files() -> t.Sequence[Path]:
-    """The project's files, relative to its root."""
-    listed = subprocess.run([TOP / "scripts" / "files"], check=True, capture_output=True).stdout.decode()
-    return [Path(name) for name in listed.split("\0") if name]
-
-
-@cache
-def text_of(path: Path) -> str:
-    """The text of a file; empty for links, whose targets are checked, and for binary files."""
-    if (TOP / path).is_symlink():
-        return ""
-    try:
-        return (TOP / path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return ""
-
-
-# --- Imports ----------------------------------------------------------------------------------------------------------
 
 
 class Import(t.NamedTuple):
@@ -234,7 +206,7 @@ def test_the_engine_also_runs_outside_ansible(path: Path) -> None:
         ("filter", "tests.unit.x", False),
     ],
 )
-def test_the_import_check_itself(layer: str, name: str, allowed: bool) -> None:
+def test_imports_across_layers_are_found(layer: str, name: str, allowed: bool) -> None:
     found = violation(next(each for each in LAYERS if each.path == layer), Import(1, name, False, False, True))
     assert (found is None) == allowed
 
@@ -262,92 +234,3 @@ def test_no_file_imports_from_a_test_file() -> None:
         if any(part.startswith("test_") for part in name.split("."))
     ]
     assert found == []
-
-
-# --- Tasks on other hosts ---------------------------------------------------------------------------------------------
-
-# These are included after a check, or by the action rke2_plan, which makes it too.
-CHECKED_BEFORE = {
-    "roles/gpu_cluster/tasks/kubeconfig.yml",
-    "roles/gpu_cluster/tasks/undo.yml",
-    "roles/rke2/tasks/delete_node.yml",
-}
-
-
-def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
-    """Modules on the node may have returned facts with the names of variables."""
-    found = {
-        str(path)
-        for path in files()
-        if path.match("roles/*/tasks/*.yml") and "delegate_to:" in text_of(path)
-        if "gpufleet.node.gpu_node_reject_forged_facts:" not in text_of(path)
-        and "tasks/connect.yml" not in text_of(path)
-    }
-    assert found == CHECKED_BEFORE
-
-
-# --- Documents --------------------------------------------------------------------------------------------------------
-
-
-def test_the_documents_list_every_plugin_that_users_call() -> None:
-    """Modules say in their documentation whether they are internal."""
-    listed = set(re.findall(r"(?:module|filter|test) `(\w+)`", text_of(Path("docs/README.md"))))
-    paths = [path for path in SOURCES if path.parts[0] in ("modules", "filter", "test")]
-    public = {path.stem for path in paths if "\nshort_description: Internal to " not in (PLUGINS / path).read_text()}
-    assert listed == public
-
-
-# --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
-
-
-@cache
-def annotated() -> t.Sequence[str]:
-    """The patterns of REUSE.toml."""
-    annotations = tomllib.loads((TOP / "REUSE.toml").read_text())["annotations"]
-    return [annotation["path"] for annotation in annotations]
-
-
-def licensed(path: Path) -> bool:
-    if (TOP / path).is_symlink() or not (TOP / path).stat().st_size:
-        return True
-    if path.name == "COPYING" or path.parts[0] == "LICENSES":
-        return True
-    if (TOP / (str(path) + ".license")).exists() or any(fnmatch.fnmatch(str(path), each) for each in annotated()):
-        return True
-    return any("SPDX-License-Identifier: " in line for line in text_of(path).splitlines()[:12])
-
-
-def test_every_file_has_a_licence() -> None:
-    assert [str(path) for path in files() if not licensed(path)] == []
-
-
-# The brackets keep this file from matching its own patterns.
-FORBIDDEN = {
-    "a package host: mirrors are the user's choice": re.compile(
-        r"https?://[a-z.]*(debian|pypi|python[h]osted|npmjs|golang)[a-z]*\.(org|com|net)"
-    ),
-    "a path of one machine": re.compile(r"/(root|home/[a-z]+)/\.[p]yenv|%s/" % re.escape(str(TOP))),
-    "work left for later": re.compile(r"\b([T]ODO|[F]IXME|[X]XX)\b"),
-}
-
-
-@pytest.mark.parametrize("what", FORBIDDEN)
-def test_no_file_holds(what: str) -> None:
-    found = [
-        "%s:%d: %s" % (path, number, line.strip())
-        for path in files()
-        if path.name != "COPYING"
-        for number, line in enumerate(text_of(path).splitlines(), 1)
-        if FORBIDDEN[what].search(line)
-    ]
-    assert found == []
-
-
-PIN = re.compile(r"^[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*(; python_version < \"3\.[0-9]+\")?(\s+# \S.*)?$")
-
-
-@pytest.mark.parametrize("path", sorted((TOP / "requirements").glob("*.txt")), ids=lambda path: path.name)
-def test_every_requirement_is_pinned_exactly(path: Path) -> None:
-    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
-    assert lines
-    assert [line for line in lines if not PIN.match(line)] == []

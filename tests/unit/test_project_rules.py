@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Rules of the project that linters do not cover: delegated tasks, documents, licences, pins and forbidden texts."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import typing as t
+from functools import cache
+from pathlib import Path
+
+import pytest
+import tomllib
+
+from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, files, text_of
+
+# --- Tasks on other hosts ---------------------------------------------------------------------------------------------
+
+# These are included after a check, or by the action rke2_plan, which makes it too.
+CHECKED_BEFORE = {
+    "roles/gpu_cluster/tasks/kubeconfig.yml",
+    "roles/gpu_cluster/tasks/undo.yml",
+    "roles/rke2/tasks/delete_node.yml",
+}
+
+
+def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
+    """Modules on the node may have returned facts with the names of variables."""
+    found = {
+        str(path)
+        for path in files()
+        if path.match("roles/*/tasks/*.yml") and "delegate_to:" in text_of(path)
+        if "gpufleet.node.gpu_node_reject_forged_facts:" not in text_of(path)
+        and "tasks/connect.yml" not in text_of(path)
+    }
+    assert found == CHECKED_BEFORE
+
+
+# --- Documents --------------------------------------------------------------------------------------------------------
+
+
+def test_the_documents_list_every_plugin_that_users_call() -> None:
+    """Modules say in their documentation whether they are internal."""
+    listed = set(re.findall(r"(?:module|filter|test) `(\w+)`", text_of(Path("docs/README.md"))))
+    paths = [path for kind in ("modules", "filter", "test") for path in TOP.glob("plugins/%s/*.py" % kind)]
+    public = {path.stem for path in paths if "\nshort_description: Internal to " not in path.read_text()}
+    assert listed == public
+
+
+# --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
+
+
+@cache
+def annotated() -> t.Sequence[str]:
+    """The patterns of REUSE.toml."""
+    annotations = tomllib.loads((TOP / "REUSE.toml").read_text())["annotations"]
+    return [annotation["path"] for annotation in annotations]
+
+
+def licensed(path: Path) -> bool:
+    if (TOP / path).is_symlink() or not (TOP / path).stat().st_size:
+        return True
+    if path.name == "COPYING" or path.parts[0] == "LICENSES":
+        return True
+    if (TOP / (str(path) + ".license")).exists() or any(fnmatch.fnmatch(str(path), each) for each in annotated()):
+        return True
+    return any("SPDX-License-Identifier: " in line for line in text_of(path).splitlines()[:12])
+
+
+def test_every_file_has_a_licence() -> None:
+    assert [str(path) for path in files() if not licensed(path)] == []
+
+
+# The brackets keep this file from matching its own patterns.
+FORBIDDEN = {
+    "a package host: mirrors are the user's choice": re.compile(
+        r"https?://[a-z.]*(debian|pypi|python[h]osted|npmjs|golang)[a-z]*\.(org|com|net)"
+    ),
+    "a path of one machine": re.compile(r"/(root|home/[a-z]+)/\.[p]yenv|%s/" % re.escape(str(TOP))),
+    "work left for later": re.compile(r"\b([T]ODO|[F]IXME|[X]XX)\b"),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_has_forbidden_text(what: str) -> None:
+    found = [
+        "%s:%d: %s" % (path, number, line.strip())
+        for path in files()
+        if path.name != "COPYING"
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if FORBIDDEN[what].search(line)
+    ]
+    assert found == []
+
+
+PIN = re.compile(r"^[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*(; python_version < \"3\.[0-9]+\")?(\s+# \S.*)?$")
+
+
+@pytest.mark.parametrize("path", sorted((TOP / "requirements").glob("*.txt")), ids=lambda path: path.name)
+def test_every_requirement_is_pinned_exactly(path: Path) -> None:
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    assert lines
+    assert [line for line in lines if not PIN.match(line)] == []
