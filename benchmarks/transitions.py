@@ -18,7 +18,7 @@ import itertools
 import json
 import sys
 from collections import Counter
-from typing import Iterator
+from typing import Iterable
 
 import nodes
 import tables
@@ -174,13 +174,9 @@ def on_node() -> dict:
     return {"layouts": len(targets), "pairs": len(targets) * (len(targets) - 1), "ways": results}
 
 
-def orders(ids: list[int]) -> Iterator[tuple[int, ...]]:
-    """Yield every distinct order of the ids."""
-    seen = set()
-    for order in itertools.permutations(ids):
-        if order not in seen:
-            seen.add(order)
-            yield order
+def orders(ids: list[int]) -> Iterable[tuple[int, ...]]:
+    """Return every distinct order of the ids, beginning with the given one."""
+    return dict.fromkeys(itertools.permutations(ids))
 
 
 if __name__ == "__main__":

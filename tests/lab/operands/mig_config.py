@@ -68,7 +68,7 @@ def wanted(entries: t.Sequence[t.Mapping[str, t.Any]], targets: t.Sequence[Targe
     return found
 
 
-def orders(devices: t.Mapping[str, int]) -> t.Iterator[t.Sequence[str]]:
+def orders(devices: t.Mapping[str, int]) -> t.Iterable[t.Sequence[str]]:
     """Orders in which to create instances, starting with the largest: not every order fits."""
 
     def size(name: str) -> int:
@@ -76,8 +76,4 @@ def orders(devices: t.Mapping[str, int]) -> t.Iterator[t.Sequence[str]]:
 
     names = [each for name, count in devices.items() for each in [name] * count]
     names.sort(key=lambda name: (-size(name), name))
-    seen = set()
-    for order in itertools.permutations(names):
-        if order not in seen:
-            seen.add(order)
-            yield order
+    return dict.fromkeys(itertools.permutations(names))
