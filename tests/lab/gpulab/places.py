@@ -32,7 +32,7 @@ NETWORK = "gpufleet-lab"
 
 # Each checkout has its own network, so that several can be used on one machine.
 _OCTET = 16 + zlib.crc32(str(TOP).encode()) % 224
-SUBNET = os.environ.get("GPUFLEET_LAB_SUBNET", "10.89.%d" % _OCTET)
+SUBNET = "10.89.%d" % _OCTET
 GATEWAY = SUBNET + ".1"
 LOOPBACK = "127.0.0.1"
 PORT = 18000 + _OCTET  # each checkout needs its own, because virtual machines reach it on loopback
