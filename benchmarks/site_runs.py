@@ -63,8 +63,8 @@ def measured(work: Path, fleet: fleets.Fleet, count: int, pipelining: bool, repe
     runs, pings = [], []
     for _number in range(repeats):
         runs.append(play(work, fleet, count, pipelining, PLAYBOOK, *fleet.options))
-        there = on_the_node(runs[-1][1])
-        pings.append(play(work, fleet, count, pipelining, ping(work, there))[0])
+        on_node = on_the_node(runs[-1][1])
+        pings.append(play(work, fleet, count, pipelining, ping(work, on_node))[0])
     took, tasks = min(runs, key=lambda run: run[0])
     cells = [str(count), "on" if pipelining else "off", "%.1f" % took, "%.2f" % (took / count)]
     cells += [str(sum(1 for task in tasks if task["hosts"])), str(on_the_node(tasks)), "%.1f" % min(pings)]

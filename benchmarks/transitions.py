@@ -90,7 +90,7 @@ def on_node() -> dict:
     driver.open()
     driver.set_mode(0, True)
 
-    def carry_out(made: Plan) -> Counter[str]:
+    def execute(made: Plan) -> Counter[str]:
         counted = Counted(driver)
         [outcome] = converge(counted, [made])
         if outcome.error:
@@ -162,7 +162,7 @@ def on_node() -> dict:
         if number % SAMPLE == 0:
             clear()
             at_known_placements(targets[start])
-            real = carry_out(plan(driver.read(0), targets[target]))
+            real = execute(plan(driver.read(0), targets[target]))
             if real != planned:
                 raise RuntimeError("a plan with %s was executed with %s" % (planned, real))
         count("planned", planned)

@@ -135,7 +135,7 @@ def running() -> t.List[Node]:
     """All nodes of this checkout, including stopped ones."""
     listed = json.loads(podman("ps", "--all", "--format", "json", "--filter", "label=gpufleet.node") or "[]")
     return [
-        *(Node(name, LOOPBACK, "machine", vm.alive(name)) for name in vm.all_there()),
+        *(Node(name, LOOPBACK, "machine", vm.alive(name)) for name in vm.names()),
         *(
             Node(each["Names"][0], each["Labels"]["gpufleet.node"], each["Image"], each["State"] == "running")
             for each in listed
@@ -299,7 +299,7 @@ def command_on(name: str, *command: str, options: t.Sequence[str] = ()) -> t.Lis
 
 
 def wait_for(name: str) -> None:
-    said = ""
+    state = ""
     ready = MACHINE_READY if vm.exists(name) else READY
     deadline = time.monotonic() + ready
     while time.monotonic() < deadline:
@@ -310,17 +310,17 @@ def wait_for(name: str) -> None:
             stdin=subprocess.DEVNULL,
             check=False,
         )
-        said = answer.stdout.strip() or answer.stderr.strip()
-        if said == "running":
+        state = answer.stdout.strip() or answer.stderr.strip()
+        if state == "running":
             return
-        if said == "degraded":
+        if state == "degraded":
             failed = call(*command_on(name, "systemctl", "list-units", "--failed", "--plain", "--no-legend"))
             log = call(*command_on(name, "journalctl", "--no-pager", "--lines=30", "--priority=warning"))
             raise LabError("%s has failed units:\n%s%s" % (name, failed, log))
         if vm.exists(name) and not vm.alive(name):
             raise LabError("%s stopped during its boot:\n%s" % (name, vm.last_output(name)))
         time.sleep(0.2)
-    raise LabError("%s did not finish its boot in %d seconds: %s" % (name, ready, said))
+    raise LabError("%s did not finish its boot in %d seconds: %s" % (name, ready, state))
 
 
 def remove(names: t.Sequence[str]) -> None:
@@ -344,8 +344,8 @@ def podman_rm(*which: str) -> None:
             podman("rm", "--force", "--time", "1", *which)
             return
         except LabError as problem:
-            said = problem
-    raise said
+            error = problem
+    raise error
 
 
 def everything_down() -> None:

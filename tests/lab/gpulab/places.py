@@ -53,8 +53,8 @@ def call(*command: t.Union[str, Path], **options: t.Any) -> str:
     options.setdefault("stdin", subprocess.DEVNULL)
     done = subprocess.run([str(part) for part in command], text=True, capture_output=True, check=False, **options)
     if done.returncode:
-        said = (done.stderr + done.stdout).strip()
-        raise LabError("%s ended with status %d\n%s" % (" ".join(map(str, command)), done.returncode, said[-4000:]))
+        output = (done.stderr + done.stdout).strip()
+        raise LabError("%s ended with status %d\n%s" % (" ".join(map(str, command)), done.returncode, output[-4000:]))
     return t.cast(str, done.stdout)
 
 
