@@ -68,7 +68,7 @@ def of_folders(count: int) -> Iterator[Fleet]:
 @contextmanager
 def of_machines(count: int) -> Iterator[Fleet]:
     """Yield machines with systemd, ssh and packages, for the whole of site.yml."""
-    used = bool(serve.running()) or there()
+    used = bool(serve.running()) or has_nodes()
     names = ["gpufleet-bench-%d" % number for number in range(1, count + 1)]
     try:
         url = lab("serve").splitlines()[-1]
@@ -89,7 +89,7 @@ def of_machines(count: int) -> Iterator[Fleet]:
         yield Fleet("machines of the test lab, by ssh", hosts, variables, [])
     finally:
         lab("remove", *names)
-        if not used and not there():
+        if not used and not has_nodes():
             lab("down")
 
 
@@ -99,5 +99,5 @@ def lab(*words: str) -> str:
     return done.stdout
 
 
-def there() -> bool:
+def has_nodes() -> bool:
     return any((STATE / "nodes").glob("*"))

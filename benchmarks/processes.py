@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Mapping, NamedTuple, Sequence
 
+import psutil
 from gpulab import control_plane
 
 SAMPLE = 0.25  # seconds between two readings of the memory
@@ -41,7 +42,7 @@ def measured(log: Path, environment: Mapping[str, str], command: Sequence[str]) 
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 break
-            peak = max(peak, sum(map(_memory, _tree(process.pid))))
+            peak = max(peak, _memory(process.pid))
             time.sleep(SAMPLE)
     except BaseException:
         process.kill()
@@ -50,27 +51,14 @@ def measured(log: Path, environment: Mapping[str, str], command: Sequence[str]) 
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError("%s ended with %d:\n%s" % (command[0], process.returncode, log.read_text()[-8000:]))
-    return Usage(took, usage.ru_utime + usage.ru_stime, peak / 1024)
+    return Usage(took, usage.ru_utime + usage.ru_stime, peak / 1024**2)
 
 
-def _tree(root: int) -> list[int]:
-    """The process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for number in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError):
-            # The second field, the name of the program, may contain spaces.
-            fields = Path("/proc", number, "stat").read_bytes().rpartition(b")")[2].split()
-            children.setdefault(int(fields[1]), []).append(int(number))
-    found = [root]
-    for pid in found:  # grows while it is read
-        found.extend(children.get(pid, ()))
+def _memory(root: int) -> int:
+    """The memory in bytes of a process and its descendants. Each process has its share of common pages."""
+    found = 0
+    with suppress(psutil.NoSuchProcess):
+        for process in (psutil.Process(root), *psutil.Process(root).children(recursive=True)):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                found += process.memory_full_info().pss
     return found
-
-
-def _memory(pid: int) -> int:
-    """The memory of a process in KiB, with its share of common pages."""
-    with suppress(OSError):
-        for line in Path("/proc", str(pid), "smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
-    return 0

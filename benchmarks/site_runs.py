@@ -65,8 +65,8 @@ def measured(work: Path, fleet: fleets.Fleet, count: int, pipelining: bool, repe
     runs, pings, verifications = [], [], []
     for _number in range(repeats):
         runs.append(play(work, fleet, count, pipelining, PLAYBOOK, *fleet.options))
-        there = on_the_node(runs[-1][1])
-        pings.append(play(work, fleet, count, pipelining, ping(work, there))[0])
+        on_node = on_the_node(runs[-1][1])
+        pings.append(play(work, fleet, count, pipelining, ping(work, on_node))[0])
         verifications.append(play(work, fleet, count, pipelining, VERIFY, *fleet.options)[0])
     took, tasks = min(runs, key=lambda run: run[0])
     cells = [str(count), "on" if pipelining else "off", "%.1f" % took, "%.2f" % (took / count)]

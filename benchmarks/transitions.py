@@ -18,7 +18,7 @@ import itertools
 import json
 import sys
 from collections import Counter
-from typing import Iterator
+from typing import Iterable
 
 import nodes
 import tables
@@ -90,7 +90,7 @@ def on_node() -> dict:
     driver.open()
     driver.set_mode(0, True)
 
-    def carry_out(made: Plan) -> Counter[str]:
+    def execute(made: Plan) -> Counter[str]:
         counted = Counted(driver)
         [outcome] = converge(counted, [made])
         if outcome.error:
@@ -162,7 +162,7 @@ def on_node() -> dict:
         if number % SAMPLE == 0:
             clear()
             at_known_placements(targets[start])
-            real = carry_out(plan(driver.read(0), targets[target]))
+            real = execute(plan(driver.read(0), targets[target]))
             if real != planned:
                 raise RuntimeError("a plan with %s was executed with %s" % (planned, real))
         count("planned", planned)
@@ -174,13 +174,9 @@ def on_node() -> dict:
     return {"layouts": len(targets), "pairs": len(targets) * (len(targets) - 1), "ways": results}
 
 
-def orders(ids: list[int]) -> Iterator[tuple[int, ...]]:
-    """Yield every distinct order of the ids."""
-    seen = set()
-    for order in itertools.permutations(ids):
-        if order not in seen:
-            seen.add(order)
-            yield order
+def orders(ids: list[int]) -> Iterable[tuple[int, ...]]:
+    """Return every distinct order of the ids, beginning with the given one."""
+    return dict.fromkeys(itertools.permutations(ids))
 
 
 if __name__ == "__main__":

@@ -63,12 +63,12 @@ def on_node(transitions: list[tuple[Layout, Layout]]) -> dict[str, Counter[str]]
         for before, after in transitions:
             nth, writes = 0, 1
             while nth <= writes:  # the first round, without a fault, counts the writes
-                ours(before)
+                apply(before)
                 node.clear_trace()
                 node.trace()
                 if nth:
                     node.fault("write", nth)
-                apply_with(program, node.directory, after) if program else ours(after)
+                apply_with(program, node.directory, after) if program else apply(after)
                 node.clear_faults()
                 node.trace(False)
                 if nth:
@@ -80,7 +80,7 @@ def on_node(transitions: list[tuple[Layout, Layout]]) -> dict[str, Counter[str]]
     return ends
 
 
-def ours(layout: Layout) -> None:
+def apply(layout: Layout) -> None:
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout as layouts
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node

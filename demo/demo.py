@@ -13,35 +13,33 @@ import tempfile
 import time
 from pathlib import Path
 
-import node_here
-import node_lab
+import demo_cluster
+import demo_engine
+import demo_site
+import lab_node
+import local_node
 import programs
-import story_cluster
-import story_engine
-import story_site
-from telling import Chapters, DemoError
+from screen import DemoError
 
 
 def whole_machine(folder: Path) -> None:
-    chapters = Chapters()
-    story_site.introduce(chapters)
-    with node_lab.fresh(folder, story_site.INVENTORY, "--board", "A100-80GB:8") as node:
-        node.let_containers_run()
-        story_site.tell(node, chapters)
+    demo_site.introduce()
+    with lab_node.fresh(folder, demo_site.INVENTORY, "--board", "A100-80GB:8") as node:
+        node.prepare_containers()
+        demo_site.show(node)
 
 
 def cluster(folder: Path) -> None:
-    chapters = Chapters()
-    story_cluster.introduce(chapters)
-    with node_lab.fresh(folder, story_cluster.INVENTORY, "--board", "A100-80GB", "--rke2") as node:
-        story_cluster.tell(node, chapters)
+    demo_cluster.introduce()
+    with lab_node.fresh(folder, demo_cluster.INVENTORY, "--board", "A100-80GB", "--rke2") as node:
+        demo_cluster.show(node)
 
 
 def engine(folder: Path) -> None:
-    story_engine.tell(node_here.NodeHere(folder), Chapters())
+    demo_engine.show(local_node.LocalNode(folder))
 
 
-STORIES = {"site": whole_machine, "cluster": cluster, "engine": engine}
+DEMOS = {"site": whole_machine, "cluster": cluster, "engine": engine}
 
 
 def stop(number: int, _frame: object) -> None:
@@ -49,7 +47,7 @@ def stop(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def main(story: str) -> int:
+def main(name: str) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     programs.LOG.parent.mkdir(parents=True, exist_ok=True)
@@ -61,13 +59,13 @@ def main(story: str) -> int:
             return 1
         programs.LOG.write_text("")
         with tempfile.TemporaryDirectory(prefix="gpufleet-demo-") as folder:
-            return tell(story, Path(folder))
+            return run(name, Path(folder))
 
 
-def tell(story: str, folder: Path) -> int:
+def run(name: str, folder: Path) -> int:
     started = time.monotonic()
     try:
-        STORIES[story](folder)
+        DEMOS[name](folder)
     except DemoError as error:
         print("\nThe demo failed: %s\nAll output is in %s" % (error, programs.LOG), file=sys.stderr)
         return 1

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import programs
-import telling
+import screen
 
 import playbooks
 
@@ -26,7 +26,7 @@ class Node(ABC):
     has_nvidia_smi = True
 
     @abstractmethod
-    def here(self, command: Sequence[str]) -> Sequence[str | Path]:
+    def on_node(self, command: Sequence[str]) -> Sequence[str | Path]:
         """Return the command line that runs a command on the node."""
 
     @abstractmethod
@@ -34,7 +34,7 @@ class Node(ABC):
         """Run the simulator's command and return its output."""
 
     @abstractmethod
-    def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+    def run_playbook(self, words: Sequence[str], expect: int, part: playbooks.Part) -> playbooks.Run:
         """Run a playbook for the node."""
 
     @abstractmethod
@@ -43,15 +43,22 @@ class Node(ABC):
 
     def run(self, command: Sequence[str], shown: str = "") -> str:
         """Run a program on the node and return its output. Print both if ``shown`` is given."""
-        said = programs.checked(self.here(command))
+        output = programs.checked(self.on_node(command))
         if shown:
-            telling.command(shown)
-            telling.output(said)
-        return said
+            screen.command(shown)
+            screen.output(output)
+        return output
 
-    def playbook(self, words: str, expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
-        telling.command("ansible-playbook " + words)
-        return self.play(["ansible-playbook", *shlex.split(words)], expect, part)
+    def playbook(self, words: str, expect: int = 0, part: playbooks.Part = playbooks.no_parts) -> playbooks.Run:
+        screen.command("ansible-playbook " + words)
+        return self.run_playbook(["ansible-playbook", *shlex.split(words)], expect, part)
+
+    def playbook_again(self, words: str, part: playbooks.Part = playbooks.no_parts) -> None:
+        """Run a playbook again, which must change nothing."""
+        run = self.playbook(words, part=part)
+        run.show()
+        if run.changed():
+            raise screen.DemoError("the second run changed something")
 
     def nvidia_smi(self, gpus: Sequence[int]) -> None:
         """Print the real nvidia-smi's list of some GPUs, if the program could be downloaded."""
@@ -60,8 +67,8 @@ class Node(ABC):
         blocks = re.split(r"^(?=GPU )", self.run(["nvidia-smi", "-L"]), flags=re.MULTILINE)[1:]
         chosen = [block if index in gpus else None for index, block in enumerate(blocks)]
         lines = [block or "..." for block, last in zip(chosen, [*[""], *chosen]) if block or last]
-        telling.command("nvidia-smi -L")
-        telling.output("\n".join(line.rstrip() for line in lines))
+        screen.command("nvidia-smi -L")
+        screen.output("\n".join(line.rstrip() for line in lines))
 
     def gpus(self) -> list[dict[str, Any]]:
         """Return the state of the GPUs from the simulator."""

@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
 import programs
-import telling
-from telling import DemoError
+import screen
+from screen import DemoError
 
 Event = dict[str, Any]
 # Returns the name of the playbook part that an event belongs to; None for the same part as the previous event.
 Part = Callable[[Event], str | None]
+
+
+def no_parts(_event: Event) -> None:
+    """Return no name: the playbook is shown as a whole."""
 
 
 class Run(NamedTuple):
@@ -33,7 +37,12 @@ class Run(NamedTuple):
         drawn = [event["diff"] for event in self.changes if "\n+GPU " in event["diff"]]
         return "\n".join(line for line in "".join(drawn).splitlines() if line[:4] in ("-GPU", "+GPU", " GPU"))
 
-    def told(self) -> str:
+    def show(self) -> None:
+        """Print the slice maps, if any, and the recap."""
+        screen.output(self.maps())
+        screen.output(self.recap_lines())
+
+    def recap_lines(self) -> str:
         """Return the recap in Ansible's format."""
         text = "%s : ok=%d  changed=%d  unreachable=%d  failed=%d  skipped=%d"
         keys = ("ok", "changed", "unreachable", "failures", "skipped")
@@ -46,7 +55,7 @@ class Run(NamedTuple):
 class Follower:
     """Reads events while the playbook runs, and shows its progress."""
 
-    def __init__(self, path: Path, part: Part, wait: telling.Waiting) -> None:
+    def __init__(self, path: Path, part: Part, wait: screen.Waiting) -> None:
         path.touch()
         self.events: list[Event] = []
         self._stream = path.open(encoding="utf-8")
@@ -58,7 +67,7 @@ class Follower:
         *lines, self._rest = (self._rest + self._stream.read()).split("\n")
         for line in lines:
             self._take(json.loads(line))
-        self._wait.at(self._task)
+        self._wait.show(self._task)
 
     def _take(self, event: Event) -> None:
         self.events.append(event)
@@ -73,8 +82,8 @@ class Follower:
 
     def _end_part(self) -> None:
         if self._name:
-            told = {0: "nothing changed", 1: "1 change"}.get(self._changes, "%d changes" % self._changes)
-            self._wait.done("%s: %s" % (self._name, told if self._ran else "skipped"))
+            result = {0: "nothing changed", 1: "1 change"}.get(self._changes, "%d changes" % self._changes)
+            self._wait.done("%s: %s" % (self._name, result if self._ran else "skipped"))
 
 
 def environment(folder: Path, *inventories: Path) -> dict[str, str]:
@@ -106,14 +115,14 @@ def run(
     """Run ansible-playbook; ``before`` is the command prefix that starts it on a node."""
     events = Path(variables["ANSIBLE_HOME"]).parent / "events"
     events.unlink(missing_ok=True)
-    with telling.waiting() as wait:
+    with screen.waiting() as wait:
         follower = Follower(events, part, wait)
-        status, said = programs.call([*before, *words], {**variables, "DEMO_EVENTS": str(events)}, follower)
+        status, output = programs.call([*before, *words], {**variables, "DEMO_EVENTS": str(events)}, follower)
     if (status != 0) != (expect != 0):
-        raise programs.failure(" ".join(words), status, said)
+        raise programs.failure(" ".join(words), status, output)
     failures = [event["message"] for event in follower.events if event["kind"] == "failed"]
     recaps = [event["hosts"] for event in follower.events if event["kind"] == "recap"]
     if not recaps:
-        raise DemoError("Ansible printed no recap:\n" + said)
+        raise DemoError("Ansible printed no recap:\n" + output)
     changes = [event for event in follower.events if event["kind"] == "changed"]
     return Run(changes, failures[-1] if failures else "", recaps[-1])

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
-from telling import DemoError
+from screen import DemoError
 
 TOP = Path(__file__).resolve().parent.parent
 CACHE = TOP / ".cache"
@@ -77,5 +77,5 @@ def checked(
 
 
 def failure(command: str, status: int, output: str) -> DemoError:
-    end_of_it = "\n".join(output.rstrip().splitlines()[-END_SHOWN:])
-    return DemoError("%s exited with status %d. The last lines of its output:\n\n%s\n" % (command, status, end_of_it))
+    last_lines = "\n".join(output.rstrip().splitlines()[-END_SHOWN:])
+    return DemoError("%s exited with status %d. The last lines of its output:\n\n%s\n" % (command, status, last_lines))

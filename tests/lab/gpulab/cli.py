@@ -14,8 +14,8 @@ import subprocess
 import sys
 import typing as t
 
-from . import cluster, cluster_check, controller, images, nodes, operands_check, repositories, rke2, rpm, serve
-from .places import CACHE, GATEWAY, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, alone, call, say
+from . import cluster, controller, images, nodes, repositories, rke2, rpm, serve
+from .places import CACHE, LAB, LABNS, PREFIX, SOCKETS, TOP, URL, LabError, alone, call, say
 
 DEBIAN_PACKAGES = {
     "podman": "podman",
@@ -39,8 +39,6 @@ HELPERS = {  # not on PATH
 
 
 MACHINE_PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "debugfs": "e2fsprogs", "setpriv": "util-linux"}
-MACHINE = PREFIX + "vm"  # of `lab vm`
-CHECKS = {"check": cluster_check.run, "check-gpus": operands_check.run}  # of `lab cluster`
 
 
 def missing(machines: bool) -> t.List[str]:
@@ -94,14 +92,11 @@ def from_file(name: str) -> t.List[nodes.NodeSpec]:
 def from_options(options: argparse.Namespace) -> t.List[nodes.NodeSpec]:
     if not options.name:
         raise LabError("no node given: name one, or use --file")
-    boards = options.board or ["A100-80GB"] * bool(options.gpus)
-    if options.gpus is not None and len(boards) == 1 and ":" not in boards[0]:
-        boards = ["%s:%d" % (boards[0], options.gpus)] if options.gpus else []
     return [
         nodes.NodeSpec(
             name=name,
             image=options.image,
-            boards=boards,
+            boards=options.boards,
             driver=options.driver,
             open_module=options.open,
             nvswitches=options.nvswitches,
@@ -173,12 +168,6 @@ def chosen(arguments: t.Sequence[str]) -> t.List[str]:
     return t.cast(t.List[str], named)
 
 
-def machine(options: argparse.Namespace) -> int:
-    """Run the command for the virtual machine."""
-    words = {"up": ["up", "--machine", MACHINE], "exec": ["exec", MACHINE], "down": ["remove", MACHINE]}
-    return main([*words[options.action], *options.others])
-
-
 def kubernetes(options: argparse.Namespace) -> int:
     """Run the command for the cluster."""
     if options.action in cluster.CLIENTS:
@@ -190,9 +179,6 @@ def kubernetes(options: argparse.Namespace) -> int:
         print(cluster.KUBECONFIG)
     elif options.others:
         raise LabError("lab cluster %s takes no arguments" % options.action)
-    elif options.action in CHECKS:
-        for line in CHECKS[options.action]():
-            print(line, flush=True)
     else:
         cluster.down()
     return 0
@@ -223,10 +209,6 @@ def execute(options: argparse.Namespace) -> int:
     return subprocess.run(nodes.command_on(options.name, *command, options=flags), check=False).returncode
 
 
-def gateway(_options: argparse.Namespace) -> None:
-    print(GATEWAY)
-
-
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="lab", description="The test lab: nodes with simulated GPUs, and package repositories."
@@ -249,8 +231,9 @@ def parser() -> argparse.ArgumentParser:
     start.add_argument("name", nargs="*", help="begins with " + PREFIX)
     start.add_argument("--file", metavar="FILE", help="instead of names and options: a JSON list of nodes; - is stdin")
     start.add_argument("--image", default="bookworm", help="one of: %s" % ", ".join(images.IMAGES))
-    start.add_argument("--board", action="append", metavar="NAME[:COUNT]", help="GPUs, as for nvsim; repeatable")
-    start.add_argument("--gpus", type=int, metavar="COUNT", help="number of GPUs, if --board gives none")
+    start.add_argument(
+        "--board", dest="boards", action="append", default=[], metavar="NAME[:COUNT]", help="GPUs, as for nvsim"
+    )
     start.add_argument("--driver", metavar="VERSION", help="a preinstalled driver; default: none")
     start.add_argument("--open", action="store_true", help="with open kernel modules")
     start.add_argument(
@@ -275,20 +258,15 @@ def parser() -> argparse.ArgumentParser:
 
     command("molecule", molecule, "Run Molecule: lab molecule test -s SCENARIO")
 
-    virtual = command("vm", machine, "One virtual machine: vm up [options], vm exec [COMMAND...], vm down.")
-    virtual.add_argument("action", choices=("up", "exec", "down"))
-    virtual.add_argument("others", nargs=argparse.REMAINDER)
-
     clustered = command(
         "cluster",
         kubernetes,
-        "A Kubernetes cluster: cluster up NAME..., check, check-gpus, kubectl ..., helm ..., down.",
+        "A Kubernetes cluster: cluster up NAME..., kubectl ..., helm ..., down.",
     )
-    clustered.add_argument("action", choices=("up", *CHECKS, *cluster.CLIENTS, "down"))
+    clustered.add_argument("action", choices=("up", *cluster.CLIENTS, "down"))
     clustered.add_argument("others", nargs=argparse.REMAINDER)
 
     command("show", show, "List the nodes.")
-    command("gateway", gateway, "Print this machine's address in the nodes' network.")
 
     inside = command("exec", execute, "Run a command on a node (default: a shell).")
     inside.add_argument("name")

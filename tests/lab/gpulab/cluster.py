@@ -157,16 +157,16 @@ def kubectl(*arguments: str, **options: t.Any) -> str:
 
 def wait_for_server(node: nodes.Node) -> None:
     deadline = time.monotonic() + READY
-    said = ""
+    error = ""
     while time.monotonic() < deadline:
         try:
             kubectl("get", "--raw", "/readyz")
             return
         except LabError as problem:
-            said = str(problem)
+            error = str(problem)
         time.sleep(0.3)
     raise LabError(
-        "the API server is not ready after %d seconds: %s\n%s" % (READY, said, logs(node, "kube-apiserver", "etcd"))
+        "the API server is not ready after %d seconds: %s\n%s" % (READY, error, logs(node, "kube-apiserver", "etcd"))
     )
 
 

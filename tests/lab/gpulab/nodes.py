@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 import typing as t
@@ -23,6 +26,7 @@ from .places import (
     LOOPBACK,
     NETWORK,
     NODES,
+    PODMAN,
     PREFIX,
     PROGRAMS,
     SHARED,
@@ -33,6 +37,7 @@ from .places import (
     alone,
     call,
     podman,
+    processes,
     say,
     succeeds,
 )
@@ -46,6 +51,7 @@ INOTIFY = "/proc/sys/fs/inotify/max_user_instances"
 INSTANCES = 4096
 READY = 180  # seconds until a node has booted; one or two on an idle machine
 MACHINE_READY = 900  # the same for a virtual machine; about thirty
+GONE = 10  # seconds in which the interfaces of a killed node disappear
 
 
 class NodeSpec(t.NamedTuple):
@@ -93,13 +99,18 @@ def network() -> None:
 
 
 def remove_bridge() -> None:
-    """Remove the bridge of an interrupted run whose checkout was deleted, if no node uses it."""
+    """Remove the bridge of an interrupted run whose files were deleted, if no node uses it."""
     found = json.loads(call("ip", "-json", "address", "show", "to", GATEWAY, "type", "bridge"))
     for name in [each["ifname"] for each in found if each]:
-        if json.loads(call("ip", "-json", "link", "show", "master", name)):
-            raise LabError(
-                "%s has the lab's address and is in use, perhaps by nodes of a checkout that was deleted" % name
-            )
+        deadline = time.monotonic() + GONE
+        while json.loads(call("ip", "-json", "link", "show", "master", name)):
+            if time.monotonic() > deadline:
+                raise LabError(
+                    "nodes of a checkout that was deleted or moved use the bridge %s, which has the lab's address. List"
+                    " their processes with lsns --type net, kill /sbin/init, conmon and aardvark-dns of these nodes, run"
+                    " tests/lab/labns --destroy, and then tests/lab/lab down" % name
+                )
+            time.sleep(0.2)
         call("ip", "link", "delete", name)
 
 
@@ -124,7 +135,7 @@ def running() -> t.List[Node]:
     """All nodes of this checkout, including stopped ones."""
     listed = json.loads(podman("ps", "--all", "--format", "json", "--filter", "label=gpufleet.node") or "[]")
     return [
-        *(Node(name, LOOPBACK, "machine", vm.alive(name)) for name in vm.all_there()),
+        *(Node(name, LOOPBACK, "machine", vm.alive(name)) for name in vm.names()),
         *(
             Node(each["Names"][0], each["Labels"]["gpufleet.node"], each["Image"], each["State"] == "running")
             for each in listed
@@ -288,7 +299,7 @@ def command_on(name: str, *command: str, options: t.Sequence[str] = ()) -> t.Lis
 
 
 def wait_for(name: str) -> None:
-    said = ""
+    state = ""
     ready = MACHINE_READY if vm.exists(name) else READY
     deadline = time.monotonic() + ready
     while time.monotonic() < deadline:
@@ -299,17 +310,17 @@ def wait_for(name: str) -> None:
             stdin=subprocess.DEVNULL,
             check=False,
         )
-        said = answer.stdout.strip() or answer.stderr.strip()
-        if said == "running":
+        state = answer.stdout.strip() or answer.stderr.strip()
+        if state == "running":
             return
-        if said == "degraded":
+        if state == "degraded":
             failed = call(*command_on(name, "systemctl", "list-units", "--failed", "--plain", "--no-legend"))
             log = call(*command_on(name, "journalctl", "--no-pager", "--lines=30", "--priority=warning"))
             raise LabError("%s has failed units:\n%s%s" % (name, failed, log))
         if vm.exists(name) and not vm.alive(name):
             raise LabError("%s stopped during its boot:\n%s" % (name, vm.last_output(name)))
         time.sleep(0.2)
-    raise LabError("%s did not finish its boot in %d seconds: %s" % (name, ready, said))
+    raise LabError("%s did not finish its boot in %d seconds: %s" % (name, ready, state))
 
 
 def remove(names: t.Sequence[str]) -> None:
@@ -333,20 +344,63 @@ def podman_rm(*which: str) -> None:
             podman("rm", "--force", "--time", "1", *which)
             return
         except LabError as problem:
-            said = problem
-    raise said
+            error = problem
+    raise error
 
 
 def everything_down() -> None:
     """Remove all containers, networks, interfaces and rules of the lab, and restore the machine's settings."""
     vm.stop_all()
-    podman_rm("--all")
+    problem = None
+    try:
+        podman_rm("--all")
+    except LabError as error:
+        problem = error
+    if kill_unknown_nodes():
+        call(LABNS, "--destroy")  # podman's state in /run, which still has these nodes
+        podman_rm("--all")
+    elif problem:
+        raise problem
     shutil.rmtree(NODES, ignore_errors=True)
     shutil.rmtree(SOCKETS, ignore_errors=True)
     if succeeds(LABNS, "podman", "network", "exists", NETWORK):
         podman("network", "rm", "--force", NETWORK)
     remove_bridge()
     restore_host_settings()
+
+
+def kill_unknown_nodes() -> bool:
+    """Kill containers that podman no longer knows, because its files in .cache/lab were deleted while they ran.
+
+    The command line of conmon, which supervises a container, names these files. It is killed first, because it would
+    restart the container. aardvark-dns is killed only in the lab's mount namespace: elsewhere it serves other networks.
+    """
+    deadline = time.monotonic() + GONE
+    supervisors = list(processes("conmon", PODMAN))
+    while supervisors and time.monotonic() < deadline:  # those of removed containers end by themselves
+        time.sleep(0.2)
+        supervisors = list(processes("conmon", PODMAN))
+    if not supervisors:
+        return False
+    say("killing %d nodes whose files were deleted" % len(supervisors))
+    namespaces = {mount_namespace(pid) for pid in supervisors} - {mount_namespace(os.getpid()), ""}
+    servers = [pid for pid in processes("aardvark-dns") if mount_namespace(pid) in namespaces]
+    inits = [child for pid in supervisors for child in children(pid)]
+    for pid in [*supervisors, *inits, *servers]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return True
+
+
+def children(pid: int) -> t.List[int]:
+    return [int(child) for child in Path("/proc/%d/task/%d/children" % (pid, pid)).read_text().split()]
+
+
+def mount_namespace(pid: int) -> str:
+    """The identity of a process's mount namespace; empty if the process has ended."""
+    with contextlib.suppress(OSError):
+        return os.readlink("/proc/%d/ns/mnt" % pid)
+    return ""
 
 
 def restore_host_settings() -> None:

@@ -21,6 +21,7 @@ HERE = TOP / "tests" / "lab"
 CACHE = TOP / ".cache"
 LAB = CACHE / "lab"
 NODES = LAB / "nodes"
+PODMAN = LAB / "podman"  # its images, containers and networks; labns configures it
 SHARED = LAB / "opt"  # every node's /opt/gpufleet-lab
 PROGRAMS = LAB / "kubernetes" / "node"  # every node's /opt/gpufleet-kubernetes
 BUILDING = LAB / "building"
@@ -31,7 +32,7 @@ NETWORK = "gpufleet-lab"
 
 # Each checkout has its own network, so that several can be used on one machine.
 _OCTET = 16 + zlib.crc32(str(TOP).encode()) % 224
-SUBNET = os.environ.get("GPUFLEET_LAB_SUBNET", "10.89.%d" % _OCTET)
+SUBNET = "10.89.%d" % _OCTET
 GATEWAY = SUBNET + ".1"
 LOOPBACK = "127.0.0.1"
 PORT = 18000 + _OCTET  # each checkout needs its own, because virtual machines reach it on loopback
@@ -52,8 +53,8 @@ def call(*command: t.Union[str, Path], **options: t.Any) -> str:
     options.setdefault("stdin", subprocess.DEVNULL)
     done = subprocess.run([str(part) for part in command], text=True, capture_output=True, check=False, **options)
     if done.returncode:
-        said = (done.stderr + done.stdout).strip()
-        raise LabError("%s ended with status %d\n%s" % (" ".join(map(str, command)), done.returncode, said[-4000:]))
+        output = (done.stderr + done.stdout).strip()
+        raise LabError("%s ended with status %d\n%s" % (" ".join(map(str, command)), done.returncode, output[-4000:]))
     return t.cast(str, done.stdout)
 
 
@@ -75,8 +76,8 @@ def fingerprint(*parts: t.Union[str, Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
-    """Command lines, by process id, of processes that run a module of the lab for a path of this checkout.
+def processes(program: str, place: Path = Path("/")) -> t.Dict[int, t.List[str]]:
+    """Command lines, by process id, of processes of a program, or a module of the lab, for a path, if one is given.
 
     Unlike a pid file, this also works after the checkout was deleted and cloned again.
     """
@@ -85,7 +86,8 @@ def processes(module: str, place: Path) -> t.Dict[int, t.List[str]]:
     for number in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             words = Path("/proc", number, "cmdline").read_bytes().decode().split("\0")[:-1]
-            if module in words and any(Path(word) == place or place in Path(word).parents for word in words):
+            named = program in words or words[:1] and Path(words[0]).name == program
+            if named and any(Path(word) == place or place in Path(word).parents for word in words):
                 found[int(number)] = words
     return found
 

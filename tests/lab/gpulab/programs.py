@@ -209,9 +209,9 @@ def check_version(source: Source) -> None:
     """Fail if the program that was built reports another version."""
     if source.prints_version:
         program, *arguments = source.prints_version
-        said = call(BUILT / program, *arguments)
-        if source.version not in said:
-            raise LabError("%s should report version %s, but printed: %s" % (program, source.version, said))
+        output = call(BUILT / program, *arguments)
+        if source.version not in output:
+            raise LabError("%s should report version %s, but printed: %s" % (program, source.version, output))
 
 
 def kubelet(version: str) -> Path:

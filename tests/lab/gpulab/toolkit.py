@@ -42,9 +42,9 @@ def build(version: str) -> Path:
         shutil.copytree(source / "deployments", target / "deployments")
         for path in (target / "deployments").rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        said = call(target / "nvidia-ctk", "--version")
-        if version not in said:
-            raise LabError("nvidia-ctk should report version %s, but printed: %s" % (version, said))
+        output = call(target / "nvidia-ctk", "--version")
+        if version not in output:
+            raise LabError("nvidia-ctk should report version %s, but printed: %s" % (version, output))
         complete.write_text(wanted)
     return target
 

@@ -82,7 +82,7 @@ def exists(name: str) -> bool:
     return disk_of(name).exists()
 
 
-def all_there() -> t.List[str]:
+def names() -> t.List[str]:
     return sorted(path.parent.name for path in NODES.glob("*/disk.img"))
 
 

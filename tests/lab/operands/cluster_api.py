@@ -121,15 +121,15 @@ def selector(wanted: str) -> str:
 
 def forever(step: t.Callable[[], None], pause: float = PAUSE) -> t.NoReturn:
     """Repeat a step. Log a failure only if it differs from the previous one."""
-    said = ""
+    last_error = ""
     while True:
         try:
             step()
-            said = ""
+            last_error = ""
         except ApiError as problem:
-            if str(problem) != said:
-                said = str(problem)
-                say("will retry: " + said)
+            if str(problem) != last_error:
+                last_error = str(problem)
+                say("will retry: " + last_error)
         time.sleep(pause)
 
 

@@ -10,6 +10,8 @@ import itertools
 import typing as t
 
 MANAGED_KEYS = {"device-filter", "devices", "mig-enabled", "mig-devices"}
+# Without a ConfigMap. The original also generates configurations for each profile.
+DEFAULT = {"version": "v1", "mig-configs": {"all-disabled": [{"devices": "all", "mig-enabled": False}]}}
 
 
 class Invalid(Exception):
@@ -28,12 +30,6 @@ class Target(t.NamedTuple):
 
     pci_id: str  # "0x20B210DE"
     state: State
-
-
-class Profile(t.NamedTuple):
-    name: str
-    slices: int
-    count: int  # instances that fit on a GPU
 
 
 def selected(configurations: t.Any, name: str) -> t.List[t.Mapping[str, t.Any]]:
@@ -72,7 +68,7 @@ def wanted(entries: t.Sequence[t.Mapping[str, t.Any]], targets: t.Sequence[Targe
     return found
 
 
-def orders(devices: t.Mapping[str, int]) -> t.Iterator[t.Sequence[str]]:
+def orders(devices: t.Mapping[str, int]) -> t.Iterable[t.Sequence[str]]:
     """Orders in which to create instances, starting with the largest: not every order fits."""
 
     def size(name: str) -> int:
@@ -80,29 +76,4 @@ def orders(devices: t.Mapping[str, int]) -> t.Iterator[t.Sequence[str]]:
 
     names = [each for name, count in devices.items() for each in [name] * count]
     names.sort(key=lambda name: (-size(name), name))
-    seen = set()
-    for order in itertools.permutations(names):
-        if order not in seen:
-            seen.add(order)
-            yield order
-
-
-def generated(profiles: t.Sequence[Profile]) -> t.Dict[str, t.Any]:
-    """The configurations that the MIG manager generates for a node with identical GPUs."""
-
-    def entry(enabled: bool, devices: t.Mapping[str, int]) -> t.List[t.Dict[str, t.Any]]:
-        made: t.Dict[str, t.Any] = {"devices": "all", "mig-enabled": enabled}
-        return [{**made, "mig-devices": dict(devices)}] if enabled else [made]
-
-    found = {"all-disabled": entry(False, {}), "all-enabled": entry(True, {})}
-    for profile in profiles:
-        found["all-" + profile.name.replace("+", ".")] = entry(True, {profile.name: profile.count})
-    plain = {}  # for each size, the profile that fits most often
-    for profile in sorted(profiles, key=lambda each: each.count):
-        if "+" not in profile.name and "-" not in profile.name:
-            plain[profile.slices] = profile.name
-    slices = max((profile.slices for profile in profiles), default=0)
-    balanced = {7: {1: 2, 2: 1, 3: 1}, 4: {1: 2, 2: 1}}.get(slices, {})
-    if balanced and set(balanced) <= set(plain):
-        found["all-balanced"] = entry(True, {plain[size]: count for size, count in balanced.items()})
-    return {"version": "v1", "mig-configs": found}
+    return dict.fromkeys(itertools.permutations(names))

@@ -18,8 +18,8 @@ from collections import Counter
 from pathlib import Path
 
 from . import gpus, mig_config
-from .cluster_api import ApiError, Client, Object, environment, forever, labels_of, say, selector, start
-from .mig_config import Profile, State, Target
+from .cluster_api import Client, Object, environment, forever, labels_of, say, selector, start
+from .mig_config import State, Target
 
 HOST = "/host"
 CONFIG = "nvidia.com/mig.config"
@@ -66,24 +66,6 @@ class Gpus:
             Target(gpu.pci_id, State(gpu.mig_enabled, dict(Counter(mig.profile for mig in gpu.devices))))
             for gpu in gpus.read().gpus
         ]
-
-    def profiles(self) -> t.List[Profile]:
-        """Of the first GPU."""
-        import pynvml as nv
-
-        nv.nvmlInit()
-        found = []
-        try:
-            handle = nv.nvmlDeviceGetHandleByIndex(0)
-            for constant in range(nv.NVML_GPU_INSTANCE_PROFILE_COUNT):
-                try:
-                    info = nv.nvmlDeviceGetGpuInstanceProfileInfo(handle, constant, version=2)
-                except (nv.NVMLError_NotSupported, nv.NVMLError_InvalidArgument):
-                    continue
-                found.append(Profile(info.name.rpartition("MIG ")[2], info.sliceCount, info.instanceCount))
-        finally:
-            nv.nvmlShutdown()
-        return found
 
     def set_modes(self, modes: t.Mapping[int, bool]) -> None:
         """Set the mode of all GPUs before any reset, so that one reboot applies it to all."""
@@ -232,36 +214,14 @@ class Manager:
             self._set({name: "true" for name in pauses})
 
 
-def publish(client: Client, namespace: str, node: str, configurations: t.Any) -> None:
-    """Write the generated configurations to the node's ConfigMap."""
-    import yaml
-
-    name = node + "-mig-config"
-    wanted = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": namespace},
-        "data": {"config.yaml": yaml.safe_dump(configurations, sort_keys=False)},
-    }
-    client.apply("/api/v1/namespaces/%s/configmaps/%s" % (namespace, name), wanted)
-
-
 def main() -> None:
     import yaml
 
     start("NVIDIA's MIG manager")
-    node, client, node_gpus = environment("NODE_NAME"), Client("nvidia-mig-manager"), Gpus()
     custom = os.environ.get("CONFIG_FILE")
-    if custom:
-        manager = Manager(node, client, node_gpus, lambda: yaml.safe_load(Path(str(custom)).read_text()))
-    else:
-        made = mig_config.generated(node_gpus.profiles())
-        while True:
-            try:
-                publish(client, os.environ["NAMESPACE"], node, made)
-                break
-            except ApiError as problem:
-                say("will retry: %s" % problem)
-                time.sleep(2)
-        manager = Manager(node, client, node_gpus, lambda: made)
+
+    def configurations() -> t.Any:
+        return yaml.safe_load(Path(custom).read_text()) if custom else mig_config.DEFAULT
+
+    manager = Manager(environment("NODE_NAME"), Client("nvidia-mig-manager"), Gpus(), configurations)
     forever(manager.step, 1)

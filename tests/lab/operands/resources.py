@@ -15,11 +15,10 @@ FULL = "nvidia.com/gpu"
 STRATEGIES = ("none", "single", "mixed")
 SHARED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-MOUNTS = "/var/run/nvidia-container-devices"
 CDI_VENDOR = "k8s.device-plugin.nvidia.com"
 MPS = "/mps"  # where containers mount the MPS root of the node
 MPS_READY = MPS + "/.ready"
-LIST_STRATEGIES = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
+LIST_STRATEGIES = ("envvar", "cdi-annotations", "cdi-cri")
 
 
 class Invalid(Exception):
@@ -122,17 +121,13 @@ def allocate(
     """The response for a container; ``response`` makes the annotation's name unique."""
     ids = list(dict.fromkeys(uuid_of(device.id) for device in devices))
     qualified = ["%s/gpu=%s" % (CDI_VENDOR, each) for each in ids]
-    by_mounts = "volume-mounts" in strategies
-    envs = {VISIBLE: MOUNTS if by_mounts else ",".join(ids)} if by_mounts or "envvar" in strategies else {}
+    envs = {VISIBLE: ",".join(ids)} if "envvar" in strategies else {}
     annotations = {}
     if "cdi-annotations" in strategies:
         annotations["%snvidia-device-plugin_%s" % (prefix, response)] = ",".join(qualified)
+    nodes = [*SHARED_NODES, *sorted({node for device in devices for node in device.nodes})] if pass_nodes else ()
     return Allocation(
-        envs,
-        {"%s/%s" % (MOUNTS, each): "/dev/null" for each in ids} if by_mounts else {},
-        [*SHARED_NODES, *sorted({node for device in devices for node in device.nodes})] if pass_nodes else (),
-        annotations,
-        qualified if "cdi-cri" in strategies else (),
+        envs, nodes=nodes, annotations=annotations, cdi_devices=qualified if "cdi-cri" in strategies else ()
     )
 
 

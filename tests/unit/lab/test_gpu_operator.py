@@ -7,25 +7,13 @@
 from __future__ import annotations
 
 import copy
-import io
-import json
-import sys
-import tarfile
 import typing as t
-from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from gpulab import charts
-    from operands import gpu_operator, mig_config, mig_manager, operand_sets
-    from operands.mig_config import Profile, State, Target
-finally:
-    sys.path.remove(LAB)
+from gpulab import charts
+from operands import gpu_operator, mig_config, mig_manager, operand_sets
+from operands.mig_config import State, Target
 
 CHARTS = {"%s-%s" % (chart.name, chart.version): chart for chart in charts.CHARTS}
 NEWEST = CHARTS["gpu-operator-v26.7.0"]
@@ -42,16 +30,6 @@ def policy(**sections: t.Any) -> t.Dict[str, t.Any]:
 
 
 # --- Labels and state -------------------------------------------------------------------------------------------------
-
-
-def test_a_gpu_node_gets_the_deploy_labels() -> None:
-    changes = gpu_operator.node_labels({PCI: "true"}, policy(), "v26.7.0")
-    names = [
-        *("client", "container-toolkit", "dcgm", "dcgm-exporter", "device-plugin", "driver", "gpu-feature-discovery"),
-        *("node-status-exporter", "operator-validator"),
-    ]
-    assert changes == {"nvidia.com/gpu.present": "true", **{DEPLOY + name: "true" for name in names}}
-    assert DEPLOY + "client" not in gpu_operator.node_labels({PCI: "true"}, policy(), "v25.10.1")
 
 
 CAPABLE = {PCI: "true", "nvidia.com/gpu.present": "true", "nvidia.com/mig.capable": "true"}
@@ -167,25 +145,6 @@ def container(daemon_set: t.Mapping[str, t.Any]) -> t.Dict[str, t.Any]:
     return t.cast("t.Dict[str, t.Any]", daemon_set["spec"]["template"]["spec"]["containers"][0])
 
 
-def variables(daemon_set: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
-    return values_of(container(daemon_set))
-
-
-def values_of(found: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
-    return {each["name"]: each["value"] for each in found["env"] if "value" in each}
-
-
-def test_the_device_plugin_follows_strategy_and_cdi() -> None:
-    found = variables(made("nvidia-device-plugin-daemonset", mig={"strategy": "mixed"}))
-    assert found["MIG_STRATEGY"] == "mixed"
-    assert found["DEVICE_LIST_STRATEGY"] == "cdi-annotations,cdi-cri"
-    found = variables(made("nvidia-device-plugin-daemonset", cdi={"enabled": False}))
-    assert (found["MIG_STRATEGY"], found["DEVICE_LIST_STRATEGY"]) == ("single", "envvar")
-    given = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
-    found = variables(made("nvidia-device-plugin-daemonset", devicePlugin={"env": given}))
-    assert found["DEVICE_LIST_STRATEGY"] == "volume-mounts"
-
-
 @pytest.mark.parametrize("name", [operand.name for operand in operand_sets.OPERANDS])
 def test_operands_run_where_their_label_says_so(name: str) -> None:
     daemon_set = made(name)
@@ -196,35 +155,6 @@ def test_operands_run_where_their_label_says_so(name: str) -> None:
     assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     assert container(daemon_set)["image"] in charts.images()
     assert daemon_set["metadata"]["annotations"] == operand_sets.STAND_IN
-
-
-def test_the_mig_manager_uses_the_config_map_that_the_policy_names() -> None:
-    assert "CONFIG_FILE" not in variables(made("nvidia-mig-manager"))
-    daemon_set = made("nvidia-mig-manager", migManager={"config": {"name": "site"}})
-    assert variables(daemon_set)["CONFIG_FILE"] == "/mig-parted-config/config.yaml"
-    volumes = daemon_set["spec"]["template"]["spec"]["volumes"]
-    assert {"name": "config", "configMap": {"name": "site"}} in volumes
-
-
-@pytest.mark.parametrize(
-    ("name", "process"),
-    [
-        ("nvidia-device-plugin-daemonset", "nvidia-device-plugin"),
-        ("nvidia-device-plugin-mps-control-daemon", "mps-control-daemon"),
-        ("gpu-feature-discovery", "gpu-feature-discovery"),
-    ],
-)
-def test_config_managers_select_the_configuration_file(name: str, process: str) -> None:
-    assert len(made(name)["spec"]["template"]["spec"]["containers"]) == 1
-    daemon_set = made(name, devicePlugin={"config": {"name": "site", "default": "any"}})
-    pod = daemon_set["spec"]["template"]["spec"]
-    assert variables(daemon_set)["CONFIG_FILE"] == "/config/config.yaml"
-    assert {"name": "available-configs", "configMap": {"name": "site"}} in pod["volumes"]
-    assert pod["shareProcessNamespace"]
-    for found, expected in ((pod["initContainers"][-1], ("true", "")), (pod["containers"][-1], ("false", process))):
-        values = values_of(found)
-        assert (values["ONESHOT"], values["PROCESS_TO_SIGNAL"]) == expected
-        assert (values["DEFAULT_CONFIG"], values["FALLBACK_STRATEGIES"]) == ("any", "empty")
 
 
 # --- MIG configurations -----------------------------------------------------------------------------------------------
@@ -254,27 +184,6 @@ def test_later_entries_override_earlier_ones() -> None:
 def test_invalid_configurations(name: str) -> None:
     with pytest.raises(mig_config.Invalid):
         mig_config.selected(CONFIGURATIONS, name)
-
-
-def test_orders_of_creation_start_with_the_biggest() -> None:
-    found = list(mig_config.orders({"1g.10gb": 2, "3g.40gb": 1}))
-    assert found[0] == ("3g.40gb", "1g.10gb", "1g.10gb")
-    assert len(found) == len(set(found)) == 3
-    assert list(mig_config.orders({})) == [()]
-
-
-def test_generated_configurations() -> None:
-    profiles = [
-        *(Profile("1g.10gb", 1, 7), Profile("1g.10gb+me", 1, 1), Profile("1g.20gb", 1, 4), Profile("2g.20gb", 2, 3)),
-        *(Profile("3g.40gb", 3, 2), Profile("7g.80gb", 7, 1)),
-    ]
-    found = mig_config.generated(profiles)
-    for name in found["mig-configs"]:
-        mig_config.selected(found, name)
-    assert found["mig-configs"]["all-1g.10gb.me"][0]["mig-devices"] == {"1g.10gb+me": 1}
-    balanced = {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}
-    assert found["mig-configs"]["all-balanced"][0]["mig-devices"] == balanced
-    assert found["mig-configs"]["all-disabled"] == [{"devices": "all", "mig-enabled": False}]
 
 
 class FakeGpus(mig_manager.Gpus):
@@ -407,15 +316,3 @@ def test_the_policy_s_definition_has_types() -> None:
     assert spec["mig"]["properties"]["strategy"] == {"type": "string", "enum": ["none", "single", "mixed"]}
     assert spec["migManager"]["properties"]["enabled"] == {"type": "boolean"}
     assert "nfd" not in spec
-
-
-@pytest.mark.parametrize("chart", CHARTS.values(), ids=list(CHARTS))
-def test_packages_of_charts(chart: charts.Chart) -> None:
-    content = charts.package(chart)
-    assert charts.package(chart) == content
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        files = {name: archive.extractfile(name) for name in archive.getnames()}
-        texts = {name: stream.read().decode() for name, stream in files.items() if stream}
-    assert yaml.safe_load(texts[chart.name + "/Chart.yaml"])["version"] == chart.version
-    assert json.loads(texts[chart.name + "/values.schema.json"])["additionalProperties"] is False
-    assert not any("$ENABLED" in text or "$VALUES" in text or "$IMAGE" in text for text in texts.values())

@@ -6,20 +6,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from gpulab import images, places
-finally:
-    sys.path.remove(LAB)
+from gpulab import images, places
 
 
 def test_no_image_is_pruned_while_another_one_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

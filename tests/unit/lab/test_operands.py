@@ -6,21 +6,14 @@
 
 from __future__ import annotations
 
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from operands import config_manager, labels, plugin_config, resources
-    from operands.gpus import Gpu, Inventory, MigDevice
-    from operands.plugin_config import Config, Replicated, Sharing
-finally:
-    sys.path.remove(LAB)
+from operands import config_manager, labels, plugin_config, resources
+from operands.gpus import Gpu, Inventory, MigDevice
+from operands.plugin_config import Config, Replicated, Sharing
 
 # As NVML describes an A100 80GB; the labels of the profiles are those of a real node.
 ATTRIBUTES = {
@@ -65,20 +58,6 @@ MINORS = {"gpu0/gi7/access": 66, "gpu0/gi7/ci0/access": 67}
 def offered(strategy: str, *gpus: Gpu) -> t.Dict[str, t.List[str]]:
     found = resources.resources(gpus, strategy, {})
     return {name: [device.id for device in devices] for name, devices in found.items()}
-
-
-@pytest.mark.parametrize("devices", [None, [], SEVEN])
-def test_none_offers_whole_gpus(devices: t.Optional[t.Sequence[MigDevice]]) -> None:
-    assert offered("none", gpu(0, devices), gpu(1)) == {"nvidia.com/gpu": ["GPU-0", "GPU-1"]}
-
-
-@pytest.mark.parametrize("strategy", ["single", "mixed"])
-def test_without_mig_all_strategies_are_equal(strategy: str) -> None:
-    assert offered(strategy, gpu(0), gpu(1)) == {"nvidia.com/gpu": ["GPU-0", "GPU-1"]}
-
-
-def test_single_offers_mig_devices_as_gpus() -> None:
-    assert offered("single", gpu(0, SEVEN)) == {"nvidia.com/gpu": [each.uuid for each in SEVEN]}
 
 
 def test_mixed_offers_a_resource_per_profile_and_the_other_gpus() -> None:
@@ -130,16 +109,6 @@ QUALIFIED = ["k8s.device-plugin.nvidia.com/gpu=MIG-a", "k8s.device-plugin.nvidia
     ("strategies", "expected"),
     [
         (["envvar"], resources.Allocation(envs={"NVIDIA_VISIBLE_DEVICES": "MIG-a,MIG-b"})),
-        (
-            ["volume-mounts"],
-            resources.Allocation(
-                envs={"NVIDIA_VISIBLE_DEVICES": "/var/run/nvidia-container-devices"},
-                mounts={
-                    "/var/run/nvidia-container-devices/MIG-a": "/dev/null",
-                    "/var/run/nvidia-container-devices/MIG-b": "/dev/null",
-                },
-            ),
-        ),
         (
             ["cdi-annotations"],
             resources.Allocation(annotations={"cdi.k8s.io/nvidia-device-plugin_1": ",".join(QUALIFIED)}),
@@ -321,16 +290,6 @@ def test_selection_of_the_file(
             config_manager.selected(files, label, default, fallbacks)
     else:
         assert config_manager.selected(files, label, default, fallbacks) == expected
-
-
-def test_the_link_to_the_file(tmp_path: Path) -> None:
-    link, first, second = (tmp_path / name for name in ("link", "first", "second"))
-    first.touch()
-    assert config_manager.link(link, first)
-    assert not config_manager.link(link, first)
-    assert config_manager.link(link, second)  # replaces a link, also a dangling one
-    assert config_manager.link(link, config_manager.EMPTY)
-    assert link.read_text() == ""
 
 
 # --- Labels -----------------------------------------------------------------------------------------------------------

@@ -6,19 +6,11 @@
 
 from __future__ import annotations
 
-import sys
 import typing as t
-from pathlib import Path
 
 import pytest
 import yaml
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from gpulab import packages, rpm, snapshot
-finally:
-    sys.path.remove(LAB)
+from gpulab import packages, rpm, snapshot
 
 KNOWN = packages.definitions()
 REPOSITORIES: t.Dict[str, t.Dict[str, t.Any]] = {**KNOWN["repositories"], **KNOWN["rpm_repositories"]}

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
+from rke2_standin import certificates, containerd, settings, supervisor
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common import toml
 from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import containerd as rke2_containerd
 from ansible_collections.gpufleet.node.plugins.module_utils._module.rke2 import server as rke2_server
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit import runtime_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import config
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path[:0] = [LAB + "/rke2"]
-try:
-    from rke2_standin import certificates, containerd, settings, supervisor
-finally:
-    sys.path.remove(LAB + "/rke2")
 
 PROGRAM = "/usr/bin/nvidia-container-runtime"
 NVIDIA_TABLE = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.\"nvidia\"]\n"

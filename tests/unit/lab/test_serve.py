@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
-import sys
 import tempfile
 import threading
 import typing as t
@@ -17,13 +16,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-
-LAB = str(Path(__file__).resolve().parents[3] / "tests" / "lab")
-sys.path.insert(0, LAB)
-try:
-    from gpulab import serve
-finally:
-    sys.path.remove(LAB)
+from gpulab import serve
 
 
 @contextlib.contextmanager

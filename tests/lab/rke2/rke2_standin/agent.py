@@ -168,8 +168,8 @@ class Agent:
         try:
             self.config = json.loads(self.fetch("config"))
         except client.RequestError as problem:
-            told = "not authorized" if problem.status == 401 else str(problem)
-            raise client.RequestError("failed to retrieve configuration from server: %s" % told) from problem
+            message = "not authorized" if problem.status == 401 else str(problem)
+            raise client.RequestError("failed to retrieve configuration from server: %s" % message) from problem
         NODE.mkdir(parents=True, exist_ok=True)
         password = NODE / "password"
         headers = {
@@ -184,11 +184,11 @@ class Agent:
                 both = self.fetch(name + ".crt", headers).decode()
             except client.RequestError as problem:
                 if problem.status == 403:
-                    told = (
+                    message = (
                         "Node password rejected, duplicate hostname or contents of '%s' may not match server node-passwd"
                         " entry, try enabling a unique node name with the --with-node-id flag" % password
                     )
-                    raise client.RequestError(told) from problem
+                    raise client.RequestError(message) from problem
                 raise
             certificate, separator, key = both.partition("-----BEGIN PRIVATE KEY")
             write(self.folder / (name + ".crt"), certificate)

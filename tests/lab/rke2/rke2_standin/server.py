@@ -385,14 +385,14 @@ class Server:
     def wait_for_api(self) -> client.Api:
         api = self.admin_api()
         deadline = time.monotonic() + READY
-        said = 0.0
+        logged = 0.0
         while time.monotonic() < deadline:
             try:
                 api.get("/readyz")
                 return api
             except client.RequestError as problem:
-                if time.monotonic() - said > 10:
-                    said = time.monotonic()
+                if time.monotonic() - logged > 10:
+                    logged = time.monotonic()
                     info("Waiting for API server to become available: %s" % problem)
             time.sleep(0.3)
         fatal("Error: API server did not become ready in %d seconds; see %s" % (READY, self.agent.logs))

@@ -36,11 +36,11 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
 
 
 def test_the_documents_name_every_role_and_tag() -> None:
-    readme, own = ROLES.parent / "README.md", ROLES / "gpu_node" / "README.md"
+    docs = ROLES.parent / "docs"
     for path, key, line in (
-        (readme, "role", "| role `"),
-        (readme, "tag", "| tags `"),
-        (own, "tag", "Each role has a tag"),
+        (docs / "README.md", "role", "| role `"),
+        (docs / "playbooks.md", "tag", "| tags `"),
+        (ROLES / "gpu_node" / "README.md", "tag", "Each role has a tag"),
     ):
         text = "".join(part for part in re.split(r"\n\n|\n(?=\|)", path.read_text()) if part.startswith(line))
         assert [row[key] for row in REGISTRY if "`%s`" % row[key] not in text] == [], path

@@ -6,50 +6,48 @@
 
 from __future__ import annotations
 
-import story_day
-import telling
+import layout_changes
+import screen
 from node import Node
-from telling import Chapters, DemoError, say
+from screen import DemoError
 
 DRIVER = "550.163.01"
-MORNING = story_day.MIG % "morning"
+MORNING = layout_changes.MIG % "morning"
 
 
-def tell(node: Node, chapters: Chapters) -> None:
-    chapters.begin("A node with eight GPUs")
+def show(node: Node) -> None:
+    screen.chapter("A node with eight GPUs")
     node.nvsim("create", "--gpus", "8", "--board", "A100-80GB", "--driver", DRIVER)
-    say(
+    screen.paragraph(
         """This is a simulated node with eight A100 80GB. The driver library is simulated, and rejects what real
         hardware rejects. Ansible, the playbook, the modules, NVIDIA's Python bindings and nvidia-smi are real. No GPU
         is partitioned yet."""
     )
     node.nvidia_smi(range(8))
 
-    chapters.begin("Preview in check mode")
-    say(
+    screen.chapter("Preview in check mode")
+    screen.paragraph(
         """The layout: four instances on each of GPUs 0 to 3, seven on each of GPUs 4 and 5, one large instance on GPU
         6, and no MIG on GPU 7. Check mode plans every GPU, writes nothing, and draws the change. A minus marks the
         current state, a plus the new state. Each cell is one GPU instance, as wide as its share of memory."""
     )
-    looked = node.playbook(MORNING + " --check --diff")
-    telling.output(looked.maps())
-    telling.output(looked.told())
+    preview = node.playbook(MORNING + " --check --diff")
+    preview.show()
     if any(gpu["gpu_instances"] or gpu["mode_current"] for gpu in node.gpus()):
         raise DemoError("check mode changed a GPU")
 
-    chapters.begin("Apply")
-    say(
+    screen.chapter("Apply")
+    screen.paragraph(
         """The same command without --check. All eight GPUs are changed in parallel. Every instance gets the placement
         in the plan, and is read back afterwards."""
     )
-    telling.output(node.playbook(MORNING).told())
+    node.playbook(MORNING).show()
     node.nvidia_smi([0, 6, 7])
 
-    chapters.begin("Second run: no change")
-    say("""A second run finds that every GPU matches the layout, and changes nothing. It is safe to schedule.""")
-    again = node.playbook(MORNING)
-    telling.output(again.told())
-    if again.changed():
-        raise DemoError("the second run changed something")
+    screen.chapter("Second run: no change")
+    screen.paragraph(
+        """A second run finds that every GPU matches the layout, and changes nothing. It is safe to schedule."""
+    )
+    node.playbook_again(MORNING)
 
-    story_day.tell(node, chapters)
+    layout_changes.show(node)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Iterator, Sequence
 
 import programs
-import telling
+import screen
 from gpulab import serve
 from node import Node
 
@@ -26,7 +26,7 @@ INVENTORIES = programs.TOP / "demo" / "inventory"
 LAB = programs.TOP / "tests/lab/lab"
 LABNS = programs.TOP / "tests/lab/labns"
 STATE = programs.CACHE / "lab"
-OURS = programs.LOG.with_name("lab-is-ours")  # exists while the demo is the only user of the lab
+OWNED = programs.LOG.with_name("lab-started-by-demo")  # exists while the demo is the only user of the lab
 # An A100 changes its MIG mode only with a reset.
 HARDWARE = ("--simulator=--activation", "--simulator=reset")
 NVSIM = "/opt/gpufleet-lab/bin/nvsim"
@@ -43,28 +43,30 @@ done
 """
 
 
-class NodeOfLab(Node):
+class LabNode(Node):
     def __init__(self, folder: Path, inventory: str) -> None:
         self._environment = playbooks.environment(folder, INVENTORIES / inventory, INVENTORIES / "lab.yml")
         self._environment["DEMO_ADDRESS"] = (STATE / "nodes" / NAME / "address").read_text()
         self._environment["DEMO_REPOSITORIES"] = programs.checked([LAB, "serve"]).splitlines()[-1]
         self.has_nvidia_smi = bool(list(programs.CACHE.glob("nvidia-smi/*/nvidia-smi")))
 
-    def here(self, command: Sequence[str]) -> Sequence[str | Path]:
+    def on_node(self, command: Sequence[str]) -> Sequence[str | Path]:
         return [LABNS, "podman", "exec", NAME, *command]
 
     def nvsim(self, verb: str, *arguments: str) -> str:
         return self.run([NVSIM, verb, "/var/lib/nvsim", *arguments])
 
-    def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+    def run_playbook(self, words: Sequence[str], expect: int, part: playbooks.Part) -> playbooks.Run:
         return playbooks.run(words, self._environment, part=part, expect=expect)
 
     def reboot(self) -> None:
-        telling.command("ansible gpu_nodes -m ansible.builtin.reboot")
-        with telling.waiting() as wait:
+        screen.command("ansible gpu_nodes -m ansible.builtin.reboot")
+        with screen.waiting() as wait:
             words = ["ansible", "gpu_nodes", "-m", "ansible.builtin.reboot", "-a", "reboot_timeout=120"]
-            programs.checked(words, {**self._environment, "DEMO_EVENTS": os.devnull}, lambda: wait.at("rebooting"))
-            programs.call(self.here(["systemctl", "is-system-running", "--wait"]), idle=lambda: wait.at("starting"))
+            programs.checked(words, {**self._environment, "DEMO_EVENTS": os.devnull}, lambda: wait.show("rebooting"))
+            programs.call(
+                self.on_node(["systemctl", "is-system-running", "--wait"]), idle=lambda: wait.show("starting")
+            )
             wait.done("the node has rebooted")
 
     @contextmanager
@@ -73,56 +75,56 @@ class NodeOfLab(Node):
         try:
             yield pid
         finally:
-            programs.call(self.here(["kill", str(pid)]))
+            programs.call(self.on_node(["kill", str(pid)]))
 
-    def let_containers_run(self) -> None:
+    def prepare_containers(self) -> None:
         self.run(["sh", "-ec", CONTAINERS])
 
 
 @contextmanager
-def fresh(folder: Path, inventory: str, *options: str) -> Iterator[NodeOfLab]:
+def fresh(folder: Path, inventory: str, *options: str) -> Iterator[LabNode]:
     """Yield a fresh node, and remove it afterwards. Stop the lab too if it has no other user.
 
     ``inventory`` is a file in demo/inventory, and ``options`` are those of `lab up`.
     """
     try:
-        with telling.waiting() as wait:
-            call_lab(wait, "prepare")
-            if not others():
-                OURS.touch()
-            call_lab(wait, "serve")
-            call_lab(wait, "up", NAME, "--image", "bookworm", *HARDWARE, *options)
+        with screen.waiting() as wait:
+            run_lab(wait, "prepare")
+            if not has_other_users():
+                OWNED.touch()
+            run_lab(wait, "serve")
+            run_lab(wait, "up", NAME, "--image", "bookworm", *HARDWARE, *options)
             wait.done("the node is up")
-        yield NodeOfLab(folder, inventory)
+        yield LabNode(folder, inventory)
     finally:
-        clear(folder)
+        remove(folder)
 
 
-def call_lab(wait: telling.Waiting, *words: str) -> None:
+def run_lab(wait: screen.Waiting, *words: str) -> None:
     """Run a command of the lab and show its progress."""
     start = programs.LOG.stat().st_size
-    told: set[str] = set()
+    printed: set[str] = set()
 
     def idle() -> None:
         with programs.LOG.open("rb") as log:
             log.seek(start)
             steps = [line[4:] for line in log.read().decode(errors="replace").splitlines() if line.startswith("==> ")]
         for step in steps:
-            if step not in told:
-                told.add(step)
+            if step not in printed:
+                printed.add(step)
                 wait.done(step)
-        wait.at((["preparing", *steps])[-1])
+        wait.show((["preparing", *steps])[-1])
 
     programs.checked([LAB, *words], idle=idle)
 
 
-def others() -> bool:
+def has_other_users() -> bool:
     """Return whether the lab has other users: other nodes, or a web server that the demo did not start."""
     nodes = {path.name for path in (STATE / "nodes").glob("*")} - {NAME}
-    return bool(nodes) or (not OURS.exists() and bool(serve.running()))
+    return bool(nodes) or (not OWNED.exists() and bool(serve.running()))
 
 
-def clear(folder: Path) -> None:
+def remove(folder: Path) -> None:
     """Remove the node. Ignore signals, so that an interrupt leaves nothing behind."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -130,7 +132,7 @@ def clear(folder: Path) -> None:
         subprocess.run(["ssh", "-O", "exit", "-o", "ControlPath=%s" % path, "-"], capture_output=True, check=False)
     if not shutil.which("podman"):
         return
-    whole = OURS.exists() and not others()
+    whole = OWNED.exists() and not has_other_users()
     programs.checked([LAB, "down"] if whole else [LAB, "remove", NAME])
     if whole:
-        OURS.unlink()
+        OWNED.unlink()

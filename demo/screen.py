@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import textwrap
 import time
@@ -20,20 +21,16 @@ class DemoError(Exception):
     """A step of the demo did not have the expected result."""
 
 
-class Chapters:
-    """Numbers the chapters of a demo."""
-
-    def __init__(self) -> None:
-        self._number = 0
-
-    def begin(self, title: str) -> None:
-        self._number += 1
-        print()
-        print(("-- %d. %s " % (self._number, title)).ljust(WIDTH, "-"), flush=True)
+_chapter_numbers = itertools.count(1)
 
 
-def say(text: str) -> None:
-    """Print a paragraph."""
+def chapter(title: str) -> None:
+    """Print the heading of the next chapter."""
+    print()
+    print(("-- %d. %s " % (next(_chapter_numbers), title)).ljust(WIDTH, "-"), flush=True)
+
+
+def paragraph(text: str) -> None:
     print()
     print(textwrap.fill(" ".join(text.split()), WIDTH))
     print(flush=True)
@@ -59,25 +56,25 @@ class Waiting:
     """Shows the progress of a long step: elapsed time and, on a terminal, the current activity."""
 
     def __init__(self) -> None:
-        self._began = self._told = time.monotonic()
+        self._began = self._printed = time.monotonic()
         self._terminal = sys.stdout.isatty()
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._began
 
-    def at(self, what: str) -> None:
+    def show(self, what: str) -> None:
         """Show the current activity. Called often."""
         if self._terminal:
             print("\r\033[K  %4.0f s  %s ..." % (self.seconds, what[: WIDTH - 16]), end="", flush=True)
-        elif time.monotonic() - self._told >= TICK:
+        elif time.monotonic() - self._printed >= TICK:
             self.done(what[: WIDTH - 16] + " ...")
 
     def done(self, what: str) -> None:
         """Print a completed part."""
         self.clear()
         print("  %4.0f s  %s" % (self.seconds, what), flush=True)
-        self._told = time.monotonic()
+        self._printed = time.monotonic()
 
     def clear(self) -> None:
         if self._terminal:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import shlex
 
+import layout_changes
 import programs
-import story_day
-import telling
-from node_lab import INVENTORIES, NAME, NodeOfLab
-from telling import Chapters, DemoError, say
+import screen
+from lab_node import INVENTORIES, LabNode
+from screen import DemoError
 
 import playbooks
 from playbooks import Event
@@ -34,9 +34,9 @@ PARTS = {
 }
 
 
-def introduce(chapters: Chapters) -> None:
-    chapters.begin("A bare machine with eight GPUs")
-    say(
+def introduce() -> None:
+    screen.chapter("A bare machine with eight GPUs")
+    screen.paragraph(
         """The demo first creates a machine: Debian 12 with systemd and ssh in a container, with eight A100 80GB on its
         PCI bus. The GPUs are simulated, including the driver library, modprobe, resets and reboots. Local package
         repositories replace NVIDIA's. The first run takes 2 to 4 minutes to build all this. Later runs reuse it and
@@ -44,48 +44,43 @@ def introduce(chapters: Chapters) -> None:
     )
 
 
-def tell(node: NodeOfLab, chapters: Chapters) -> None:
-    bare(node, INVENTORY, gpus=8)
+def show(node: LabNode) -> None:
+    show_fresh_node(node, INVENTORY, gpus=8)
 
-    chapters.begin("Preview in check mode")
-    say(
+    screen.chapter("Preview in check mode")
+    screen.paragraph(
         """site.yml first checks every node, and reports all problems before it changes any. With --check --diff, it
         shows the changes that it would make. The MIG layout cannot be planned yet, because there is no driver. Only the
         changes are shown here; the full output of Ansible is in %s."""
         % programs.LOG.relative_to(programs.TOP)
     )
     before = packages(node)
-    looked = node.playbook(SITE + " --check --diff", part=part)
-    told(looked)
+    preview = node.playbook(SITE + " --check --diff", part=part)
+    show_changes(preview)
     if packages(node) != before:
         raise DemoError("check mode changed the node's packages")
 
-    chapters.begin("From a bare machine to partitioned GPUs")
-    say(
+    screen.chapter("From a bare machine to partitioned GPUs")
+    screen.paragraph(
         """The same without --check. It installs the driver from a signed repository, pins and holds its version,
         installs NVIDIA's container toolkit, and configures the nvidia runtime in containerd. Then it resets idle GPUs,
         applies the MIG layout, and installs a unit that restores it at boot. At the end it verifies the node."""
     )
-    done = node.playbook(SITE + " --diff", part=part)
-    telling.output(done.maps())
-    telling.output(done.told())
+    node.playbook(SITE + " --diff", part=part).show()
     node.nvidia_smi([0, 6, 7])
-    complete(node, "after site.yml")
+    check_instances(node, "after site.yml")
 
-    chapters.begin("Second run: no change")
-    say("""A second run checks everything and changes nothing.""")
-    again = node.playbook(SITE, part=part)
-    telling.output(again.told())
-    if again.changed():
-        raise DemoError("the second run changed something")
+    screen.chapter("Second run: no change")
+    screen.paragraph("""A second run checks everything and changes nothing.""")
+    node.playbook_again(SITE, part)
 
-    chapters.begin("Give a container one MIG device")
-    container(node)
+    screen.chapter("Give a container one MIG device")
+    run_container(node)
 
-    chapters.begin("Reboot")
+    screen.chapter("Reboot")
     reboot(node)
 
-    story_day.tell(node, chapters)
+    layout_changes.show(node)
 
 
 def part(event: Event) -> str | None:
@@ -97,46 +92,48 @@ def part(event: Event) -> str | None:
     return PARTS.get(event["role"])
 
 
-def bare(node: NodeOfLab, inventory: str, gpus: int) -> None:
+def show_fresh_node(node: LabNode, inventory: str, gpus: int) -> None:
     """Show the fresh node and its inventory."""
     found = node.run(["lspci"])
-    telling.command("lspci | grep -c NVIDIA")
-    telling.output(str(found.count("NVIDIA")))
-    telling.command("nvidia-smi")
-    status, output = programs.call(node.here(["sh", "-c", "nvidia-smi"]))
-    telling.output(output)
+    screen.command("lspci | grep -c NVIDIA")
+    screen.output(str(found.count("NVIDIA")))
+    screen.command("nvidia-smi")
+    status, output = programs.call(node.on_node(["sh", "-c", "nvidia-smi"]))
+    screen.output(output)
     if status != 127 or found.count("NVIDIA") != gpus:
         raise DemoError("the fresh node has a driver, or not the expected number of GPUs: %d" % gpus)
-    say("""This is the complete inventory of the node (demo/inventory/lab.yml adds the addresses of the lab):""")
+    screen.paragraph(
+        """This is the complete inventory of the node (demo/inventory/lab.yml adds the addresses of the lab):"""
+    )
     lines = (INVENTORIES / inventory).read_text().splitlines()
-    telling.output("\n".join(lines[lines.index("gpu_nodes:") :]))
+    screen.output("\n".join(lines[lines.index("gpu_nodes:") :]))
 
 
-def packages(node: NodeOfLab) -> str:
+def packages(node: LabNode) -> str:
     return node.run(["dpkg-query", "--show"])
 
 
-def told(run: playbooks.Run) -> None:
+def show_changes(run: playbooks.Run) -> None:
     """Print one line per change, with its message. Of the diffs, print only those of package sources."""
     for event in run.changes:
-        telling.output("* %s: %s" % (event["role"], event["task"].rpartition(" | ")[2]))
+        screen.output("* %s: %s" % (event["role"], event["task"].rpartition(" | ")[2]))
         if event["action"] == "debug":
-            telling.output("    " + telling.wrapped(event["message"]).replace("\n", "\n    "))
+            screen.output("    " + screen.wrapped(event["message"]).replace("\n", "\n    "))
         elif "repository" in event["task"]:
             added = [line for line in event["diff"].splitlines() if re.match(r"[+][A-Z]", line)]
-            telling.output("\n".join("    " + line for line in added))
-    telling.output(run.told())
+            screen.output("\n".join("    " + line for line in added))
+    screen.output(run.recap_lines())
 
 
-def complete(node: NodeOfLab, when: str) -> None:
+def check_instances(node: LabNode, when: str) -> None:
     """Check that all instances exist."""
     found = sum(len(gpu["gpu_instances"]) for gpu in node.gpus())
     if found != INSTANCES:
         raise DemoError("%s there are %d GPU instances instead of %d" % (when, found, INSTANCES))
 
 
-def container(node: NodeOfLab) -> None:
-    say(
+def run_container(node: LabNode) -> None:
+    screen.paragraph(
         """The CDI specification lists every MIG device. A container that requests %s, the third instance of GPU 4, gets
         the device of that GPU and the two capability devices of this instance, and no other GPU or instance."""
         % DEVICE
@@ -153,16 +150,16 @@ def container(node: NodeOfLab) -> None:
         raise DemoError("these are not the devices of %s" % DEVICE)
 
 
-def reboot(node: NodeOfLab) -> None:
-    say(
+def reboot(node: LabNode) -> None:
+    screen.paragraph(
         """MIG instances do not survive a reboot, by NVIDIA's design. The unit gpufleet-mig-restore recreates them from
         a copy of the layout on the node, without Ansible, before the services that use GPUs start."""
     )
     node.reboot()
-    said = node.run(["journalctl", "--unit", "gpufleet-mig-restore", "--output", "cat", "--no-pager"]).splitlines()
-    lines = [line for line in said if line.startswith("GPU ")][-8:]
-    telling.command("journalctl -u gpufleet-mig-restore -o cat | grep ^GPU")
-    telling.output("\n".join(lines))
+    output = node.run(["journalctl", "--unit", "gpufleet-mig-restore", "--output", "cat", "--no-pager"]).splitlines()
+    lines = [line for line in output if line.startswith("GPU ")][-8:]
+    screen.command("journalctl -u gpufleet-mig-restore -o cat | grep ^GPU")
+    screen.output("\n".join(lines))
     if sum(line.endswith(" restored") for line in lines) != PARTITIONED:
-        raise DemoError("the unit %s did not restore the layout" % NAME)
-    complete(node, "after the reboot")
+        raise DemoError("the unit gpufleet-mig-restore did not restore the layout")
+    check_instances(node, "after the reboot")

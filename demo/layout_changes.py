@@ -6,31 +6,31 @@
 
 from __future__ import annotations
 
-import telling
+import screen
 from node import Node
-from telling import Chapters, DemoError, say
+from screen import DemoError
 
 MIG = "playbooks/mig.yml -e @demo/layouts/%s.yml"
 
 
-def tell(node: Node, chapters: Chapters) -> None:
-    chapters.begin("Change the layout under a running job")
+def show(node: Node) -> None:
+    screen.chapter("Change the layout under a running job")
     with node.job() as pid:
         change(node, pid)
 
-    chapters.begin("Reject an impossible layout")
-    say(
+    screen.chapter("Reject an impossible layout")
+    screen.paragraph(
         """A 4g.40gb and four 1g.10gb do not fit on one GPU. The layout is rejected before any change, with the reason
         and the nearest layout that fits."""
     )
     before = node.gpus()
-    refused = node.playbook(MIG % "impossible", expect=2)
-    telling.output("FAILED: " + telling.wrapped(refused.failure))
-    telling.output(refused.told())
+    rejected = node.playbook(MIG % "impossible", expect=2)
+    screen.output("FAILED: " + screen.wrapped(rejected.failure))
+    rejected.show()
     if node.gpus() != before:
         raise DemoError("the rejected layout changed a GPU")
 
-    say(
+    screen.paragraph(
         """In summary: declare the desired layout, preview the change, and apply it with minimal disruption; an
         impossible layout is rejected before any change. README.md describes how to run these commands with the
         collection installed and your own inventory. To experiment with a simulated node, see
@@ -43,23 +43,21 @@ def change(node: Node, pid: int) -> None:
     before = node.uuids(0)
     busy = max(before)  # the highest GPU instance id is the last 1g.10gb of the map
     node.nvsim("attach", "--gpu", "0", "--gi", str(busy), "--pid", str(pid), "--name", "training")
-    say(
+    screen.paragraph(
         """A training job uses the second 1g.10gb of GPU 0 (GPU instance %d). The new layout replaces the 2g.20gb of
         GPU 0 with two more 1g.10gb, and two 1g.10gb of GPU 4 with a 2g.20gb. Other tools would destroy every instance
         on both GPUs, or fail because of the job. This plan keeps every instance that already matches, and never
         destroys an instance in use."""
         % busy
     )
-    run = node.playbook(MIG % "evening" + " --diff")
-    telling.output(run.maps())
-    telling.output(run.told())
+    node.playbook(MIG % "evening" + " --diff").show()
     after = node.uuids(0)
-    stayed = sorted(instance for instance in before if after.get(instance) == before[instance])
-    if busy not in stayed:
+    kept = sorted(instance for instance in before if after.get(instance) == before[instance])
+    if busy not in kept:
         raise DemoError("the busy instance did not survive")
     if pid not in [process["pid"] for process in node.gpus()[0]["processes"]]:
         raise DemoError("the job lost its instance")
-    say(
+    screen.paragraph(
         """GPU 0 kept %d of its %d instances. The one in use still has the UUID %s, and the job was not interrupted."""
-        % (len(stayed), len(before), before[busy])
+        % (len(kept), len(before), before[busy])
     )

@@ -21,7 +21,7 @@ import playbooks
 NVSIM = programs.TOP / "tests/simulator/nvsim"
 
 
-class NodeHere(Node):
+class LocalNode(Node):
     """Programs that run on the node load the simulated driver library."""
 
     def __init__(self, folder: Path) -> None:
@@ -31,15 +31,15 @@ class NodeHere(Node):
         fetched = list(programs.CACHE.glob("nvidia-smi/*/nvidia-smi"))
         self.has_nvidia_smi = bool(fetched or shutil.which("nvidia-smi"))
 
-    def here(self, command: Sequence[str]) -> Sequence[str | Path]:
+    def on_node(self, command: Sequence[str]) -> Sequence[str | Path]:
         return [sys.executable, NVSIM, "run", self._folder / "node", "--", *command]
 
     def nvsim(self, verb: str, *arguments: str) -> str:
         return programs.checked([sys.executable, NVSIM, verb, self._folder / "node", *arguments])
 
-    def play(self, words: Sequence[str], expect: int = 0, part: playbooks.Part = lambda _event: None) -> playbooks.Run:
+    def run_playbook(self, words: Sequence[str], expect: int, part: playbooks.Part) -> playbooks.Run:
         local = ["-e", "nvidia_mig_lock_path=%s/lock nvidia_mig_record_path=%s/records" % ((self._folder,) * 2)]
-        return playbooks.run([*words, *local], self._environment, part=part, expect=expect, before=self.here([]))
+        return playbooks.run([*words, *local], self._environment, part=part, expect=expect, before=self.on_node([]))
 
     @contextmanager
     def job(self) -> Iterator[int]:
