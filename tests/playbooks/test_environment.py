@@ -50,7 +50,7 @@ def test_hosts_batches_and_environment_have_the_same_variables(playbook: Path) -
 
 def test_the_tag_verify_selects_the_nodes_of_a_managed_cluster(tmp_path: Path) -> None:
     run = ansible_playbook(tmp_path, "--list-tasks", "--tags", "verify", PLAYBOOKS / "managed_cluster.yml")
-    tasks = ("find_nodes | Find the nodes", "preflight | Fail", "batch | Show", "verify | Fail")
+    tasks = ("managed | Find the nodes", "preflight | Fail", "batch | Show", "verify | Fail")
     assert [task for task in tasks if task not in run.output] == []
 
 

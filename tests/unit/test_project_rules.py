@@ -19,12 +19,15 @@ from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, file
 
 # --- Tasks on other hosts ---------------------------------------------------------------------------------------------
 
-# These are included after a check, or by the action rke2_plan, which makes it too.
+# These run after a check, or are included by the action rke2_plan, which makes it too.
 CHECKED_BEFORE = {
+    "roles/gpu_chart/tasks/install.yml",
     "roles/gpu_cluster/tasks/kubeconfig.yml",
     "roles/gpu_cluster/tasks/undo.yml",
     "roles/rke2/tasks/delete_node.yml",
 }
+# connect.yml of gpu_cluster checks, and its drain.yml connects.
+CHECKED_FIRST = re.compile(r"tasks/connect\.yml|tasks_from: (connect|drain)\b")
 
 
 def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
@@ -34,7 +37,7 @@ def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
         for path in files()
         if path.match("roles/*/tasks/*.yml") and "delegate_to:" in text_of(path)
         if "gpufleet.node.gpu_node_reject_forged_facts:" not in text_of(path)
-        and "tasks/connect.yml" not in text_of(path)
+        and not CHECKED_FIRST.search(text_of(path))
     }
     assert found == CHECKED_BEFORE
 

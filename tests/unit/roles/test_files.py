@@ -25,8 +25,7 @@ def test_roles_execute_no_tasks_of_the_current_directory() -> None:
     }
     others = {name for path, name in named if not re.fullmatch(r'"{{ role_path }}/tasks/\w+\.yml"', name)}
     assert len(named) > 50
-    steps = '"{{ role_path }}/tasks/{{ __gpu_cluster_steps }}.yml"'  # a name in the role, which users do not set
-    assert others == {steps, '"{{ gpu_node_drain_tasks }}"', '"{{ gpu_node_return_tasks }}"'}
+    assert others == {'"{{ gpu_node_drain_tasks }}"', '"{{ gpu_node_return_tasks }}"'}
 
 
 ACTIONS = {path.stem for path in (ROLES.parent / "plugins" / "action").glob("*.py")}  # they run on the controller
