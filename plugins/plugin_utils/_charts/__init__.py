@@ -5,5 +5,6 @@
 """The charts of the GPU operator and the device plugin: values, configurations, owner of MIG, checks with pods.
 
 chart.py describes the charts. plan.py plans an installation: from inputs.py, with checks.py, notices.py and build.py.
+node_labels.py, wait.py and pod_check_run.py act on the cluster.
 Imports _drain, _cluster, _layout and _common.
 """

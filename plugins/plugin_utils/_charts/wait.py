@@ -26,7 +26,7 @@ _LINES = 15  # of a log
 class Options(t.NamedTuple):
     namespace: str  # of the chart
     helm_chart: str  # the HelmChart whose installation job is waited for; empty if there is none
-    elsewhere: bool  # whether pods of the chart that are not on these nodes must run too
+    elsewhere: bool  # whether the pods on all nodes are read
     timeout: int  # seconds
     settle: int  # seconds for which the nodes must remain ready
 

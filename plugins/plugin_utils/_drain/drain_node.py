@@ -77,8 +77,8 @@ class _Drain(t.NamedTuple):
         if known is not None and not runs.is_same(known.run, access.run):
             text = "An earlier run has left node %s out of service: this run continues, and returns it"
             access.progress.show(text % name)
-        different = cluster_nodes.difference(self.host)
-        different = different or cluster_nodes.other_machine(reading.node, self.options.machine_id)
+        machine_id = self.options.machine_id
+        different = cluster_nodes.difference(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
         if different:
             raise _Failed(different)
         reading, pods = self._planned(name, lambda: reading)
@@ -87,9 +87,14 @@ class _Drain(t.NamedTuple):
         if self.options.check_mode:
             self.result.changed = changed
             self._preview(name, pods)
-            return
-        node = self._cordon(reading.node, pods)
-        self.result.changed = changed
+        else:
+            node = self._cordon(reading.node, pods)
+            self.result.changed = changed
+            self._empty(name, node)
+
+    def _empty(self, name: str, node: Data) -> None:
+        """Evict the pods of the cordoned node, then pause components."""
+        access = self.access
         # A run that is killed, or interrupted from the keyboard, can show nothing.
         ours = record.owned(node, access.run).cordoned
         notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
