@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The duration of a site.yml run without changes, compared with the same number of ping tasks."""
+"""The duration of a site.yml run without changes, compared with as many ping tasks, and with verify.yml."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ import tables
 COUNTS = (1, 4, 16)
 FORKS = 16
 REPEATS, MANY = 3, 16  # with many nodes, one run is an average
-PLAYBOOK = nodes.TOP / "playbooks" / "site.yml"
+PLAYBOOK, VERIFY = nodes.TOP / "playbooks" / "site.yml", nodes.TOP / "playbooks" / "verify.yml"
 CONTROLLER = "controller"
+COLUMNS = ("nodes", "pipelining", "seconds", "per node", "tasks", "on the node")
+COLUMNS += ("pings", "relative", "verify", "relative to it")
 
 Task = dict[str, Any]
 
@@ -49,26 +51,28 @@ def measure(small: bool) -> str:
     users = list(done[0].seconds)
     return tables.table(
         "A second run of site.yml: nodes with eight GPUs, forks %d" % FORKS,
-        ["nodes", "pipelining", "seconds", "per node", "tasks", "on the node", "pings", "relative", *users],
+        [*COLUMNS, *users],
         [[*each.cells, *(share(each, user) for user in users)] for each in done],
         "Nodes: %s; they share %d cores with Ansible. Tasks: not skipped, per node; on the node: tasks that run a module "
-        "there. Pings: the duration of the same number of ansible.builtin.ping tasks. Below %d nodes, the fastest of %d "
-        "runs counts. The other columns are shares of the time: modules on the node by role, and the controller, "
-        "including skipped tasks." % (fleet.what, os.cpu_count() or 0, MANY, REPEATS),
+        "there. Pings: the duration of the same number of ansible.builtin.ping tasks. Verify: that of verify.yml. Below "
+        "%d nodes, the fastest of %d runs counts. The other columns are shares of the time: modules on the node by role, "
+        "and the controller, including skipped tasks." % (fleet.what, os.cpu_count() or 0, MANY, REPEATS),
     )
 
 
 def measured(work: Path, fleet: fleets.Fleet, count: int, pipelining: bool, repeats: int) -> Measured:
-    """Measure runs and pings alternately. The fastest run counts, because other load only makes a run slower."""
-    runs, pings = [], []
+    """Measure runs, pings and verify.yml alternately. The fastest counts, because other load only makes it slower."""
+    runs, pings, verifications = [], [], []
     for _number in range(repeats):
         runs.append(play(work, fleet, count, pipelining, PLAYBOOK, *fleet.options))
         on_node = on_the_node(runs[-1][1])
         pings.append(play(work, fleet, count, pipelining, ping(work, on_node))[0])
+        verifications.append(play(work, fleet, count, pipelining, VERIFY, *fleet.options)[0])
     took, tasks = min(runs, key=lambda run: run[0])
     cells = [str(count), "on" if pipelining else "off", "%.1f" % took, "%.2f" % (took / count)]
     cells += [str(sum(1 for task in tasks if task["hosts"])), str(on_the_node(tasks)), "%.1f" % min(pings)]
     cells += ["%.2fx" % (took / min(pings))]
+    cells += ["%.1f" % min(verifications), "%.2fx" % (took / min(verifications))]
     seconds: dict[str, float] = {}
     for task in tasks:
         user = task["role"] if task["modules"] else CONTROLLER

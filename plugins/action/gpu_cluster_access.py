@@ -7,34 +7,28 @@
 from __future__ import annotations
 
 import base64
-import typing as t
 from pathlib import Path
 
 from ansible import constants
-from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig, runs
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 
-_ARGUMENTS = {
-    "kubeconfig": {"type": "str", "no_log": True},
-    "server": {"type": "str", "default": ""},
-    "name": {"type": "str", "default": "kubeconfig"},  # of the file
-    "keep": {"type": "path"},
-}
 
-
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
+class ActionModule(Action):
+    ARGUMENTS = {
+        "kubeconfig": {"type": "str", "no_log": True},
+        "server": {"type": "str", "default": ""},
+        "name": {"type": "str", "default": "kubeconfig"},  # of the file
+        "keep": {"type": "path"},
+    }
     _requires_connection = False
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
+    def perform(self, variables: Data) -> Data:
+        arguments = self._arguments
         folder = runs.folder(Path(constants.DEFAULT_LOCAL_TMP))
-        result.update(changed=False, folder=str(folder))
+        result: Data = {"folder": str(folder)}
         if arguments["kubeconfig"] is not None:
             text, path = base64.b64decode(arguments["kubeconfig"]).decode(errors="replace"), folder / arguments["name"]
             try:

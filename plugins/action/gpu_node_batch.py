@@ -6,38 +6,29 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import batches
 
-_ARGUMENTS = {
-    "most": {"type": "int", "default": 0},
-    "after_batches": {"type": "bool", "default": False},
-    "sorted": {"type": "bool", "default": False},
-    "done_before": {"type": "list", "elements": "str", "default": []},
-}
 
+class ActionModule(Action):
+    ARGUMENTS = {
+        "most": {"type": "int", "default": 0},
+        "after_batches": {"type": "bool", "default": False},
+        "sorted": {"type": "bool", "default": False},
+        "done_before": {"type": "list", "elements": "str", "default": []},
+    }
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
+    def perform(self, variables: Data) -> Data:
+        arguments = self._arguments
         every = list(variables["ansible_play_hosts_all"])
         current = list(variables["ansible_play_batch"])
         failed = sorted(set(every) - set(variables["ansible_play_hosts"]))
         ordered = sorted(every) if arguments["sorted"] else every
         batch = batches.Batch(ordered, current, failed, arguments["done_before"])
         message = batches.refusal(batch, arguments["most"], arguments["after_batches"])
-        result.update(changed=False)
         if message:
-            result.update(failed=True, msg=message)
-        elif not arguments["after_batches"] and (batch.done or batch.later):
+            return {"failed": True, "msg": message}
+        if not arguments["after_batches"] and (batch.done or batch.later):
             show(batches.progress(batch, "Checked" if self._task.check_mode else "Done"))
-        return result
+        return {}

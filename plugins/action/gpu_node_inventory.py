@@ -8,90 +8,100 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import registry as inventory_registry
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
-_ARGUMENTS = {
-    "registry": {"type": "list", "elements": "dict", "required": True},
-    "facts": {"type": "dict", "default": {}},
-    "all_roles": {"type": "bool", "default": False},
-    "scope": {"type": "str", "choices": ["all", "node", "cluster"], "default": "all"},
-    "check": {"type": "str", "choices": ["preflight", "verify"], "default": "preflight"},
-    "record": {"type": "raw"},
-}
+
+class _Roles(t.NamedTuple):
+    enabled: list[str]
+    validated: list[str]  # whose variables are validated
+    selected: list[str]  # of the scope
+    unrequested: list[str]
+    unknown: list[str]  # problems
+    compares_boards: bool
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    _VALID_ARGS = frozenset(_ARGUMENTS)
+class ActionModule(Action):
+    ARGUMENTS = {
+        "registry": {"type": "list", "elements": "dict", "required": True},
+        "facts": {"type": "dict", "default": {}},
+        "all_roles": {"type": "bool", "default": False},
+        "scope": {"type": "str", "choices": ["all", "node", "cluster"], "default": "all"},
+        "check": {"type": "str", "choices": ["preflight", "verify"], "default": "preflight"},
+        "record": {"type": "raw"},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
-        values, unreadable = self._read(variables)
-        registry = inventory_registry.rows(arguments["registry"])
+    def perform(self, variables: Data) -> Data:
+        arguments = self._arguments
+        preflight = arguments["check"] == "preflight"
         own = variables.get("hostvars", {}).get(variables.get("inventory_hostname"), {})
-        wanted = values.get("gpu_node_roles")
-        tags = inventory_registry.Tags(
-            variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
-        )
-        given = [row.role for row in registry if not inventory_variables.variables_of(row.role).isdisjoint(own)]
-        unrequested = inventory_registry.unrequested(registry, wanted, tags, arguments["record"], given)
-        enabled = [role for role in inventory_registry.enabled(registry, wanted) if role not in unrequested]
-        if arguments["all_roles"]:
-            enabled = [row.role for row in registry]
-        selected = inventory_registry.selected(registry, enabled, tags)
-        # The tag "always" validates the variables of all roles, without the roles' own checks.
-        validated = enabled if "always" in tags.run else selected
+        values, unreadable = self._read(variables)
+        roles = self._roles(values.get("gpu_node_roles"), own, variables)
         facts = arguments["facts"]
         why = _unusable(facts, str(variables.get("inventory_hostname")))
         why = "; ".join([*filter(None, [why]), *inventory_variables.forged(variables.get("ansible_facts", {}))])
         # Some machines show no GPUs before the driver is installed.
-        compares = not why and (_gpus(facts) or arguments["check"] != "preflight")
+        compares = not why and (_gpus(facts) or not preflight)
         differences = inventory_variables.board_differences(values, _gpus(facts)) if compares else []
         found = inventory_variables.NOTHING
-        if validated or not enabled:
-            roles = [*dict.fromkeys(["gpu_node", *validated])]
+        if roles.validated or not roles.enabled:
+            names = [*dict.fromkeys(["gpu_node", *roles.validated])]
             # The layout does not fit other boards either; the role compares it with the GPUs.
-            found = inventory_variables.check(variables, values, unreadable, roles, compares_layout=not differences)
-        problems = [*found.problems, *inventory_registry.unknown(registry, wanted)]
+            found = inventory_variables.check(variables, values, unreadable, names, compares_layout=not differences)
+        problems = [*found.problems, *roles.unknown, *filter(None, [why])]
         if "gpu_node" in found.invalid:
             differences = []  # of values that are invalid
-        if why:
-            problems.append(why)
-        elif _compares_boards(registry, enabled, tags):
+        elif roles.compares_boards and not why:
             problems.extend(differences)
             differences = []
-        if arguments["check"] == "preflight":
+        if preflight:
             host = host_of(str(variables.get("inventory_hostname")), {**values, **facts})
             problems.extend(dra.of_variables(host, values))
-        selected = inventory_registry.of_scope(registry, selected, arguments["scope"])
         excluded = {"gpu_node", *found.invalid}
-        if found.layout and arguments["check"] == "preflight":
+        if found.layout and preflight:
             excluded.add("nvidia_mig")  # its own preflight would repeat them
-        checked = [role for role in selected if role not in excluded]
-        result.update(
-            changed=False, problems=problems, selected=selected, roles=[] if why else checked, unrequested=unrequested
-        )
-        warnings = [
-            *differences,
-            *found.notices,
-            *inventory_variables.without_effect(own, load_extra_vars(self._loader)),
-        ]
-        if warnings:
-            result["warnings"] = warnings
-        return result
+        return {
+            "problems": problems,
+            "selected": roles.selected,
+            "roles": [] if why else [role for role in roles.selected if role not in excluded],
+            "unrequested": roles.unrequested,
+            "warnings": [
+                *differences,
+                *found.notices,
+                *inventory_variables.without_effect(own, load_extra_vars(self._loader)),
+            ],
+        }
 
-    def _read(self, variables: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, str]]:
+    def _roles(self, wanted: object, own: t.Collection[str], variables: Data) -> _Roles:
+        """The roles by gpu_node_roles, the tags of the run, and the host's ``own`` variables."""
+        registry = inventory_registry.rows(self._arguments["registry"])
+        tags = inventory_registry.Tags(
+            variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", []), self._task.tags
+        )
+        given = [row.role for row in registry if not inventory_variables.variables_of(row.role).isdisjoint(own)]
+        unrequested = inventory_registry.unrequested(registry, wanted, tags, self._arguments["record"], given)
+        enabled = [role for role in inventory_registry.enabled(registry, wanted) if role not in unrequested]
+        if self._arguments["all_roles"]:
+            enabled = [row.role for row in registry]
+        selected = inventory_registry.selected(registry, enabled, tags)
+        return _Roles(
+            enabled=enabled,
+            # The tag "always" validates the variables of all roles, without the roles' own checks.
+            validated=enabled if "always" in tags.run else selected,
+            selected=inventory_registry.of_scope(registry, selected, self._arguments["scope"]),
+            unrequested=unrequested,
+            unknown=inventory_registry.unknown(registry, wanted),
+            compares_boards=_compares_boards(registry, enabled, tags),
+        )
+
+    def _read(self, variables: Data) -> tuple[Data, dict[str, str]]:
         """The values of the collection's variables, and an error for each that cannot be read."""
-        values: dict[str, t.Any] = {}
+        values: Data = {}
         unreadable: dict[str, str] = {}
         for name in sorted(inventory_variables.known().intersection(variables)):
             try:

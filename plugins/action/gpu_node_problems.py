@@ -8,37 +8,27 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import report
 
-_ARGUMENTS = {
-    "check": {"type": "str", "required": True, "choices": ["preflight", "verify"]},
-    "gathered": {"type": "str", "default": ""},  # a name, because hosts that have left the play have no arguments
-}
 _FACT = "gpu_node_problems"
 _SKIP = "gpu_node_skip"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    _VALID_ARGS = frozenset(_ARGUMENTS)
+class ActionModule(Action):
+    ARGUMENTS = {
+        "check": {"type": "str", "required": True, "choices": ["preflight", "verify"]},
+        "gathered": {"type": "str", "default": ""},  # a name, because hosts that have left the play have no arguments
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
-        result.update(changed=False)
-        if arguments["check"] == "preflight":
-            return {**result, **_preflight(variables, arguments["gathered"])}
+    def perform(self, variables: Data) -> Data:
+        if self._arguments["check"] == "preflight":
+            return _preflight(variables, self._arguments["gathered"])
         message = report.verify(variables["inventory_hostname"], variables[_FACT])
-        if message:
-            result.update(failed=True, msg=message)
-        return result
+        return {"failed": True, "msg": message} if message else {}
 
 
-def _preflight(variables: t.Mapping[str, t.Any], gathered: str) -> dict[str, t.Any]:
+def _preflight(variables: t.Mapping[str, t.Any], gathered: str) -> Data:
     """The messages by host, whether they stop the run, and the hosts that are left out of it otherwise."""
     every, present, of = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"], variables["hostvars"]
     lost = set(every).difference(present)

@@ -6,23 +6,13 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    _VALID_ARGS = frozenset[str]()
+class ActionModule(Action):
     _requires_connection = False
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        variables = task_vars or {}
-        result.update(changed=False)
-        for problem in inventory_variables.forged(variables["ansible_facts"]):
-            result.update(failed=True, msg=problem)  # without inventory_hostname, which may be forged
-        return result
+    def perform(self, variables: Data) -> Data:
+        problems = inventory_variables.forged(variables["ansible_facts"])
+        return {"failed": True, "msg": problems[0]} if problems else {}  # inventory_hostname may be forged too

@@ -6,36 +6,25 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import node as driver_node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
-_ARGUMENTS = {"packages": {"type": "bool", "default": True}}
 # dkms may be installed without a package. Otherwise a package source must offer it.
 _FIND_DKMS = "command -v dkms || dnf --quiet list --available dkms"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    _VALID_ARGS = frozenset(_ARGUMENTS)
+class ActionModule(Action):
+    ARGUMENTS = {"packages": {"type": "bool", "default": True}}
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
+    def perform(self, variables: Data) -> Data:
         facts = variables["ansible_facts"]
-        if not arguments["packages"]:
-            running = driver_node.running_problems(facts["nvidia"])
-            result.update(changed=False, plan={}, problems=[], running_problems=running)
-            return result
+        if not self._arguments["packages"]:
+            return {"plan": {}, "problems": [], "running_problems": driver_node.running_problems(facts["nvidia"])}
         settings, problems = inventory_variables.validated_for_host("nvidia_driver", variables, self._templar.template)
-        plan: dict[str, t.Any] = {}
+        plan: Data = {}
         try:
             plan = {} if problems else driver_node.plan(facts, settings)
         except Refusal as error:
@@ -50,10 +39,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
         if int(facts.get("effective_user_id", 0)) != 0:
             problems.insert(0, messages.NOT_ROOT)
         running = driver_node.running_problems(facts["nvidia"], plan or None)
-        result.update(changed=False, plan=plan, problems=problems, running_problems=running)
-        if plan.get("notices"):
-            result["warnings"] = plan["notices"]
-        return result
+        return {"plan": plan, "problems": problems, "running_problems": running, "warnings": plan.get("notices", [])}
 
     def _finds_dkms(self) -> bool:
         return bool(self._low_level_execute_command(_FIND_DKMS)["rc"] == 0)

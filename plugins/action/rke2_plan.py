@@ -8,47 +8,36 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import plan as rke2_plan
 
-_ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
 
+class ActionModule(Action):
+    ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
+    def perform(self, variables: Data) -> Data:
         names = self._names(variables)
         forged = inventory_variables.forged(variables["ansible_facts"])
-        if arguments["states"] is None:
-            failure = {"failed": True, "msg": forged[0]} if forged else {}
-            return {**result, "changed": False, "names": names, **failure}
+        if self._arguments["states"] is None:
+            return {"names": names, **({"failed": True, "msg": forged[0]} if forged else {})}
         settings, problems = inventory_variables.validated_for_host("rke2", variables, self._templar.template)
         problems += forged
-        plan: dict[str, t.Any] = {}
+        plan: Data = {}
+        notices: list[str] = []
         if not problems:
             wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}
             servers = variables["groups"].get(wanted["servers_group_name"], ())
-            node = _node(variables, servers, arguments["states"], names)
+            node = _node(variables, servers, self._arguments["states"], names)
             if node.name in node.states:
                 plan, problems, notices = rke2_plan.plan(wanted, node)
-                if notices:
-                    result["warnings"] = notices
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
             problems.insert(0, messages.NOT_ROOT)
-        result.update(changed=False, plan=plan, problems=problems, names=names)
-        return result
+        return {"plan": plan, "problems": problems, "names": names, "warnings": notices}
 
     def _names(self, variables: t.Mapping[str, t.Any]) -> list[str]:
         """The names that the node may have in the cluster, from the inventory alone."""

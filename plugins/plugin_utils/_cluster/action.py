@@ -4,34 +4,20 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""What the action plugins that use the API of a cluster have in common."""
+"""The base of the action plugins that use the API of a cluster."""
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible.plugins.action import ActionBase
-
-from .._common.output import clean
+from .._common.action import Action
 from .api import Api
 from .nodes import Data
 
 
-class ClusterAction(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    """An action plugin whose arguments ``ARGUMENTS`` describes, in the format of an argument specification."""
+class ClusterAction(Action):
+    """An action plugin that uses the API of a cluster."""
 
-    ARGUMENTS: t.ClassVar[t.Mapping[str, Data]]
-    _arguments: Data
     _api: Api
 
-    @clean
     def run(self, tmp: object = None, task_vars: Data | None = None) -> Data:
-        result: Data = super().run(tmp, task_vars)
-        variables = task_vars or {}
-        _validation, self._arguments = self.validate_argument_spec(self.ARGUMENTS)
-        self._api = Api(self, variables)
-        return {**result, "changed": False, **self.perform(variables)}
-
-    def perform(self, variables: Data) -> Data:
-        """The result of the task. ``variables`` are those of its host."""
-        raise NotImplementedError
+        self._api = Api(self, task_vars or {})
+        return super().run(tmp, task_vars)

@@ -17,6 +17,8 @@ import os
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 import time
 import typing as t
@@ -64,12 +66,18 @@ def has_ended(run: Run, seconds: int) -> bool:
 
 
 def folder(temporary: Path) -> Path:
-    """The folder of this run in its temporary directory, which Ansible removes when the run ends. For its user only.
+    """The folder of this run in its temporary directory, for its user only. Both are removed when the run ends.
 
-    Removes the temporary directories of runs that were killed: Ansible also keeps secrets there that tasks write.
+    Also if a signal ends the run, after which Ansible does not remove them. If the whole container or session is killed,
+    the next run removes them: Ansible also keeps secrets there that tasks write.
     """
     own = temporary / _FOLDER
-    own.mkdir(mode=0o700, exist_ok=True)
+    try:
+        own.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    else:
+        _remove_at_end(temporary)
     write(own / _RECORD, json.dumps(current()))
     for record in own.parents[1].glob("*/%s/%s" % (_FOLDER, _RECORD)):
         with contextlib.suppress(OSError, ValueError, TypeError):  # removed by another run, or not readable
@@ -79,6 +87,18 @@ def folder(temporary: Path) -> Path:
             if ours and has_ended(Run(*json.loads(record.read_text(encoding="utf-8"))), _ABANDONED):
                 shutil.rmtree(record.parents[1])
     return own
+
+
+def _remove_at_end(directory: Path) -> None:
+    """Start a process that outlives this run and then removes the directory."""
+    subprocess.Popen(
+        [sys.executable, "-I", __file__, str(directory), json.dumps(current())],
+        cwd="/",
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def write(path: Path, text: str) -> None:
@@ -142,3 +162,10 @@ def _started(pid: int) -> str:
         return "ended" if state in "ZX" else others[18]
     except (OSError, IndexError, ValueError):
         return ""
+
+
+if __name__ == "__main__":  # the process that _remove_at_end() starts
+    _directory, _run = Path(sys.argv[1]), Run(*json.loads(sys.argv[2]))
+    while _directory.exists() and not has_ended(_run, _ABANDONED):
+        time.sleep(1)
+    shutil.rmtree(_directory, ignore_errors=True)

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.
 def fixture_local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
     monkeypatch.setattr(runs, "controller", os.getpid)  # the parent of the first process of a namespace has no PID
+    monkeypatch.setattr(runs, "_remove_at_end", lambda _directory: None)  # pytest removes it
 
 
 def run(**arguments: t.Any) -> t.Dict[str, t.Any]:

@@ -63,7 +63,7 @@ def test_an_agent() -> None:
     result = run()
     assert (result["changed"], result["problems"]) == (False, [])
     assert (result["plan"]["type"], result["plan"]["server_url"]) == ("agent", "https://192.0.2.1:9345")
-    assert "warnings" not in result
+    assert result["warnings"] == []
 
 
 def test_facts_that_replace_variables() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
+
+
+@pytest.fixture(name="no_remover")
+def fixture_no_remover(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_remove_at_end", lambda _directory: None)
 
 
 def run_of(pid: int) -> runs.Run:
@@ -71,6 +77,41 @@ def test_the_controller_is_known_after_its_end() -> None:
     process.join()
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_signal_that_ends_the_run_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: signal.Signals
+) -> None:
+    """Ansible removes its temporary directory after none of these."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        monkeypatch.setattr(runs, "controller", lambda: process.pid)
+        (tmp_path / "own").mkdir()
+        runs.write(runs.folder(tmp_path / "own") / "kubeconfig", "token")
+        process.send_signal(end)
+    deadline = time.monotonic() + 30
+    while (tmp_path / "own").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not (tmp_path / "own").exists()
+
+
+def test_files_of_a_run_stay_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        monkeypatch.setattr(runs, "controller", lambda: process.pid)
+        started: list[list[str]] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(subprocess, "Popen", lambda command, **_others: started.append(command))
+            (tmp_path / "own").mkdir()
+            for _task in range(2):
+                folder = runs.folder(tmp_path / "own")
+        (command,) = started
+        with subprocess.Popen(command) as remover:
+            with pytest.raises(subprocess.TimeoutExpired):
+                remover.wait(1.5)
+            assert folder.exists()
+            process.kill()
+        assert not folder.exists()
+
+
+@pytest.mark.usefixtures("no_remover")
 def test_the_folder_of_a_run_that_was_killed_is_removed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         for name in ("own", "active", "killed", "elsewhere", "unreadable"):
@@ -87,6 +128,7 @@ def test_the_folder_of_a_run_that_was_killed_is_removed(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["active", "own", "unreadable"]
 
 
+@pytest.mark.usefixtures("no_remover")
 def test_folders_of_other_users_are_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With local_tmp in /tmp, other users can plant a folder beside it, or a link to one."""
     others = [tmp_path / "tmp" / "planted" / "gpufleet", tmp_path / "elsewhere" / "gpufleet"]
