@@ -37,6 +37,6 @@ bench:
 	@benchmarks/run
 
 clean:
-	@if [ -d .cache/lab/podman ]; then tests/lab/lab down; fi
+	@if [ -d .cache/lab/podman ] || [ -d .cache/lab/nodes ]; then tests/lab/lab down; fi
 	@if [ -d .cache/go ]; then chmod -R u+w .cache/go; fi
 	rm -rf .cache .hypothesis .ansible
