@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 @pytest.fixture(name="no_remover")
 def fixture_no_remover(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "_remove_at_end", lambda _directory: None)
+    monkeypatch.setattr(runs, "controller", os.getpid)  # the parent of the first process of a namespace has no PID
 
 
 def run_of(pid: int) -> runs.Run:
