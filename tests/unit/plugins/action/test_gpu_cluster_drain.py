@@ -447,7 +447,7 @@ def test_another_run_takes_over(run: t.Callable[..., Data], returned: bool) -> N
 def test_a_run_that_is_killed(run: t.Callable[..., Data], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its worker processes go on."""
     cluster = Cluster(operator_node(), user("train"), train=9)
-    parents = [os.getppid(), 1]
+    parents = [os.getppid(), -1]  # the PID of no process
     killed = SimpleNamespace(append=lambda text: BUDGET in text and parents.pop(0))
     monkeypatch.setattr(api.os, "getppid", lambda: parents[0])
     cluster.shown = killed  # type: ignore[assignment]
