@@ -136,7 +136,7 @@ class _Run:
                     raise _Failed(
                         "%s began to use %s after the plan was made. "
                         "Stop it, or use a layout that keeps this instance"
-                        % (messages.processes(users), messages.in_progress(operation).split(" ", 1)[1]),
+                        % (messages.processes(users), messages.instance(operation)),
                         users,
                     )
         if self._plan.blocked is not None:
@@ -308,7 +308,7 @@ def _error_text(error: Exception, failed_operation: t.Optional[Operation]) -> st
     if isinstance(error, (MigError, _Failed)):
         return str(error)
     text = str(error) if isinstance(error, BackendError) else "internal error: %r" % error
-    return "%s failed: %s" % (messages.in_progress(failed_operation), text) if failed_operation is not None else text
+    return "failed to %s: %s" % (messages.operation(failed_operation), text) if failed_operation is not None else text
 
 
 def _rollback_text(restored: Restored) -> t.List[str]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from .model import ComputeInstance, Gpu, GpuInstance, Placement, Process
-from .operations import CREATE_CI, CREATE_GI, DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
+from .operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE, Operation
+from .profile import compute_name
 from .text import listed
 
 # Clients that can block a mode change without being listed as processes.
@@ -50,27 +51,22 @@ def processes(found: t.Iterable[Process]) -> str:
     return listed(["PID %d (%s)" % user for user in known], ", ", 16)
 
 
-def in_progress(operation: Operation) -> str:
-    """The operation in progress: ``creating 3g.40gb at 4:4``."""
-    if operation.kind == SET_MODE:
-        return "switching MIG mode %s" % ("on" if operation.enabled else "off")
-    if operation.kind == RESET:
-        return "resetting the GPU"
-    name = operation.profile.name if operation.profile else "GPU instance"
-    where = place(name, operation.placement) if operation.placement else name
-    if operation.kind == CREATE_GI:
-        return "creating " + where
-    if operation.kind == DESTROY_GI:
-        return "destroying " + where
-    size = (
-        "unknown size"
-        if operation.slices is None
-        else "1 slice"
-        if operation.slices == 1
-        else "%d slices" % operation.slices
-    )
-    inside = "a compute instance of %s" % size
-    return "%s %s in %s" % ({CREATE_CI: "creating", DESTROY_CI: "destroying"}[operation.kind], inside, where)
+def operation(write: Operation) -> str:
+    """One write: ``create GPU instance 3g.40gb at 4:4``."""
+    if write.kind == SET_MODE:
+        return "turn MIG mode %s" % ("on" if write.enabled else "off")
+    if write.kind == RESET:
+        return "reset the GPU"
+    return "%s %s" % ("destroy" if write.kind in (DESTROY_CI, DESTROY_GI) else "create", instance(write))
+
+
+def instance(write: Operation) -> str:
+    """The instance that a write creates or destroys: ``compute instance 1c.3g.40gb in 3g.40gb at 4:4``."""
+    profile = write.profile
+    where = "%s at %s" % (profile.name if profile else "", write.placement)
+    if profile is None or write.slices is None:
+        return "GPU instance " + where
+    return "compute instance %s in %s" % (compute_name(profile, write.slices, write.reduced), where)
 
 
 def merged(problems: t.Iterable[t.Tuple[Gpu, str]]) -> t.List[str]:

@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
 
-"""Slice maps, one line per GPU, and descriptions of operations.
+"""Slice maps, one line per GPU.
 
     GPU 0 GPU-9f0c... A100-SXM4-80GB  |1g.10gb|1g.10gb|2g.20gb        |3g.40gb[2c,1c]                 |
 
@@ -19,12 +19,10 @@ from __future__ import annotations
 import re
 import typing as t
 
-from . import operations as ops
 from .model import Gpu, GpuInstance, Placement, Wanted
-from .profile import compute_name
 
 if t.TYPE_CHECKING:
-    from .operations import Operation, Plan
+    from .operations import Plan
 
 _MIN_UNIT_WIDTH = 2  # columns of a grid unit, its bar included
 _DEFAULT_WIDTH = 64  # columns of a grid, more if names need it, so that maps of different boards and times look alike
@@ -108,23 +106,6 @@ def diff(before: t.Sequence[Row], after: t.Sequence[Row]) -> t.Dict[str, str]:
 def plan_diff(plans: t.Sequence[Plan]) -> t.Dict[str, str]:
     """The diff of the plans."""
     return diff([row(plan.gpu) for plan in plans], [row_after(plan) for plan in plans])
-
-
-def describe_operation(operation: Operation) -> str:
-    """The description of one write: ``create GPU instance 3g.40gb at 4:4``."""
-    if operation.kind == ops.SET_MODE:
-        return "turn MIG mode %s" % ("on" if operation.enabled else "off")
-    if operation.kind == ops.RESET:
-        return "reset the GPU"
-    verb = "destroy" if operation.kind in (ops.DESTROY_CI, ops.DESTROY_GI) else "create"
-    name = "" if operation.profile is None else operation.profile.name
-    where = "%s at %s" % (name, operation.placement)
-    if operation.kind in (ops.DESTROY_GI, ops.CREATE_GI):
-        return "%s GPU instance %s" % (verb, where)
-    part = name
-    if operation.profile is not None and operation.slices is not None:
-        part = compute_name(operation.profile, operation.slices, operation.reduced)
-    return "%s compute instance %s in %s" % (verb, part, where)
 
 
 def _wanted_text(wanted: Wanted) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ...module_utils._mig import describe
+from ...module_utils._mig import describe, messages
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.model import Gpu
 from ...module_utils._mig.plan import plan
-from ...module_utils._mig.render import describe_operation, plan_diff
+from ...module_utils._mig.render import plan_diff
 from ...module_utils._mig.text import short
 from . import boards, gpus
 
@@ -27,7 +27,7 @@ def of(current: object, wanted: object, board: str | None = None) -> dict[str, t
         "kept": [describe.kept(gpu, kept) for kept in found.kept],
         "destroyed": [describe.existing(gpu, gone) for gone in found.destroyed],
         "created": [describe.created(created) for created in found.created],
-        "operations": [describe_operation(operation) for operation in found.operations],
+        "operations": [messages.operation(operation) for operation in found.operations],
         "map": plan_diff([found]),
     }
 

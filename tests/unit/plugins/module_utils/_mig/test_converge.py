@@ -207,7 +207,7 @@ def test_a_permanent_failure_is_reported_with_the_missing_instances(a100):
     driver.always = {"create_gpu_instance": codes.INSUFFICIENT_RESOURCES}
     outcome = run(driver, target(A100, "7g.40gb"))
     assert outcome.restored is False and outcome.changed
-    assert "creating 7g.40gb at 0:8 failed: create_gpu_instance: INSUFFICIENT_RESOURCES" in outcome.error
+    assert "failed to create GPU instance 7g.40gb at 0:8: create_gpu_instance: INSUFFICIENT_RESOURCES" in outcome.error
     for missing in ("3g.20gb at 4:4 with compute instance 3c", "1g.5gb at 0:1", "1g.5gb at 1:1"):
         assert "missing: " + missing in outcome.error
     assert "Run again" in outcome.error
@@ -257,7 +257,7 @@ def test_a_process_that_started_after_the_plan_keeps_its_instance(a100):
     gi_id = next(gi.id for gi in a100.snapshot().instances if gi.placement.start == 4)
     a100.use(gi_id, 0)
     (outcome,) = converge(driver, [first])
-    assert "PID 4711 (python) began to use" in outcome.error and "3g.20gb at 4:4" in outcome.error
+    assert "PID 4711 (python) began to use compute instance 3g.20gb in 3g.20gb at 4:4 after" in outcome.error
     assert "Nothing was changed" in outcome.error
     assert [client.pid for client in outcome.clients] == [4711]
     assert driver.writes == []
@@ -522,7 +522,7 @@ def test_a_failed_reset_is_an_error_and_the_mode_is_restored():
     gpu = off(activation=codes.RESET_REQUIRED)
     gpu.reset_error = codes.UNKNOWN
     outcome = run(FakeBackend(gpu), target(A100, "7g.40gb"), reset=True)
-    assert "resetting the GPU failed" in outcome.error
+    assert "failed to reset the GPU" in outcome.error
     assert outcome.restored is True
     assert (gpu.current, gpu.pending) == (False, False)
 
@@ -550,7 +550,7 @@ def test_hopper_refuses_a_mode_change_under_a_client_and_is_restored():
 
     driver.before = arrive
     outcome = run(driver, OFF)
-    assert "switching MIG mode off failed" in outcome.error and "PID 7 (monitor)" in outcome.error
+    assert "failed to turn MIG mode off" in outcome.error and "PID 7 (monitor)" in outcome.error
     assert not outcome.reset_required and outcome.restored is True
     gpu.processes.clear()
     assert gpu.snapshot() == before
@@ -629,7 +629,7 @@ def test_an_error_after_a_reset_restores_the_mode_by_another_reset(blocked):
 
     driver.before = arrive
     outcome = run(driver, target(A100, "7g.40gb"), reset=True)
-    assert "creating a compute instance" in outcome.error and gpu.instances == {}
+    assert "failed to create compute instance" in outcome.error and gpu.instances == {}
     assert (gpu.current, gpu.pending) == (blocked, False)
     assert outcome.restored is not blocked
     assert ("MIG mode is on; MIG mode will be off after the next reset or reboot" in outcome.error) is blocked

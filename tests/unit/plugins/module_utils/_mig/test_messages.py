@@ -10,11 +10,13 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, plan_node
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, messages, plan_node
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import operations as ops
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError, MigError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Process
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Placement, Process
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Operation
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.text import listed, short
-from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import board, gpu, profile
 
 LONGEST = 1500
 A100 = board("A100-80GB")
@@ -155,3 +157,31 @@ def test_quoted_input_is_truncated(written: t.Any) -> None:
     with pytest.raises(LayoutError) as error:
         layout.parse(written).resolve(node())
     assert len(str(error.value)) < LONGEST
+
+
+@pytest.mark.parametrize(
+    "operation, text",
+    [
+        (Operation(ops.SET_MODE, enabled=True), "turn MIG mode on"),
+        (Operation(ops.SET_MODE, enabled=False), "turn MIG mode off"),
+        (Operation(ops.RESET), "reset the GPU"),
+        (
+            Operation(ops.CREATE_GI, profile(A100, "3g.40gb"), Placement(4, 4)),
+            "create GPU instance 3g.40gb at 4:4",
+        ),
+        (
+            Operation(ops.DESTROY_GI, profile(A100, "3g.40gb"), Placement(4, 4), 1),
+            "destroy GPU instance 3g.40gb at 4:4",
+        ),
+        (
+            Operation(ops.CREATE_CI, profile(A100, "3g.40gb"), Placement(4, 4), slices=2),
+            "create compute instance 2c.3g.40gb in 3g.40gb at 4:4",
+        ),
+        (
+            Operation(ops.DESTROY_CI, profile(A100, "3g.40gb"), Placement(4, 4), 1, 0, 3),
+            "destroy compute instance 3g.40gb in 3g.40gb at 4:4",
+        ),
+    ],
+)
+def test_descriptions_of_operations(operation: Operation, text: str) -> None:
+    assert messages.operation(operation) == text

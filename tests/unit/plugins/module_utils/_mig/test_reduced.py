@@ -12,7 +12,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._backend.boards import mark_reduced
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, mig_parted, render
+from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout, messages, mig_parted, render
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import CiProfile
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.board import offers_reduced
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.ci_choice import choose
@@ -118,7 +118,7 @@ def kinds(on: t.Any) -> t.List[bool]:
 @pytest.mark.parametrize("has, wants", [("1c.1g.20gb@2", "1g.20gb"), ("1g.20gb@2", "1c.1g.20gb")])
 def test_the_other_kind_is_recreated_in_its_gpu_instance(has: str, wants: str) -> None:
     result = plan(gpu(H100, has), want(H100, wants))
-    assert [render.describe_operation(operation) for operation in result.operations] == [
+    assert [messages.operation(operation) for operation in result.operations] == [
         "destroy compute instance %s in 1g.20gb at 2:2" % has[:-2],
         "create compute instance %s in 1g.20gb at 2:2" % wants,
     ]

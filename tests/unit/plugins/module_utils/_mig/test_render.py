@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The slice map and the descriptions of plans."""
+"""The slice map, before and after a plan."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.gpufleet.node.plugins.module_utils._mig import operations as ops
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import render
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board, Placement, Target
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Operation
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.render import Cell, Row
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
     gpu,
-    profile,
     want,
 )
 
@@ -143,34 +140,6 @@ def test_a_gpu_with_late_profiles() -> None:
     silent = silent._replace(board=Board("A100", (), 0, 0, 0))
     text = render.plan_diff([deferred_plan(silent)])
     assert text["after"].endswith("  MIG on, profiles not known yet\n")
-
-
-@pytest.mark.parametrize(
-    "operation, text",
-    [
-        (Operation(ops.SET_MODE, enabled=True), "turn MIG mode on"),
-        (Operation(ops.SET_MODE, enabled=False), "turn MIG mode off"),
-        (Operation(ops.RESET), "reset the GPU"),
-        (
-            Operation(ops.CREATE_GI, profile(A100, "3g.40gb"), Placement(4, 4)),
-            "create GPU instance 3g.40gb at 4:4",
-        ),
-        (
-            Operation(ops.DESTROY_GI, profile(A100, "3g.40gb"), Placement(4, 4), 1),
-            "destroy GPU instance 3g.40gb at 4:4",
-        ),
-        (
-            Operation(ops.CREATE_CI, profile(A100, "3g.40gb"), Placement(4, 4), slices=2),
-            "create compute instance 2c.3g.40gb in 3g.40gb at 4:4",
-        ),
-        (
-            Operation(ops.DESTROY_CI, profile(A100, "3g.40gb"), Placement(4, 4), 1, 0, 3),
-            "destroy compute instance 3g.40gb in 3g.40gb at 4:4",
-        ),
-    ],
-)
-def test_descriptions_of_operations(operation: Operation, text: str) -> None:
-    assert render.describe_operation(operation) == text
 
 
 @st.composite
