@@ -15,18 +15,21 @@ from .board import attribute, ci_places, exceeded_limits
 from .compute import pack
 from .model import PLAIN, WHOLE, Board, Wanted
 from .profile import compute_name
-from .solve import arrangeable, options, order
+from .solve import arrangeable, options
 
 
 def describe(instances: t.Iterable[Wanted]) -> str:
     """A set of instances as in a layout, largest first: ``3g.40gb: 2, 1g.10gb: 1``."""
     counts = Counter(instances)
-    return ", ".join("%s: %d" % (_name(wanted), counts[wanted]) for wanted in sorted(counts, key=order)) or "nothing"
+    return (
+        ", ".join("%s: %d" % (_name(wanted), counts[wanted]) for wanted in sorted(counts, key=Wanted.order))
+        or "nothing"
+    )
 
 
 def refusal(board: Board, instances: t.Iterable[Wanted]) -> t.Optional[str]:
     """Why the instances do not fit on an empty GPU of this board, with the nearest set that fits; None if they fit."""
-    wanted = sorted(instances, key=order)
+    wanted = sorted(instances, key=Wanted.order)
     reasons = _reasons(board, wanted)
     if not reasons:
         return None
@@ -44,7 +47,7 @@ def _name(wanted: Wanted) -> str:
 
 def _reasons(board: Board, wanted: t.Sequence[Wanted]) -> t.List[str]:
     """Problems of single instances, else of their totals, else of their placements."""
-    out = [reason for item in sorted(set(wanted), key=order) for reason in _alone(item)]
+    out = [reason for item in sorted(set(wanted), key=Wanted.order) for reason in _alone(item)]
     out = out or exceeded_limits(board, [item.profile for item in wanted])
     if not out and not arrangeable(wanted):
         out = ["they overlap wherever they are placed (%s)" % _offers(wanted)]
@@ -65,7 +68,7 @@ def _alone(item: Wanted) -> t.Iterator[str]:
 
 def _offers(wanted: t.Iterable[Wanted]) -> str:
     """The possible placements of the profiles of these instances."""
-    profiles = {item.profile.id: item.profile for item in sorted(wanted, key=order)}
+    profiles = {item.profile.id: item.profile for item in sorted(wanted, key=Wanted.order)}
     return ", ".join(
         "%s: {%s}:%d"
         % (
@@ -101,7 +104,7 @@ def _nearest(board: Board, wanted: t.Sequence[Wanted]) -> str:
 def _largest_part(board: Board, wanted: t.Sequence[Wanted]) -> t.List[Wanted]:
     """The subset that fits with the most instances, then the most compute slices, then the most memory."""
     counts = Counter(item for item in wanted if not list(_alone(item)))
-    kinds = sorted(counts, key=order)
+    kinds = sorted(counts, key=Wanted.order)
     best: t.List[Wanted] = []
     best_rank: t.Tuple[int, int, int] = (0, 0, 0)
 
@@ -123,7 +126,7 @@ def _additions(board: Board, part: t.Sequence[Wanted]) -> t.List[Wanted]:
     """Instances that fit in addition, the largest profile without attributes first."""
     added: t.List[Wanted] = []
     plain = [Wanted(profile) for profile in board.profiles if attribute(profile) == PLAIN]
-    for candidate in sorted(plain, key=order):
+    for candidate in sorted(plain, key=Wanted.order):
         while _fits(board, [*part, *added, candidate]):
             added.append(candidate)
     return added

@@ -78,7 +78,7 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
             wanted.extend([one] * item.number)
     for profile, slices in parts.items():
         wanted.extend(Wanted(profile, None, _normal(profile.slices, sizes)) for sizes in packed(profile.slices, slices))
-    return Target(True, tuple(sorted(wanted, key=_order)))
+    return Target(True, tuple(sorted(wanted, key=Wanted.order)))
 
 
 def is_reduced(name: names.Name, profile: Profile, board: Board) -> bool:
@@ -256,13 +256,3 @@ def _normal(within: int, slices: t.Iterable[int]) -> t.Tuple[int, ...]:
 
 def _starts(profile: Profile) -> str:
     return ", ".join(str(place.start) for place in sorted(profile.placements))
-
-
-def _order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
-    """Largest first, pinned before unpinned; a total order, so that equal layouts are equal values."""
-    profile = wanted.profile
-    return (
-        (-profile.slices, -profile.memory_mib, profile.name),
-        (wanted.start is None, wanted.start or 0),
-        (-sum(wanted.slices), tuple(-slices for slices in wanted.slices), wanted.reduced),
-    )

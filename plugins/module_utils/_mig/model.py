@@ -206,6 +206,19 @@ class Wanted(t.NamedTuple):
         """Compute instances as slice counts, with the default expanded."""
         return self.compute_instances or (self.profile.slices,)
 
+    def order(self) -> t.Tuple[t.Any, ...]:
+        """Sort key: largest first, pinned before unpinned. A total order, so that equal layouts are equal values."""
+        profile = self.profile
+        return (
+            -profile.slices,
+            -max((place.size for place in profile.placements), default=0),
+            profile.id,
+            self.start is None,
+            self.start or 0,
+            self.slices,
+            self.reduced,
+        )
+
 
 class Target(t.NamedTuple):
     """The desired state of one GPU. With ``enabled`` False, ``instances`` is empty."""

@@ -17,20 +17,6 @@ Score = t.Callable[[Wanted, Placement], int]
 _Rank = t.Tuple[int, t.Tuple[int, ...], t.Tuple[Placement, ...]]
 
 
-def order(wanted: Wanted) -> t.Tuple[t.Any, ...]:
-    """Sort key for a deterministic search: largest first, pinned before unpinned."""
-    profile = wanted.profile
-    return (
-        -profile.slices,
-        -max((place.size for place in profile.placements), default=0),
-        profile.id,
-        wanted.start is None,
-        wanted.start or 0,
-        wanted.slices,
-        wanted.reduced,
-    )
-
-
 def options(wanted: Wanted) -> t.Tuple[Placement, ...]:
     """The possible placements of a desired GPU instance."""
     places = sorted(wanted.profile.placements)
@@ -69,7 +55,7 @@ class Search:
     """
 
     def __init__(self, board: Board, instances: t.Iterable[Wanted], score: Score) -> None:
-        self.instances = tuple(sorted(instances, key=order))
+        self.instances = tuple(sorted(instances, key=Wanted.order))
         self._options = tuple(
             tuple((_mask(place), score(wanted, place), place) for place in options(wanted)) for wanted in self.instances
         )

@@ -87,7 +87,7 @@ def _suggestion(wanted: str) -> str:
     words = bare.split("-")
     models = [*names(), *_without_mig()]
     known = {_plain(name): name for model in models for name in (model, *_parsed(model)["aliases"])}
-    tries = (
+    tries: tuple[t.Callable[[], list[str]], ...] = (
         lambda: [plain for plain in known if set(plain.split("-")) <= set(words)],
         lambda: [plain for plain in known if plain.startswith(bare + "-")],
         lambda: nearest(bare, known, 0.9),

@@ -160,10 +160,10 @@ def target(mig_devices: t.Any, on: t.Any = A100) -> t.List[t.Tuple[str, t.Option
         # compute instances by name are packed into the fewest GPU instances
         ({"1c.3g.40gb": 1}, [("3g.40gb", None, (1,))]),
         ({"1c.3g.40gb": 2}, [("3g.40gb", None, (1, 1))]),
-        ({"1c.3g.40gb": 4}, [("3g.40gb", None, (1, 1, 1)), ("3g.40gb", None, (1,))]),
+        ({"1c.3g.40gb": 4}, [("3g.40gb", None, (1,)), ("3g.40gb", None, (1, 1, 1))]),
         ({"1c.3g.40gb": 1, "2c.3g.40gb": 1}, [("3g.40gb", None, (2, 1))]),
         ({"2c.3g.40gb": 2}, [("3g.40gb", None, (2,)), ("3g.40gb", None, (2,))]),
-        ({"3g.40gb": 1, "1c.3g.40gb": 1}, [("3g.40gb", None, WHOLE), ("3g.40gb", None, (1,))]),
+        ({"3g.40gb": 1, "1c.3g.40gb": 1}, [("3g.40gb", None, (1,)), ("3g.40gb", None, WHOLE)]),
         ({"1c.4g.40gb": 2, "2c.4g.40gb": 1, "1c.3g.39gb": 1}, [("4g.40gb", None, (2, 1, 1)), ("3g.40gb", None, (1,))]),
         ({"4c.7g.80gb": 1, "3c.7g.80gb": 1}, [("7g.80gb", None, (4, 3))]),
         ({"2c.7g.80gb": 3, "1c.7g.80gb": 1}, [("7g.80gb", None, (2, 2, 2, 1))]),
