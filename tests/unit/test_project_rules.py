@@ -66,9 +66,9 @@ class Layer(t.NamedTuple):
     standard: t.Optional[t.Sequence[str]] = None  # of the standard library; None: all of it
 
 
-# Modules without I/O. Threads are allowed, because they do no I/O themselves.
-PURE = ("__future__", "collections", "concurrent.futures", "difflib", "fnmatch", "functools", "itertools", "json", "re")
-PURE = (*PURE, "threading", "typing")
+# Modules without I/O. Threads and the clock do none themselves.
+PURE = ("__future__", "collections", "difflib", "fnmatch", "functools", "itertools", "json", "re")
+PURE = (*PURE, "threading", "time", "typing")
 
 MIG = "module_utils._mig"
 BACKEND = "module_utils._backend"

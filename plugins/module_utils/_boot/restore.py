@@ -23,7 +23,7 @@ import typing as t
 
 from .._backend import lock, select, signals
 from .._backend.remedies import remedy
-from .._mig import codes, render, retry
+from .._mig import codes, parallel, render, retry
 from .._mig.backend import BackendError
 from .._mig.errors import LayoutError, MigError
 from .._mig.model import Board, Gpu, LostGpu
@@ -216,13 +216,8 @@ def _read_gpus(backend: Backend, limit: _Limit) -> t.List[t.Union[Gpu, LostGpu]]
         except Exception as error:
             done[index] = LostGpu(index, error)
 
-    threads = [threading.Thread(target=read, args=(index,), daemon=True) for index in range(number)]
     seconds = min(_READ_SECONDS, (limit.deadline - time.monotonic()) / 2)
-    end = time.monotonic() + seconds
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
+    parallel.run(number, read, seconds)
     found = dict(done)
     limit.hanging = len(found) < number
     late = BackendError(
@@ -277,7 +272,8 @@ def _converge(backend: Backend, node: NodePlan, report: Report, limit: _Limit) -
 
     good: t.Dict[int, bool] = {}
 
-    def run(plan: Plan) -> None:
+    def run(index: int) -> None:
+        plan = node.plans[index]
         try:
             (outcome,) = converge_node(backend, [plan], node.replan, node.reset)
             good[plan.gpu.index] = _report_outcome(outcome, report)
@@ -287,12 +283,8 @@ def _converge(backend: Backend, node: NodePlan, report: Report, limit: _Limit) -
             del limit.converging[plan.gpu.index]
 
     limit.converging.update((plan.gpu.index, plan.gpu) for plan in node.plans)
-    threads = [threading.Thread(target=run, args=(plan,), daemon=True) for plan in node.plans]
     with signals.deferred() as ending:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        parallel.run(len(node.plans), run)
         if ending.received:
             report.warning("Received %s during the change, which was not interrupted" % ", ".join(ending.received))
     return len(good) == len(node.plans) and all(good.values())

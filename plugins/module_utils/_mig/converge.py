@@ -12,9 +12,8 @@ Uses the backend protocol and does no I/O of its own.
 from __future__ import annotations
 
 import typing as t
-from concurrent.futures import ThreadPoolExecutor
 
-from . import codes, messages, mode
+from . import codes, messages, mode, parallel
 from .backend import BackendError
 from .ci_choice import Choice, choose
 from .errors import MigError
@@ -66,12 +65,9 @@ class Outcome(t.NamedTuple):
 
 def converge(backend: Backend, plans: t.Sequence[Plan], reset: bool = False) -> t.Tuple[Outcome, ...]:
     """Apply all plans, GPUs in parallel; outcomes in the order of the plans."""
-    outcomes: t.Dict[int, Outcome] = {}
     work = [plan for plan in plans if plan.changes or plan.blocked]
-    if work:
-        with ThreadPoolExecutor(max_workers=len(work)) as pool:
-            runs = pool.map(lambda plan: _Run(backend, plan, reset).run(), work)
-            outcomes = {outcome.before.index: outcome for outcome in runs}
+    runs = parallel.over(len(work), lambda index: _Run(backend, work[index], reset).run())
+    outcomes = {outcome.before.index: outcome for outcome in runs}
     return tuple(outcomes.get(plan.gpu.index, Outcome(plan.gpu, plan.gpu, plan)) for plan in plans)
 
 
