@@ -63,11 +63,6 @@ class Search:
         self._rooms: t.Dict[int, t.Tuple[int, ...]] = {}
         self._ranks: t.Dict[t.Tuple[int, int], t.Optional[_Rank]] = {}
 
-    @property
-    def states(self) -> int:
-        """The number of states visited."""
-        return len(self._ranks)
-
     def solve(self) -> t.Optional[t.Tuple[Placement, ...]]:
         """A placement for each of ``instances``, or None if they do not fit together."""
         rank = self._best(0, 0)

@@ -12,8 +12,7 @@ import typing as t
 
 from . import plan as driver_plan
 from . import tables
-
-Data = t.Dict[str, t.Any]
+from .tables import Data
 
 
 def plan(facts: t.Mapping[str, t.Any], settings: Data) -> Data:

@@ -16,8 +16,7 @@ from .._common.refusal import Refusal
 from .._layout import boards as layout_boards
 from . import generations
 from .generations import OPEN, PROPRIETARY, Found
-
-Data = t.Dict[str, t.Any]
+from .tables import Data
 
 _OLDEST_BRANCH = 515  # the first with open kernel modules
 _OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on

@@ -17,6 +17,7 @@ import typing as t
 from ..._backend import select
 from ..._mig import codes, describe, parallel, retry
 from ..._mig.backend import BackendError, Versions
+from ..._mig.describe import Data
 from ..._mig.text import listed
 from .node import NodeReader
 
@@ -27,8 +28,6 @@ if t.TYPE_CHECKING:
     from ..._mig.model import Gpu
     from .installation import Run
     from .node import PciGpu
-
-Data = t.Dict[str, t.Any]
 
 
 def run(module: AnsibleModule) -> None:

@@ -113,7 +113,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     module.exit_json(**returned)
 
 
-def _fail_busy(module: AnsibleModule, node: NodePlan, planned: results.Data) -> None:
+def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any]) -> None:
     """Ansible shows the diff only of tasks that do not fail, so the message contains it."""
     parts = [message((error.plan.gpu, error) for error in node.busy)]
     shown = {key: planned[key] for key in ("pending", "disruption")}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ..._mig import describe, render
+from ..._mig.describe import Data
 from ..._mig.model import Process
 from ..._mig.operations import DESTROY_CI, DESTROY_GI, RESET, SET_MODE
 
@@ -21,7 +22,6 @@ if t.TYPE_CHECKING:
     from ..._mig.operations import Blocked, Plan
     from ..._mig.render import Row
 
-Data = t.Dict[str, t.Any]
 
 # The most disruptive step of a change. Each includes those before it.
 NONE = "none"

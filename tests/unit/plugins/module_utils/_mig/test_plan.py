@@ -366,4 +366,4 @@ def test_the_search_stays_small_on_every_board(model):
     worst = [small[number % len(small)].name for number in range(on.compute_slices)]
     search = Search(on, want(on, *worst).instances, lambda wanted, place: 0)
     search.solve()
-    assert 0 < search.states <= 2**on.compute_slices * (on.compute_slices + 1)
+    assert 0 < len(search._ranks) <= 2**on.compute_slices * (on.compute_slices + 1)
