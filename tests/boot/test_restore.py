@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -87,13 +86,6 @@ def fixture_make_node(tmp_path: Path) -> t.Callable[..., Node]:
     return lambda *arguments: Node(tmp_path, *arguments)
 
 
-@pytest.fixture(name="workload")
-def fixture_workload() -> t.Iterator[str]:
-    with subprocess.Popen(["sleep", "600"]) as process:
-        yield str(process.pid)
-        process.kill()
-
-
 def need(backend: str) -> None:
     if backend == "nvidia_smi" and not list((TOP / ".cache" / "nvidia-smi").glob("*/nvidia-smi")):
         pytest.skip("nvidia-smi is missing: run scripts/fetch-nvidia-smi")
@@ -136,87 +128,6 @@ def test_restores_a_node_that_was_killed_during_a_change(make_node):
     assert node.profiles() == PROFILES
 
 
-def test_changes_nothing_without_the_kernel_module(make_node):
-    node = make_node("--board", "A100-80GB", "--gpus", "2")
-    for function in ("nvmlInit_v2", "nvmlInitWithFlags"):
-        node.nvsim("fault", function, "--always", "--code", "DRIVER_NOT_LOADED")
-    status, said = node.boot(backend="nvml")
-    assert status == 3
-    assert "The NVIDIA driver is not up, so the GPUs are left unchanged: " in said
-    assert "DRIVER_NOT_LOADED" in said
-    assert (node.profiles(), node.modes()) == ([[], []], [False, False])
-
-
-def test_waits_for_the_kernel_module(make_node):
-    node = make_node("--board", "A100-80GB", "--gpus", "2")
-    for number in ("1", "2"):
-        node.nvsim("fault", "nvmlInitWithFlags", "--nth", number, "--code", "DRIVER_NOT_LOADED")
-    status, said = node.boot(backend="nvml", driver_wait=300)
-    assert (status, node.profiles()) == (0, PROFILES)
-    assert said.startswith("Waiting up to 300 seconds for the NVIDIA driver: ")
-
-
-def test_does_not_disturb_running_processes(make_node, workload):
-    node = make_node("--board", "A100-80GB", "--gpus", "2")
-    node.boot(layout=[{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}])
-    node.nvsim("attach", "--gpu", "0", "--gi", "0", "--pid", workload, "--name", "training")
-    status, said = node.boot()
-    assert (status, node.profiles()) == (1, [["7g.80gb"], PROFILES[1]])
-    assert "PID %s (training)" % workload in said
-
-
-@pytest.mark.parametrize("reset", [False, True])
-def test_resets_a_gpu_only_if_allowed(make_node, reset):
-    need("nvidia_smi")
-    node = make_node("--board", "A100-80GB", "--gpus", "2", "--activation", "reset")
-    status, said = node.boot(reset=reset)
-    assert (status, node.profiles()) == ((0, PROFILES) if reset else (1, [[], []]))
-    assert ("does not match the layout yet: " in said) != reset
-
-
-def test_fails_while_another_run_holds_the_lock(make_node):
-    node = make_node("--board", "A100-80GB", "--gpus", "2")
-    with open(node.lock, "w", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        status, said = node.boot()
-    assert (status, node.profiles()) == (1, [[], []])
-    assert "Another run is changing the MIG layout of this node" in said
-
-
-def test_a_hanging_driver_does_not_block_the_boot(make_node):
-    node = make_node("--board", "A100-80GB", "--gpus", "2")
-    node.nvsim("latency", "--write", "--ms", "600000")
-    status, said = node.boot(backend="nvml", time_limit=1)
-    assert status == 1
-    assert "Not done after 1 seconds: the driver or a GPU does not respond" in said
-    node.nvsim("latency", "--clear")
-    assert node.boot()[0] == 0
-    assert node.profiles() == PROFILES
-
-
-def test_a_node_that_lost_a_gpu_restores_the_others(tmp_path, make_node):
-    """Eight GPUs in the settings, seven left: the others have new indices, but keep their layouts."""
-    node = make_node("--board", "A100-80GB:8")
-    layout = [LAYOUT[0], {"devices": 7, "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
-    assert node.boot(layout=layout)[0] == 0
-    uuids, profiles = [gpu["uuid"] for gpu in node.gpus()], node.profiles()
-
-    rest = [number for number in range(8) if number != 3]
-    node.path = tmp_path / "seven"
-    node.nvsim("create", "--driver", "550.163.01", "--board", "A100-80GB:7", *["--uuid=" + uuids[n] for n in rest])
-    status, said = node.boot(layout=layout, gpus=dict(enumerate(uuids)))
-    assert (status, node.profiles()) == (1, [profiles[number] for number in rest])
-    assert said.count("GPU 3 (%s) is not among the GPUs that can be read" % uuids[3]) == 1
-
-
-def test_a_lost_gpu_does_not_affect_the_others(make_node):
-    node = make_node("--board", "A100-80GB:8")
-    node.nvsim("fault", "nvmlDeviceGetHandleByIndex_v2", "--nth", "5", "--code", "GPU_IS_LOST")  # of one, once
-    status, said = node.boot(backend="nvml", layout=LAYOUT[:1])
-    assert (status, sorted(node.profiles())) == (1, [[]] + [PROFILES[0]] * 7)
-    assert re.search(r"^GPU \d cannot be read, and is left unchanged: .*GPU_IS_LOST.* \(GPU-", said, re.MULTILINE)
-
-
 def test_a_gpu_that_hangs_while_read_does_not_affect_the_others(make_node):
     node = make_node("--board", "A100-80GB:3")
     assert node.boot(layout=[dict(LAYOUT[0], devices=0)])[0] == 0
@@ -249,11 +160,8 @@ def test_requires_root(make_node):
     assert "NO_PERMISSION" in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_signal_waits_for_the_end_of_the_change(
-    make_node: t.Callable[..., Node], backend: str, number: signal.Signals
-) -> None:
+def test_a_signal_waits_for_the_end_of_the_change(make_node: t.Callable[..., Node], backend: str) -> None:
     """As systemd and terminals do, to all processes of the group."""
     node = make_node("--gpus", "2", "--board", "H100-80GB")
     node.nvsim("latency", "--write", "--ms", "100")
@@ -261,9 +169,9 @@ def test_a_signal_waits_for_the_end_of_the_change(
     def interrupt(process: t.Any) -> None:
         while not any(node.profiles()):
             time.sleep(0.01)
-        os.killpg(process.pid, number)
+        os.killpg(process.pid, signal.SIGTERM)
 
     status, output = node.boot(backend=backend, during=interrupt)
     assert status == 0, output
-    assert "Received %s during the change, which was not interrupted" % number.name in output
+    assert "Received SIGTERM during the change, which was not interrupted" in output
     assert node.profiles() == PROFILES
