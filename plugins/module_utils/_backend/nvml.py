@@ -385,7 +385,6 @@ class NvmlBackend:
                 multiprocessors=info.multiprocessorCount,
                 max_instances=info.instanceCount,
                 placements=tuple(places),
-                name=names.profile_name(_text(getattr(info, "name", ""))),
             )
 
     def _gi_handle(self, index: int, gi_id: int) -> t.Any:

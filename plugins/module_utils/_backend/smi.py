@@ -463,5 +463,4 @@ def _ci_profile(row: smi_tables.ComputeProfileRow, places: t.Sequence[t.Tuple[in
         multiprocessors=row.multiprocessors,
         max_instances=row.total,
         placements=tuple(places),
-        name=row.name,
     )

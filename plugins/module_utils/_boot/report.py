@@ -14,13 +14,13 @@ import typing as t
 from .._mig.printable import printable
 
 ERROR, WARNING, INFO = 3, 4, 6  # syslog levels
+_STANDARD_OUTPUT = 1
 
 
 class Report:
     """Writes whole lines, so that output of threads does not mix, and unbuffered, so that nothing is lost."""
 
-    def __init__(self, descriptor: int = 1, journal: t.Optional[bool] = None) -> None:
-        self._descriptor = descriptor
+    def __init__(self, journal: t.Optional[bool] = None) -> None:
         self._journal = bool(os.environ.get("JOURNAL_STREAM")) if journal is None else journal
 
     def info(self, text: str) -> None:
@@ -35,5 +35,5 @@ class Report:
     def _write(self, level: int, text: str) -> None:
         line = printable(" / ".join(text.strip().splitlines()))
         os.write(
-            self._descriptor, ("%s%s\n" % ("<%d>" % level if self._journal else "", line)).encode("utf-8", "replace")
+            _STANDARD_OUTPUT, ("%s%s\n" % ("<%d>" % level if self._journal else "", line)).encode("utf-8", "replace")
         )

@@ -56,7 +56,6 @@ class CiProfile(t.NamedTuple):
     multiprocessors: int
     max_instances: int
     placements: t.Tuple[t.Tuple[int, int], ...]  # (start, size) in compute slices; empty if the driver lists none
-    name: str = ""
     reduced: bool = False  # has all slices, but there is another such profile with more multiprocessors
 
 

@@ -73,13 +73,8 @@ def exceeded_limits(board: Board, profiles: t.Iterable[Profile]) -> t.List[str]:
     return out
 
 
-def ci_places(profile: Profile) -> t.Dict[int, t.Tuple[Placement, ...]]:
-    """The placements of compute instances in a GPU instance of the profile, by slice count."""
-    return places_inside(profile.slices)
-
-
-def places_inside(slices: int) -> t.Dict[int, t.Tuple[Placement, ...]]:
-    """The same, for a GPU instance with this number of slices."""
+def ci_places(slices: int) -> t.Dict[int, t.Tuple[Placement, ...]]:
+    """The placements of compute instances in a GPU instance with this number of slices, by their own slices."""
     starts = _COMPUTE.get(slices)
     if starts is None:  # no known board has such an instance; single slices and the whole are safe to assume
         starts = {1: tuple(range(slices)), slices: (0,)}

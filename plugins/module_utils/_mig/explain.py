@@ -58,7 +58,7 @@ def _alone(item: Wanted) -> t.Iterator[str]:
     """Problems of one instance by itself."""
     if not options(item):
         yield "%s cannot start at %s (%s)" % (item.profile.name, item.start, _offers([item]))
-    if pack(item.slices, (), ci_places(item.profile)) is None:
+    if pack(item.slices, (), ci_places(item.profile.slices)) is None:
         yield "compute instances %s do not fit into one %s, which has %d compute slices" % (
             "+".join("%dc" % slices for slices in item.slices),
             item.profile.name,

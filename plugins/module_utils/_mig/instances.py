@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from . import profile as names
-from .board import ci_places, offers_reduced, places_inside
+from .board import ci_places, offers_reduced
 from .errors import LayoutError
 from .keys import known_keys, plain_keys
 from .model import WHOLE, Board, Profile, Target, Wanted
@@ -94,7 +94,7 @@ def packed(within: int, slices: t.Iterable[int]) -> t.List[t.Tuple[int, ...]]:
     """
     from .compute import pack  # only compute instances that are counted need it
 
-    places = places_inside(within)
+    places = ci_places(within)
     bins: t.List[t.Tuple[int, ...]] = []
     for size in sorted(slices, reverse=True):
         for position, sizes in enumerate(bins):
@@ -236,7 +236,7 @@ def _compute(item: Item, profile: Profile, board: Board) -> t.Tuple[int, ...]:
 
 
 def _check_compute(item: Item, profile: Profile, slices: int) -> None:
-    offered = ci_places(profile)
+    offered = ci_places(profile.slices)
     if slices not in offered:
         raise LayoutError(
             "%s: %s holds no compute instance of %d slices: use one of %s"

@@ -91,7 +91,7 @@ class _Current:
         key = (gi.id, wanted.slices, wanted.reduced)
         if key not in self._adjustments:
             self._adjustments[key] = adjust(
-                gi, wanted.slices, self._busy_cis[gi.id], ci_places(wanted.profile), wanted.reduced
+                gi, wanted.slices, self._busy_cis[gi.id], ci_places(wanted.profile.slices), wanted.reduced
             )
         return gi, self._adjustments[key]
 

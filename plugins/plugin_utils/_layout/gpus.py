@@ -201,7 +201,7 @@ def _compute(values: object, profile: Profile, board: Board, where: str) -> tupl
             raise LayoutError("%s: a compute instance needs slices or profile, and is %r" % (where, value))
         slices.append(size)
         reduced.append(name is not None and instances.is_reduced(name, profile, board))
-    places = pack(slices, (), ci_places(profile))
+    places = pack(slices, (), ci_places(profile.slices))
     if places is None:
         raise LayoutError(
             "%s: %s cannot hold compute instances of %s slices at once"
