@@ -235,7 +235,24 @@ def _missing(desired: BootSettings, gpus: t.Sequence[Gpu], lost: t.Sequence[Lost
     )
     nothing = Board("", (), 0, 0, 0)
     return [
-        LostGpu(index, why, Gpu(index, uuid, "", "", 0, 0, True, None, None, None, nothing, False))
+        LostGpu(
+            index,
+            why,
+            Gpu(
+                index,
+                uuid,
+                pci_bus_id="",
+                name="",
+                pci_device_id=0,
+                pci_subsystem_id=0,
+                mig_capable=True,
+                mode_current=None,
+                mode_pending=None,
+                resetless=None,
+                board=nothing,
+                profiles_known=False,
+            ),
+        )
         for index, uuid in sorted(desired.gpus.items())
         if uuid not in known
     ]

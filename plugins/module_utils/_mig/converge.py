@@ -87,6 +87,10 @@ class _NotActive(Exception):
         self.blocked = blocked
 
 
+class _Unverified(Exception):
+    """All writes were made, but the GPU could not be read afterwards."""
+
+
 class _Run:
     """Applies the plan of one GPU."""
 
@@ -95,7 +99,7 @@ class _Run:
         self._reset_allowed = reset
         self._before = plan.gpu
         self._journal = Journal(backend, plan.gpu)
-        self._now: t.Optional[Operation] = None  # in progress
+        self._current: t.Optional[Operation] = None  # in progress
         self._choices: t.Dict[Placement, t.List[Choice]] = {}
 
     def run(self) -> Outcome:
@@ -146,7 +150,7 @@ class _Run:
     def _execute(self) -> None:
         steps = self._plan.operations
         for position, step in enumerate(steps):
-            self._now = step
+            self._current = step
             if step.kind == SET_MODE:
                 self._set_mode(bool(step.enabled))
             elif step.kind == RESET:
@@ -155,7 +159,7 @@ class _Run:
                 self._create_ci(step, steps[position:])
             else:
                 self._step(step)
-        self._now = None
+        self._current = None
 
     def _step(self, step: Operation) -> None:
         journal = self._journal
@@ -206,7 +210,7 @@ class _Run:
             raise _NotActive(mode.in_use(now, enabled))
         if not self._reset_allowed:
             raise _NotActive(mode.not_allowed(enabled))
-        self._now = Operation(RESET)
+        self._current = Operation(RESET)
         self._reset(enabled)
 
     def _reset(self, enabled: bool) -> None:
@@ -264,7 +268,7 @@ class _Run:
                 "Run again to verify it" % (self._before.label, error),
                 read=False,
             )
-        failed_operation = self._now
+        failed_operation = self._current
         restored = restore(self._journal, self._before, self._reset_allowed)
         clients = self._blocking_clients(error, failed_operation, restored)
         parts = ["%s: %s" % (self._before.label, _error_text(error, failed_operation))]
@@ -294,10 +298,6 @@ class _Run:
         return Outcome(
             self._before, journal.state, self._plan, tuple(journal.performed), retries=tuple(journal.retries), **fields
         )
-
-
-class _Unverified(Exception):
-    """All writes were made, but the GPU could not be read afterwards."""
 
 
 def _error_text(error: Exception, failed_operation: t.Optional[Operation]) -> str:

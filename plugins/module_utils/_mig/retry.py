@@ -16,7 +16,7 @@ from .backend import BackendError
 
 # Seconds before each retry.
 PAUSES: t.Tuple[float, ...] = (0.1, 0.3, 1.0)
-# A retry would time out too, and delay the other GPUs.
+# Not TIMEOUT: a second read would time out too, and delay the other GPUs.
 _TRANSIENT_READ_ERRORS = (codes.UNKNOWN,)
 _TRANSIENT_WRITE_ERRORS = (codes.UNKNOWN, codes.TIMEOUT, codes.IN_USE, codes.INSUFFICIENT_RESOURCES)
 

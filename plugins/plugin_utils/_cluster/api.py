@@ -56,7 +56,7 @@ class Api:
 
     def call(self, module: str, **arguments: t.Any) -> Data:
         """The result of a module. Raises Unreadable."""
-        if os.getppid() != self._controller:  # it was killed, and the next run may be at work
+        if os.getppid() != self._controller:  # it was killed, and the next run may use the cluster
             raise Final("ansible-playbook has ended")
         if client.runs_here(self._action, module, self._task_vars or {}):
             found = client.run(self._action, module, arguments)

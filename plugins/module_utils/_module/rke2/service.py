@@ -21,7 +21,6 @@ import typing as t
 
 from ..common import files, logs
 from ..toolkit import runtime_check, runtime_service
-from ..toolkit.container_runtimes import PROGRAM
 from . import containerd
 from . import log as rke2_log
 from .state import nvidia_program
@@ -117,8 +116,9 @@ class Rke2Service:
                 return _NO_CONTAINERD % SOCKET
             if not runtime_check.cri_is_healthy(out):
                 return _NO_CRI
-        if PROGRAM in known.get("nvidia", ""):
-            return ""
+        if "nvidia" in known:
+            wrong = runtime_check.wrong_program(known["nvidia"])
+            return "RKE2's containerd cannot give GPUs to containers: %s" % wrong if wrong else ""
         return _UNKNOWN % (", ".join(sorted(known)) or "none", self.program)
 
     def not_ready(self, since: float = 0.0) -> str:

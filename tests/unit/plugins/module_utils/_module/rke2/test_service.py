@@ -201,6 +201,7 @@ def test_a_report_from_before_the_start_does_not_count(machine: Machine, tmp_pat
     ("runtimes", "rendered", "plugins", "words"),
     [
         ({"nvidia": {"options": {"BinaryName": PROGRAM}}}, "", None, ""),
+        ({"nvidia": {}}, "", None, "its runtime nvidia names no program: set BinaryName"),
         ({"runc": {}}, RENDERED, PLUGINS, "does not have the runtime nvidia, only: runc"),
         (None, RENDERED, PLUGINS, ""),
         (None, "", PLUGINS, "does not have the runtime nvidia, only: none"),
