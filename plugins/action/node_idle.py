@@ -7,17 +7,11 @@
 from __future__ import annotations
 
 import time
-import typing as t
 
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import Reasons, clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import Reasons, show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.truth import is_true
 
-_ARGUMENTS = {
-    "role": {"type": "str", "required": True},
-    "reasons": {"type": "list", "elements": "str", "required": True},
-}
 _PAUSE = 10  # seconds between checks
 _CLIENTS = "nvidia_mig_clients"
 _REFUSAL = (
@@ -26,20 +20,20 @@ _REFUSAL = (
 )
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    _VALID_ARGS = frozenset(_ARGUMENTS)
+class ActionModule(Action):
+    ARGUMENTS = {
+        "role": {"type": "str", "required": True},
+        "reasons": {"type": "list", "elements": "str", "required": True},
+    }
 
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, arguments = self.validate_argument_spec(_ARGUMENTS)
-        variables = task_vars or {}
+    def perform(self, variables: Data) -> Data:
+        arguments = self._arguments
         wait, interrupt = (arguments["role"] + suffix for suffix in ("_busy_wait", "_interrupt"))
         given = {
             name: self._templar.template(variables[name]) for name in (wait, interrupt, _CLIENTS) if name in variables
         }
         if not arguments["reasons"] or is_true(given.get(interrupt)):
-            return {**result, "changed": False, "skipped": True}
+            return {"skipped": True}
         if _CLIENTS in given:
             arguments["units"] = given[_CLIENTS]
         found = self._last_check(arguments, 0 if self._task.check_mode else int(given[wait]), variables)
@@ -52,11 +46,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             found["warnings"] = [*found.get("warnings", []), "Would fail now: " + text]
         return found
 
-    def _last_check(self, arguments: dict[str, t.Any], wait: int, variables: dict[str, t.Any]) -> dict[str, t.Any]:
+    def _last_check(self, arguments: Data, wait: int, variables: Data) -> Data:
         """The result of the module once it finds no process or has failed, or at the end of the time."""
         end, reasons = time.monotonic() + wait, Reasons(show)
         while True:
-            found: dict[str, t.Any] = self._execute_module(module_args=arguments, task_vars=variables)
+            found: Data = self._execute_module(module_args=arguments, task_vars=variables)
             left = end - time.monotonic()
             if not found.get("clients") or left <= 0:
                 return found

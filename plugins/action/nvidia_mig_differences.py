@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import typing as t
 
-from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean
-
-_ARGUMENTS = {
-    "compared": {"type": "dict", "required": True},
-    "skip_busy": {"type": "bool", "required": True},
-    "last_change": {"type": "str", "default": ""},
-    "own_change": {"type": "str", "default": ""},
-    "unit": {"type": "str", "default": ""},
-    "unit_status": {"type": "dict", "default": {}},
-    "restore": {"type": "dict", "default": {}},
-}
 _TIME = "%Y-%m-%d %H:%M:%S"
 
-Data = t.Mapping[str, t.Any]
 
+class ActionModule(Action):
+    ARGUMENTS = {
+        "compared": {"type": "dict", "required": True},
+        "skip_busy": {"type": "bool", "required": True},
+        "last_change": {"type": "str", "default": ""},
+        "own_change": {"type": "str", "default": ""},
+        "unit": {"type": "str", "default": ""},
+        "unit_status": {"type": "dict", "default": {}},
+        "restore": {"type": "dict", "default": {}},
+    }
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    _VALID_ARGS = frozenset(_ARGUMENTS)
-
-    @clean
-    def run(self, tmp: object = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _validation, given = self.validate_argument_spec(_ARGUMENTS)
+    def perform(self, variables: Data) -> Data:
+        given = self._arguments
         compared = given["compared"]
         reasons = [each["reason"] for each in compared.get("pending", ())]
         pending = reasons if given["skip_busy"] else []
@@ -48,7 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             problems.append("\n".join(lines))
         if given["unit"]:
             problems += boot_problems(given["unit"], given["unit_status"], given["restore"], bool(pending))
-        return {**result, "changed": False, "problems": problems, "pending": pending}
+        return {"problems": problems, "pending": pending}
 
 
 def history(last_change: str, own_change: str, now: datetime.datetime) -> str:
