@@ -24,9 +24,8 @@ class ActionModule(ClusterAction):
         hostvars, names = variables["hostvars"], variables["ansible_play_hosts"]
         arguments = dict(self._arguments)
         options = dra_check.Options(verifies=arguments.pop("check") == "verify", **arguments)
-        objects = list(dra_check.OBJECTS)
         try:
-            results = self._api.call("gpufleet.node.gpu_cluster_objects", objects=objects)["results"]
+            results = self._api.results(dra_check.OBJECTS)
         except Unreadable as error:
             results = [{"msg": str(error)}]
         found = dra_check.check(results, (host_of(name, hostvars[name]) for name in names), options)

@@ -10,7 +10,7 @@ import time
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import client, readiness
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress, readiness
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
@@ -42,12 +42,13 @@ class ActionModule(ClusterAction):
 
         started, shown = time.monotonic(), Reasons(show)
         waiting: list[str] = []
-        with client.beside(helm) as receiver:
-            while not receiver.poll(_PAUSE):
-                waiting = self._waiting(namespace)
-                title = "waiting for helm, %d s" % (time.monotonic() - started)
-                shown.show(title, "; ".join(waiting) or "no pod reports a problem")
-            result = client.result(receiver, _MODULE)
+
+        def show_waiting() -> None:
+            waiting[:] = self._waiting(namespace)
+            title = "waiting for helm, %d s" % (time.monotonic() - started)
+            shown.show(title, "; ".join(waiting) or "no pod reports a problem")
+
+        result = progress.while_running(helm, _PAUSE, show_waiting)
         if result.get("failed"):
             result["msg"] = "; ".join([result["msg"].rstrip(), *(self._waiting(namespace) or waiting)])
         elif options.get("state") == "absent" and self._unfinished(options["name"], namespace):

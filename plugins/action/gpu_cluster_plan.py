@@ -72,10 +72,11 @@ class ActionModule(ClusterAction):
     def _cluster(self, installation: Installation) -> Cluster:
         objects = inputs.objects(installation)
         try:
-            found = self._api.call("gpufleet.node.gpu_cluster_objects", objects=list(objects.values()))["results"]
+            found = self._api.results(list(objects.values()))
         except Unreadable as error:
             return Cluster(nodes={"msg": str(error)})
-        cluster = Cluster(**dict(zip(objects, found, strict=True)))
+        answers: dict[str, t.Any] = dict(zip(objects, found, strict=True))
+        cluster = Cluster(**answers)
         reviews = permissions.reviews(inputs.required_permissions(installation, cluster))
         with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
             answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)

@@ -87,12 +87,30 @@ results:
       type: str
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.objects import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.client import Client, Failure
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.objects import read_objects
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+
+_OBJECT = {
+    "api_version": {"type": "str", "default": "v1"},
+    "kind": {"type": "str", "required": True},
+    "name": {"type": "str"},
+    "namespace": {"type": "str"},
+    "label_selectors": {"type": "list", "elements": "str", "default": []},
+    "field_selectors": {"type": "list", "elements": "str", "default": []},
+}
 
 
 def main() -> None:
-    run(Module(supports_check_mode=True, **ARGUMENTS))
+    module = Module(
+        argument_spec={"objects": {"type": "list", "elements": "dict", "required": True, "options": _OBJECT}},
+        supports_check_mode=True,
+    )
+    try:
+        results = Client().use(read_objects, module.params["objects"])
+    except Failure as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, results=results)
 
 
 if __name__ == "__main__":

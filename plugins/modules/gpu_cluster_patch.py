@@ -52,19 +52,33 @@ EXAMPLES = r"""
 RETURN = r"""
 nodes:
   description:
-    - The nodes after the change, in the order of O(patches). Null for a node that someone else has changed. Empty in
-      check mode.
+    - The nodes after the change, in the order of O(patches). Null for a node that someone else has changed. In
+      check mode, as they would be.
   returned: success
   type: list
   elements: dict
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.patch import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.client import Client, Failure
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.patch import patch_nodes
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+
+_PATCH = {
+    "node": {"type": "str", "required": True},
+    "patch": {"type": "dict", "required": True},
+}
 
 
 def main() -> None:
-    run(Module(supports_check_mode=True, **ARGUMENTS))
+    module = Module(
+        argument_spec={"patches": {"type": "list", "elements": "dict", "required": True, "options": _PATCH}},
+        supports_check_mode=True,
+    )
+    try:
+        nodes = Client().use(patch_nodes, module.params["patches"], module.check_mode)
+    except Failure as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=any(nodes), nodes=nodes)
 
 
 if __name__ == "__main__":

@@ -80,12 +80,34 @@ rejected:
         pods and has 2 currently
 """
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.pods import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.client import Client, Failure
+from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster.pods import remove_pods
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
+
+_POD = {
+    "namespace": {"type": "str", "required": True},
+    "name": {"type": "str", "required": True},
+    "uid": {"type": "str", "required": True},
+}
 
 
 def main() -> None:
-    run(Module(supports_check_mode=True, **ARGUMENTS))
+    module = Module(
+        argument_spec={
+            "state": {"type": "str", "required": True, "choices": ["evicted", "deleted"]},
+            "pods": {"type": "list", "elements": "dict", "required": True, "options": _POD},
+            "grace_period": {"type": "int", "default": -1},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        accepted, rejected = Client().use(
+            remove_pods, given["state"], given["pods"], given["grace_period"], module.check_mode
+        )
+    except Failure as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=accepted > 0, rejected=rejected)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ SUBJECTS = {
     "_drain": ("_cluster", "_layout"),
     "_charts": ("_drain", "_cluster", "_layout"),
 }
-# The client runs these modules in a copy of its own process.
+# On the controller, actions send the requests of these modules themselves.
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
 OF_ACTIONS = {"_common": ["ansible.plugins.action"]}  # the base class of actions
 LAYERS = (

@@ -20,4 +20,7 @@ class ClusterAction(Action):
 
     def run(self, tmp: object = None, task_vars: Data | None = None) -> Data:
         self._api = Api(self, task_vars or {})
-        return super().run(tmp, task_vars)
+        try:
+            return super().run(tmp, task_vars)
+        finally:
+            self._api.close()

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Access to the cluster for action plugins, through the modules of kubernetes.core on the task's host."""
+"""Access to the cluster for action plugins."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import typing as t
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
-from . import client, runs
 from . import nodes as cluster_nodes
+from . import requests, runs
 from .nodes import Data, Host
 from .pods import Pod
 from .progress import Progress
@@ -35,6 +35,10 @@ class Api:
     def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
         self._action, self._task_vars = action, task_vars
         self._controller = runs.controller()
+        self._requests = requests.of_task(action, self.call)
+
+    def close(self) -> None:
+        self._requests.close()
 
     def host(self) -> Host:
         """The host of the task. Its variables may be templates."""
@@ -44,11 +48,16 @@ class Api:
 
     def read(self, *wanted: Data) -> list[list[Data]]:
         """The objects of each kind, in the same order. Raises Unreadable, also if the API does not know a kind."""
-        found = self.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted))["results"]
+        found = self.results(wanted)
         for each in found:
             if not was_read(each):
                 raise error_of(each)
         return [each["resources"] for each in found]
+
+    def results(self, wanted: t.Sequence[Data]) -> list[Data]:
+        """The result for each, as the module gpu_cluster_objects returns them. Raises Unreadable."""
+        self._require_run()
+        return self._requests.objects(wanted)
 
     def log(self, namespace: str, pod: str, **options: t.Any) -> str:
         """The log of a container. Raises Unreadable, for example while the container is still starting."""
@@ -56,22 +65,22 @@ class Api:
 
     def call(self, module: str, **arguments: t.Any) -> Data:
         """The result of a module. Raises Unreadable."""
-        if os.getppid() != self._controller:  # it was killed, and the next run may use the cluster
-            raise Final("ansible-playbook has ended")
-        if client.runs_here(self._action, module, self._task_vars or {}):
-            found = client.run(self._action, module, arguments)
-        else:
-            try:
-                found = self._action._execute_module(
-                    module_name=module, module_args=arguments, task_vars=self._task_vars
-                )
-            except AnsibleAuthenticationFailure as error:  # which could lock the account
-                raise Final(str(error)) from None
-            except AnsibleConnectionFailure as error:  # to gpu_cluster_host
-                raise Unreadable(str(error)) from None
+        self._require_run()
+        try:
+            found: Data = self._action._execute_module(
+                module_name=module, module_args=arguments, task_vars=self._task_vars
+            )
+        except AnsibleAuthenticationFailure as error:  # which could lock the account
+            raise Final(str(error)) from None
+        except AnsibleConnectionFailure as error:  # to gpu_cluster_host
+            raise Unreadable(str(error)) from None
         if found.get("failed"):
             raise error_of(found)
         return found
+
+    def _require_run(self) -> None:
+        if os.getppid() != self._controller:  # it was killed, and the next run may use the cluster
+            raise Final("ansible-playbook has ended")
 
     def host_reading(self, host: Host) -> Reading:
         """The node of a host with its pods. Raises Unreadable, and NoNode if there is none."""
@@ -132,7 +141,8 @@ class Api:
                 done.update((name, found[name]) for name in left if not patches[name])
                 changing = [name for name in left if patches[name]]
                 if changing:
-                    changed = self._patch([_versioned(found[name], patches[name]) for name in changing])
+                    self._require_run()
+                    changed = self._requests.patch([_versioned(found[name], patches[name]) for name in changing])
                     done.update((name, node) for name, node in zip(changing, changed, strict=True) if node is not None)
                 if len(done) == len(nodes):
                     return done
@@ -142,18 +152,12 @@ class Api:
         title = "node %s" % next(iter(nodes)) if len(nodes) == 1 else "%d nodes" % len(nodes)
         return progress.result("changing %s" % title, step) if nodes else {}
 
-    def _patch(self, patches: list[Data]) -> list[Data | None]:
-        """The nodes after the patches; None for one that someone else has changed. Raises Unreadable."""
-        changed = self.call("gpufleet.node.gpu_cluster_patch", patches=patches)["nodes"]
-        return t.cast("list[Data | None]", changed)
-
     def remove(self, state: str, pods: t.Sequence[Pod], grace_period: int = -1) -> list[Data]:
         """Have pods evicted or deleted; the pods that the API rejected. Raises Unreadable."""
         if not pods:
             return []
-        named = [pod._asdict() for pod in pods]
-        result = self.call("gpufleet.node.gpu_cluster_pods", state=state, pods=named, grace_period=grace_period)
-        return t.cast("list[Data]", result["rejected"])
+        self._require_run()
+        return self._requests.remove(state, [pod._asdict() for pod in pods], grace_period)
 
     def delete(self, pods: t.Sequence[Pod]) -> None:
         """Delete pods that a controller replaces. Raises Unreadable."""

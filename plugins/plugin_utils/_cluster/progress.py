@@ -11,7 +11,9 @@ from __future__ import annotations
 import itertools
 import time
 import typing as t
+from concurrent import futures
 
+from ...module_utils._module.cluster import background
 from .._common.output import Reasons
 from .responses import Denied, Final, Unreadable
 
@@ -23,6 +25,14 @@ _REMEDY = "%s. Check gpu_cluster_kubeconfig, gpu_cluster_context, and the permis
 def pauses() -> t.Iterator[int]:
     """Seconds between checks: short at first, because many changes take only a moment."""
     return itertools.chain((1, 2, 4), itertools.repeat(5))
+
+
+def while_running(function: t.Callable[[], T], pause: float, show: t.Callable[[], None]) -> T:
+    """The result of a function, or the error that it raises. Calls ``show`` after every pause, in seconds, until then."""
+    running = background.start(function)
+    while not futures.wait([running], pause).done:
+        show()
+    return running.result()
 
 
 class Progress:

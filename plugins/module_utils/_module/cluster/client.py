@@ -9,50 +9,61 @@
 from __future__ import annotations
 
 import os
-import signal
 import typing as t
+from concurrent.futures import TimeoutError as NoResult
 
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
+from . import background
 
+T = t.TypeVar("T")
 
-# Seconds for all requests of a module. The client would wait for ever for a server that accepts connections only.
-_LIMIT = 120
-
-
-class _NoResponse(Exception):
-    """Not an OSError, after which the client would repeat the request."""
+_LIMIT = 120  # seconds. The client would wait for ever for a server that accepts connections only
 
 
-def _stop(*_arguments: t.Any) -> t.NoReturn:
-    raise _NoResponse("the API server has not responded for %d seconds" % _LIMIT)
+class Failure(Exception):
+    """The client is missing or has no configuration, or the API does not respond or rejects the request."""
+
+
+class Client:
+    """Connects with the first request, and again after one that failed.
+
+    The configuration is in the environment variables of kubernetes.core, such as K8S_AUTH_KUBECONFIG.
+    """
+
+    def __init__(self) -> None:
+        self._connected: t.Any = None
+
+    def use(self, function: t.Callable[..., T], *arguments: t.Any) -> T:
+        """The result of a function that gets kubernetes.core's client and the arguments. Raises Failure."""
+
+        def work() -> T:
+            self._connected = self._connected or _connect()
+            return function(self._connected, *arguments)
+
+        try:
+            return background.start(work).result(_LIMIT)
+        except NoResult:
+            message = "the API server has not responded for %d seconds" % _LIMIT
+        except Exception as error:  # the client has many, and some have no common base class
+            message = str(error) or type(error).__name__
+        self._connected = None
+        if message.endswith("No configuration found."):
+            message = "%s in %s" % (message[:-1], _kubeconfig())
+        raise Failure(message)
+
+
+def _connect() -> t.Any:
+    try:
+        from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
+        from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import requires
+    except ImportError as error:
+        raise Failure(
+            "the collection kubernetes.core is missing: install it with ansible-galaxy collection install "
+            "kubernetes.core"
+        ) from error
+    requires("kubernetes")  # a clear message if the Python library is missing
+    return get_api_client()
 
 
 def _kubeconfig() -> str:
     """The path that the client reads."""
     return os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or "~/.kube/config"
-
-
-def use(module: AnsibleModule, function: t.Callable[[t.Any], t.Any]) -> t.Any:
-    """Call the function with the module in the form that kubernetes.core expects, and fail if it raises an error."""
-    try:
-        from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import AnsibleK8SModule
-    except ImportError:
-        module.fail_json(
-            msg="the collection kubernetes.core is missing: install it with ansible-galaxy collection install "
-            "kubernetes.core"
-        )
-    # This fails with a clear message if the Python library kubernetes is missing.
-    wrapped = AnsibleK8SModule(module_class=lambda **_arguments: module)
-    signal.signal(signal.SIGALRM, _stop)
-    # Again every few seconds, because libraries may handle the exception.
-    signal.setitimer(signal.ITIMER_REAL, _LIMIT, 5)
-    try:
-        return function(wrapped)
-    except Exception as error:  # the client has many, and some have no common base class
-        message = str(error) or type(error).__name__
-        if message.endswith("No configuration found."):
-            message = "%s in %s" % (message[:-1], _kubeconfig())
-        module.fail_json(msg=message)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -13,51 +13,24 @@ from __future__ import annotations
 
 import typing as t
 
-from . import client as cluster_client
-
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
-ARGUMENTS: t.Dict[str, t.Any] = {
-    "argument_spec": {
-        "objects": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "api_version": {"type": "str", "default": "v1"},
-                "kind": {"type": "str", "required": True},
-                "name": {"type": "str"},
-                "namespace": {"type": "str"},
-                "label_selectors": {"type": "list", "elements": "str", "default": []},
-                "field_selectors": {"type": "list", "elements": "str", "default": []},
-            },
-        }
-    }
-}
-
 Data = t.Dict[str, t.Any]
 
 
-def run(module: AnsibleModule) -> None:
-    module.exit_json(changed=False, results=cluster_client.use(module, read))
+def read_objects(client: t.Any, objects: t.Sequence[Data]) -> t.List[Data]:
+    """The result for each of the objects: ``resources`` and ``api_found``, or ``msg`` if it was rejected.
 
-
-def read(module: t.Any) -> t.List[Data]:
-    """The result for each of the module's objects: ``resources`` and ``api_found``, or ``msg`` if it was rejected.
-
-    Raises the client's exceptions if the API does not respond.
+    Each has a kind, and may have an api_version, name, namespace, label_selectors and field_selectors. Raises the
+    client's exceptions if the API does not respond.
     """
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
     from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
     from ansible_collections.kubernetes.core.plugins.module_utils.k8s.service import K8sService
     from kubernetes.client.exceptions import ApiException
 
-    service = K8sService(get_api_client(module), module)
+    service = K8sService(client, None)
     results = []
-    for wanted in module.params["objects"]:
+    for each in objects:
         try:
-            results.append(service.find(**wanted))
+            results.append(service.find(**{"api_version": "v1", **each}))
         except CoreException as error:
             if not isinstance(error.__context__, ApiException):
                 raise

@@ -13,44 +13,28 @@ from __future__ import annotations
 
 import typing as t
 
-from . import client as cluster_client
-
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
-ARGUMENTS: t.Dict[str, t.Any] = {
-    "argument_spec": {
-        "patches": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "node": {"type": "str", "required": True},
-                "patch": {"type": "dict", "required": True},
-            },
-        }
-    }
-}
 _CONFLICT = 409
 
 Data = t.Dict[str, t.Any]
 
 
-def run(module: AnsibleModule) -> None:
-    nodes = [] if module.check_mode else cluster_client.use(module, patch)
-    module.exit_json(changed=bool(module.params["patches"]) if module.check_mode else any(nodes), nodes=nodes)
+def patch_nodes(client: t.Any, patches: t.Sequence[Data], check_mode: bool) -> t.List[t.Optional[Data]]:
+    """The nodes after the patches; None for one that someone else has changed. Raises the client's exceptions.
 
-
-def patch(module: t.Any) -> t.List[t.Optional[Data]]:
-    """The nodes after the patches; None for one that someone else has changed. Raises the client's exceptions."""
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
+    In check mode, as they would be.
+    """
     from kubernetes.client.exceptions import ApiException
 
-    nodes = get_api_client(module).resource("Node", "v1")
+    nodes = client.resource("Node", "v1")
     out: t.List[t.Optional[Data]] = []
-    for each in module.params["patches"]:
+    for each in patches:
         try:
-            changed = nodes.patch(name=each["node"], body=each["patch"], content_type="application/merge-patch+json")
+            changed = nodes.patch(
+                name=each["node"],
+                body=each["patch"],
+                content_type="application/merge-patch+json",
+                **({"dry_run": "All"} if check_mode else {}),
+            )
             out.append(changed.to_dict())
         except ApiException as error:
             if error.status != _CONFLICT:

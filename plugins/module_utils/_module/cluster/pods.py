@@ -15,61 +15,35 @@ from __future__ import annotations
 import json
 import typing as t
 
-from . import client as cluster_client
-
-if t.TYPE_CHECKING:
-    from ansible.module_utils.basic import AnsibleModule
-
-ARGUMENTS: t.Dict[str, t.Any] = {
-    "argument_spec": {
-        "state": {"type": "str", "required": True, "choices": ["evicted", "deleted"]},
-        "pods": {
-            "type": "list",
-            "elements": "dict",
-            "required": True,
-            "options": {
-                "namespace": {"type": "str", "required": True},
-                "name": {"type": "str", "required": True},
-                "uid": {"type": "str", "required": True},
-            },
-        },
-        "grace_period": {"type": "int", "default": -1},
-    }
-}
 _GONE = (404, 409)  # 409: another pod has the name now
 
 Data = t.Dict[str, t.Any]
 
 
-def run(module: AnsibleModule) -> None:
-    accepted, rejected = cluster_client.use(module, remove)
-    module.exit_json(changed=accepted > 0, rejected=rejected)
-
-
-def remove(module: t.Any) -> t.Tuple[int, t.List[Data]]:
+def remove_pods(
+    client: t.Any, state: str, pods: t.Sequence[Data], grace_period: int, check_mode: bool
+) -> t.Tuple[int, t.List[Data]]:
     """How many pods the API accepted, and those that it rejected with the reason. Raises the client's exceptions.
 
     It rejects pods that a budget protects (429) or that several budgets select (500), and for webhooks and permissions.
     """
-    from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
     from kubernetes.client.exceptions import ApiException
 
-    pods = get_api_client(module).resource("Pod", "v1")
-    seconds = module.params["grace_period"]
+    resource = client.resource("Pod", "v1")
     accepted, rejected = 0, []
-    for pod in module.params["pods"]:
+    for pod in pods:
         where = {"name": pod["name"], "namespace": pod["namespace"]}
         options: Data = {"preconditions": {"uid": pod["uid"]}}
-        if module.check_mode:
+        if check_mode:
             options["dryRun"] = ["All"]  # the API checks permissions, budgets and webhooks
-        if seconds >= 0:
-            options["gracePeriodSeconds"] = seconds
+        if grace_period >= 0:
+            options["gracePeriodSeconds"] = grace_period
         try:
-            if module.params["state"] == "evicted":
+            if state == "evicted":
                 eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": where, "deleteOptions": options}
-                pods.subresources["eviction"].create(body=eviction, **where)
+                resource.subresources["eviction"].create(body=eviction, **where)
             else:
-                pods.delete(body={"apiVersion": "v1", "kind": "DeleteOptions", **options}, **where)
+                resource.delete(body={"apiVersion": "v1", "kind": "DeleteOptions", **options}, **where)
             accepted += 1
         except ApiException as error:
             if error.status not in _GONE:

@@ -20,7 +20,8 @@ Run = t.Callable[[t.List[str]], t.Optional[t.Tuple[int, str]]]
 # (2025-12-18), backup.c and nvidia-installer.c.
 _RUN_FILE = ("var/lib/nvidia/log", "usr/bin/nvidia-uninstall")
 _LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
-_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
+# The last is where images of machines mount a driver. Read on a virtual machine with an H200, 2026-11-28.
+_FOLDERS = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/local/nvidia/lib64")
 # Guest driver and host manager, each with kernel module and libraries in one package of NVIDIA's licensing portal, such
 # as nvidia-linux-grid-580_580.178.04_amd64.deb, nvidia-linux-grid-595-595.91.07-1.x86_64.rpm (a public list of
 # downloads, huggingface.co/datasets/futureflsl/vgpu-chinese-mirror), nvidia-vgpu-ubuntu-535_535.161.05_amd64.deb and

@@ -18,8 +18,12 @@ SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
 def action(module: t.Any, name: str, arguments: Data) -> t.Any:
     """The plugin of an action, without a connection; templates are not evaluated."""
     templar = SimpleNamespace(template=lambda value: value)
-    task = SimpleNamespace(args=arguments, async_val=0, action=name, _get_parent_attribute=lambda *_: None)
-    out = module.ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir=None)), None, None, templar, None)
+    task = SimpleNamespace(
+        args=arguments, async_val=0, action=name, environment=None, _get_parent_attribute=lambda *_: None
+    )
+    out = module.ActionModule(
+        task, SimpleNamespace(_shell=SimpleNamespace(tmpdir=None, env_prefix=lambda **_: "")), None, None, templar, None
+    )
     out._task.check_mode = False
     return out
 

@@ -12,7 +12,6 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster import objects as cluster_objects
 
 exceptions = pytest.importorskip("kubernetes.client.exceptions", reason="only where Ansible reads a cluster")
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
 from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions import CoreException
 from kubernetes.dynamic.resource import ResourceInstance
 
@@ -31,23 +30,16 @@ class Client:
         return ResourceInstance(None, {"kind": resource.kind})
 
 
-@pytest.fixture(name="read")
-def fixture_read(monkeypatch: pytest.MonkeyPatch) -> t.Callable[..., t.Any]:
-    monkeypatch.setattr(client, "get_api_client", lambda module: Client())
-
-    def read(*kinds: str) -> t.Any:
-        wanted = [{"kind": kind, "api_version": "v1", "name": "a"} for kind in kinds]
-        return cluster_objects.read(SimpleNamespace(params={"objects": wanted}))
-
-    return read
+def read(*kinds: str) -> t.List[t.Dict[str, t.Any]]:
+    return cluster_objects.read_objects(Client(), [{"kind": kind, "name": "a"} for kind in kinds])
 
 
-def test_a_rejected_request_does_not_affect_the_others(read: t.Callable[..., t.Any]) -> None:
+def test_a_rejected_request_does_not_affect_the_others() -> None:
     node, secret, pod = read("Node", "Secret", "Pod")
     assert (node["resources"], pod["resources"]) == ([{"kind": "Node"}], [{"kind": "Pod"}])
     assert "resources" not in secret and "Forbidden" in secret["msg"]
 
 
-def test_an_api_that_does_not_respond_is_an_error(read: t.Callable[..., t.Any]) -> None:
+def test_an_api_that_does_not_respond_is_an_error() -> None:
     with pytest.raises(CoreException, match="refused"):
         read("Gone", "Node")

@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._module.cluster import pods as cluster_pods
 
 exceptions = pytest.importorskip("kubernetes.client.exceptions", reason="only where Ansible reads a cluster")
-from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client
 
 BUDGET = {
     "message": "Cannot evict pod as it would violate the pod's disruption budget.",
@@ -39,16 +38,15 @@ class Pods:
             raise error
 
 
-def remove(monkeypatch: pytest.MonkeyPatch, *names: str, check: bool = False, **params: t.Any) -> t.Any:
+def remove(*names: str, state: str = "evicted", grace_period: int = -1, check_mode: bool = False) -> t.Any:
     pods = Pods()
-    monkeypatch.setattr(client, "get_api_client", lambda module: SimpleNamespace(resource=lambda *_: pods))
-    requested = [{"namespace": "ns", "name": name, "uid": "uid-" + name} for name in names]
-    given = {"state": "evicted", "grace_period": -1, "pods": requested, **params}
-    return (*cluster_pods.remove(SimpleNamespace(params=given, check_mode=check)), pods.requests)
+    client = SimpleNamespace(resource=lambda *_: pods)
+    given = [{"namespace": "ns", "name": name, "uid": "uid-" + name} for name in names]
+    return (*cluster_pods.remove_pods(client, state, given, grace_period, check_mode), pods.requests)
 
 
-def test_all_evictions_are_requested_and_budgets_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    accepted, rejected, requests = remove(monkeypatch, "a-429", "b-201", "c-404", "d-409", "e-500")
+def test_all_evictions_are_requested_and_budgets_are_named() -> None:
+    accepted, rejected, requests = remove("a-429", "b-201", "c-404", "d-409", "e-500")
     assert accepted == 1 and len(requests) == 5
     assert [each["name"] for each in rejected] == ["a-429", "e-500"]
     assert rejected[0]["reason"] == (
@@ -57,20 +55,20 @@ def test_all_evictions_are_requested_and_budgets_are_named(monkeypatch: pytest.M
     )
 
 
-def test_only_the_known_pod_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    (eviction,) = remove(monkeypatch, "a-201")[2]
+def test_only_the_known_pod_is_removed() -> None:
+    (eviction,) = remove("a-201")[2]
     assert eviction["kind"] == "Eviction" and eviction["metadata"] == {"namespace": "ns", "name": "a-201"}
     assert eviction["deleteOptions"] == {"preconditions": {"uid": "uid-a-201"}}
-    (deletion,) = remove(monkeypatch, "a-201", state="deleted", grace_period=0)[2]
+    (deletion,) = remove("a-201", state="deleted", grace_period=0)[2]
     assert deletion["kind"] == "DeleteOptions" and deletion["gracePeriodSeconds"] == 0
     assert deletion["preconditions"] == {"uid": "uid-a-201"}
-    (preview,) = remove(monkeypatch, "a-201", check=True)[2]
+    (preview,) = remove("a-201", check_mode=True)[2]
     assert preview["deleteOptions"] == {"preconditions": {"uid": "uid-a-201"}, "dryRun": ["All"]}
 
 
-def test_a_pod_that_is_rejected_for_another_reason_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_is_rejected_for_another_reason_does_not_stop_the_others() -> None:
     """For example by a webhook."""
-    accepted, rejected, _requests = remove(monkeypatch, "a-403", "b-201")
+    accepted, rejected, _requests = remove("a-403", "b-201")
     assert (accepted, [each["name"] for each in rejected]) == (1, ["a-403"])
 
 
