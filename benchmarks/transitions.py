@@ -112,13 +112,13 @@ def on_node() -> dict:
     def at_known_placements(target: Target) -> Counter[str]:
         counted = Counted(driver)
         for new in plan(driver.read(0), target).created:
-            whole(counted, counted.create_gpu_instance(0, new.wanted.profile.id, new.placement))
+            whole(counted, counted.create_gpu_instance(0, new.desired.profile.id, new.placement))
         return counted.writes
 
     def in_some_order(target: Target) -> Counter[str] | None:
         writes: Counter[str] = Counter()
         large_first = sorted(target.instances, key=lambda w: (-w.profile.slices, -w.profile.memory_mib))
-        for order in orders([wanted.profile.id for wanted in large_first]):
+        for order in orders([desired.profile.id for desired in large_first]):
             counted = Counted(driver)
             done = all(create_anywhere(counted, profile_id) for profile_id in order)
             writes += counted.writes

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes, describe
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Target
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 
 from . import support
@@ -83,7 +83,7 @@ def test_a_layout_can_request_it(node, driver):
     try:
         gpu = driver.read(0)
         profile = next(one for one in gpu.board.profiles if one.name == "1g.20gb")
-        both = Target(True, (Wanted(profile, 2, reduced=True), Wanted(profile, 4, reduced=True)))
+        both = Target(True, (DesiredInstance(profile, 2, reduced=True), DesiredInstance(profile, 4, reduced=True)))
         (outcome,) = support.converge_node(driver, [plan(gpu, both)], lambda now: plan(now, both))
         assert outcome.error is None and len(outcome.performed) == 2
         assert not plan(driver.read(0), both).changes

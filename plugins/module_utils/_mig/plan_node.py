@@ -20,7 +20,7 @@ from .text import listed
 if t.TYPE_CHECKING:
     from .backend import Backend
     from .layout import Layout, Request
-    from .model import GpuInstance, Target, Wanted
+    from .model import DesiredInstance, GpuInstance, Target
 
 
 class NodePlan(t.NamedTuple):
@@ -115,10 +115,10 @@ def unchanged(gpu: Gpu, target: Target) -> t.Optional[Plan]:
     """
     if bool(gpu.mode_current) != target.enabled or gpu.mode_current != gpu.mode_pending:
         return None
-    missing = sorted(target.instances, key=lambda wanted: wanted.start is None)  # pinned before unpinned
+    missing = sorted(target.instances, key=lambda desired: desired.start is None)  # pinned before unpinned
     kept: t.List[Kept] = []
     for instance in sorted(gpu.instances, key=lambda gi: gi.placement):
-        match = next((wanted for wanted in missing if _matches(instance, wanted)), None)
+        match = next((desired for desired in missing if _matches(instance, desired)), None)
         if match is None:
             return None
         missing.remove(match)
@@ -126,12 +126,12 @@ def unchanged(gpu: Gpu, target: Target) -> t.Optional[Plan]:
     return None if missing else Plan(gpu, target, kept=tuple(kept))
 
 
-def _matches(instance: GpuInstance, wanted: Wanted) -> bool:
+def _matches(instance: GpuInstance, desired: DesiredInstance) -> bool:
     return (
-        instance.profile_id == wanted.profile.id
-        and wanted.start in (None, instance.placement.start)
-        and sorted(ci.slices for ci in instance.compute_instances) == sorted(wanted.slices)
-        and all(ci.reduced == wanted.reduced for ci in instance.compute_instances)
+        instance.profile_id == desired.profile.id
+        and desired.start in (None, instance.placement.start)
+        and sorted(ci.slices for ci in instance.compute_instances) == sorted(desired.slices)
+        and all(ci.reduced == desired.reduced for ci in instance.compute_instances)
     )
 
 

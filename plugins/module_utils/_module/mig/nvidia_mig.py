@@ -74,7 +74,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     params = module.params
     skip_busy = params["busy"] == "skip"
     try:
-        wanted = _layout(params["layout"], params["config_file"], params["config_name"], module.warn)
+        desired = _layout(params["layout"], params["config_file"], params["config_name"], module.warn)
         with lock.locked(
             params["lock_path"],
             params["lock_wait"],
@@ -82,7 +82,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
             command="Ansible module nvidia_mig",
             progress=module.warn,
         ), contextlib.closing(select.open_backend(params["backend"])) as backend:
-            node = plan_node(backend, wanted, params["disturb"], params["reset"])
+            node = plan_node(backend, desired, params["disturb"], params["reset"])
             for lost in node.lost:
                 module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
             for other in node.unselected if params["whole_node"] else ():
@@ -128,10 +128,10 @@ def _layout(
     entries: t.Any, config_file: t.Optional[str], config_name: t.Optional[str], warn: t.Callable[[str], None]
 ) -> Layout:
     if config_file is None:
-        wanted = layout.parse(entries)
-        for text in wanted.warnings:
+        parsed = layout.parse(entries)
+        for text in parsed.warnings:
             warn(text)
-        return wanted
+        return parsed
     from ..._mig import mig_parted
     from ..common import config
 

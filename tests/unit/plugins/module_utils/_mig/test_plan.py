@@ -31,7 +31,7 @@ RTX = board("RTX-PRO-6000-Blackwell-96GB")
 
 
 def created(result: Plan) -> list:
-    return [(new.wanted.profile.name, str(new.placement)) for new in result.created]
+    return [(new.desired.profile.name, str(new.placement)) for new in result.created]
 
 
 def destroyed(result: Plan) -> list:
@@ -364,6 +364,6 @@ def test_the_search_stays_small_on_every_board(model):
     on = board(model)
     small = [p for p in on.profiles if p.slices == 1]
     worst = [small[number % len(small)].name for number in range(on.compute_slices)]
-    search = Search(on, want(on, *worst).instances, lambda wanted, place: 0)
+    search = Search(on, want(on, *worst).instances, lambda desired, place: 0)
     search.solve()
     assert 0 < len(search._ranks) <= 2**on.compute_slices * (on.compute_slices + 1)

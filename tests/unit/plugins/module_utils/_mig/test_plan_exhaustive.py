@@ -13,12 +13,12 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Board,
     ComputeInstance,
+    DesiredInstance,
     Gpu,
     GpuInstance,
     Placement,
     Profile,
     Target,
-    Wanted,
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
@@ -60,7 +60,7 @@ class Space:
         layouts = by_layout(self.all)
         self.placements = {layout: [self.found(state) for state in group] for layout, group in layouts.items()}
         self.targets = {
-            layout: Target(True, tuple(Wanted(self.profiles[profile_id]) for profile_id in layout))
+            layout: Target(True, tuple(DesiredInstance(self.profiles[profile_id]) for profile_id in layout))
             for layout in layouts
         }
 
@@ -109,8 +109,8 @@ def _ones(bits: int) -> int:
 
 
 def state_after(result: Plan) -> State:
-    kept = {(item.wanted.profile.id, item.instance.placement.start) for item in result.kept}
-    return frozenset(kept | {(new.wanted.profile.id, new.placement.start) for new in result.created})
+    kept = {(item.desired.profile.id, item.instance.placement.start) for item in result.kept}
+    return frozenset(kept | {(new.desired.profile.id, new.placement.start) for new in result.created})
 
 
 def current_states(space: Space, everything: bool) -> t.Iterator[State]:

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, DisturbError, LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import describe
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import InstanceSpec
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Target, Wanted
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, DesiredInstance, Target
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.verify import mismatch
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import fake
@@ -167,8 +167,8 @@ def test_as_few_as_possible_are_recreated() -> None:
 
 
 def run(driver: fake.FakeBackend, reduced: bool) -> t.Any:
-    wanted = Target(True, (Wanted(fake.profile(fake.H100, "1g.20gb", 1), reduced=reduced),))
-    (outcome,) = converge(driver, [plan(driver.gpus[0].snapshot(), wanted)])
+    desired = Target(True, (DesiredInstance(fake.profile(fake.H100, "1g.20gb", 1), reduced=reduced),))
+    (outcome,) = converge(driver, [plan(driver.gpus[0].snapshot(), desired)])
     return outcome
 
 
