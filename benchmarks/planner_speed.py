@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Placement,
     Target,
 )
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
 
 SMALL = ["A30-24GB"]
@@ -84,7 +84,7 @@ def gpu(board: Board, instances: t.Tuple[GpuInstance, ...] = ()) -> Gpu:
 def holding(board: Board, target: Target, split: bool) -> Gpu:
     """Return a GPU with a layout. Each instance has one compute instance, or with ``split`` one per slice."""
     instances = []
-    for number, new in enumerate(plan(gpu(board), target).created):
+    for number, new in enumerate(plan_gpu(gpu(board), target).created):
         slices = new.desired.profile.slices
         cis = [(unit, 1) for unit in range(slices)] if split else [(0, slices)]
         instances.append(
@@ -102,7 +102,7 @@ def timed(state: Gpu, target: Target) -> float:
     """Return the CPU time in ms of one plan or rejection."""
     started = time.process_time()
     try:
-        plan(state, target)
+        plan_gpu(state, target)
     except InfeasibleError:
         pass
     return (time.process_time() - started) * 1000

@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Gpu, Placement, Target
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "simulator"))
@@ -200,7 +200,7 @@ def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tu
         return again(gpu)
 
     def again(gpu: Gpu) -> t.Any:
-        return plan(gpu, target(gpu, layouts[gpu.index]), reset=reset)
+        return plan_gpu(gpu, target(gpu, layouts[gpu.index]), reset=reset)
 
     driver.open()
     try:

@@ -17,7 +17,7 @@ from .._mig import codes, parallel, render, retry
 from .._mig.backend import BackendError
 from .._mig.errors import LayoutError, MigError
 from .._mig.model import Board, Gpu, LostGpu
-from .._mig.plan_node import NodePlan, plan_gpu, read_gpu
+from .._mig.plan_node import NodePlan, plan_request, read_gpu
 
 if t.TYPE_CHECKING:
     from .._mig.backend import Backend
@@ -133,7 +133,7 @@ def _plan_gpus(
             _report_gpu(report.info, gpu, "not in the layout, unchanged")
             continue
         try:
-            plans.append(plan_gpu(gpu, requests[gpu.index], desired.disturb, desired.reset))
+            plans.append(plan_request(gpu, requests[gpu.index], desired.disturb, desired.reset))
         except MigError as error:
             _report_gpu(report.error, gpu, "left unchanged: %s" % error)
             unplanned.append(gpu)

@@ -31,7 +31,7 @@ from .text import listed
 _STEP = 1000
 
 
-def plan(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) -> Plan:
+def plan_gpu(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) -> Plan:
     """The plan for one GPU. ``reset`` allows a reset of the GPU if its MIG mode must change.
 
     Raises LayoutError if the GPU does not support MIG, InfeasibleError if the instances do not
@@ -66,7 +66,7 @@ def plan(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) ->
 
 def deferred_plan(gpu: Gpu, reset: bool = False) -> Plan:
     """The first step for a GPU whose driver lists its profiles only while MIG mode is on."""
-    first = plan(gpu, Target(True), reset=reset)
+    first = plan_gpu(gpu, Target(True), reset=reset)
     return first._replace(deferred=first.blocked is None)
 
 

@@ -36,7 +36,7 @@ class NodePlan(t.NamedTuple):
 
     def replan(self, gpu: Gpu) -> Plan:
         """The plan of a GPU after its MIG mode has changed."""
-        return plan_gpu(gpu, self.requests[gpu.index], self.disturb, self.reset)
+        return plan_request(gpu, self.requests[gpu.index], self.disturb, self.reset)
 
 
 def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> NodePlan:
@@ -60,7 +60,7 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
     for gpu in gpus:
         if gpu.index in requests:
             try:
-                plans.append(plan_gpu(gpu, requests[gpu.index], disturb, reset))
+                plans.append(plan_request(gpu, requests[gpu.index], disturb, reset))
             except MigError as error:
                 refused.append((gpu, error))
     busy = tuple(error for _gpu, error in refused if isinstance(error, BusyError))
@@ -90,7 +90,7 @@ def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:
             return LostGpu(index, error)
 
 
-def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
+def plan_request(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
     """The plan of one GPU. Raises MigError if there is none."""
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
         from .plan import deferred_plan
@@ -100,16 +100,16 @@ def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
     found = unchanged(gpu, target)
     if found is not None:
         return found
-    from .plan import plan  # large, and only needed for changes
+    from .plan import plan_gpu  # large, and only needed for changes
 
     try:
-        return plan(gpu, target, disturb, reset)
+        return plan_gpu(gpu, target, disturb, reset)
     except InfeasibleError as error:
         raise InfeasibleError("%s, %s" % (request.where, error)) from None
 
 
 def unchanged(gpu: Gpu, target: Target) -> t.Optional[Plan]:
-    """The plan that keeps everything, equal to what ``plan`` returns; None if anything differs from the target.
+    """The plan that keeps everything, equal to that of ``plan_gpu``; None if anything differs from the target.
 
     A run without changes needs no more than this, and does not load the planner.
     """

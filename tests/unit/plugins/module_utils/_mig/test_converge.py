@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations impo
     RESET,
     SET_MODE,
 )
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
     A100,
     H100,
@@ -51,8 +51,8 @@ def target(board, *names):
 def run(driver, desired, reset=False, index=0):
     gpu = driver.gpus[index].snapshot()
     known = gpu.profiles_known or not desired.enabled
-    first = plan(gpu, desired, reset=reset) if known else deferred_plan(gpu, reset)
-    return converge_node(driver, [first], lambda now: plan(now, desired, reset=reset), reset)[0]
+    first = plan_gpu(gpu, desired, reset=reset) if known else deferred_plan(gpu, reset)
+    return converge_node(driver, [first], lambda now: plan_gpu(now, desired, reset=reset), reset)[0]
 
 
 def layout(gpu):
@@ -255,7 +255,7 @@ def test_a_process_that_started_after_the_plan_keeps_its_instance(a100):
     mixed(a100)
     driver = FakeBackend(a100)
     desired = target(A100, "7g.40gb")
-    first = plan(a100.snapshot(), desired)
+    first = plan_gpu(a100.snapshot(), desired)
     gi_id = next(gi.id for gi in a100.snapshot().instances if gi.placement.start == 4)
     a100.use(gi_id, 0)
     (outcome,) = converge(driver, [first])
@@ -288,7 +288,7 @@ def test_a_process_that_starts_during_the_run_is_named_and_everything_is_rolled_
 def test_a_gpu_that_changed_after_the_plan_is_not_modified(a100):
     mixed(a100)
     desired = target(A100, "7g.40gb")
-    first = plan(a100.snapshot(), desired)
+    first = plan_gpu(a100.snapshot(), desired)
     a100.add("1g.5gb", 2)
     driver = FakeBackend(a100)
     (outcome,) = converge(driver, [first])
@@ -561,10 +561,10 @@ def test_hopper_refuses_a_mode_change_under_a_client_and_is_restored():
 def test_hopper_with_a_client_is_refused_before_anything_is_destroyed():
     gpu = FakeGpu(board=H100)
     gpu.add("3g.40gb", 4)
-    first = plan(gpu.snapshot(), OFF)
+    first = plan_gpu(gpu.snapshot(), OFF)
     gpu.use(pid=7, name="monitor")
     with pytest.raises(BusyError, match=r"PID 7 \(monitor\)"):
-        plan(gpu.snapshot(), OFF)
+        plan_gpu(gpu.snapshot(), OFF)
     driver = FakeBackend(gpu)
     (outcome,) = converge(driver, [first])
     assert "PID 7 (monitor)" in outcome.error and "Nothing was changed" in outcome.error
@@ -667,7 +667,7 @@ def test_gpus_converge_in_parallel_and_are_returned_in_order():
 
     driver.before = meet
     desired = target(A100, "7g.40gb")
-    plans = [plan(gpu.snapshot(), desired) for gpu in gpus]
+    plans = [plan_gpu(gpu.snapshot(), desired) for gpu in gpus]
     outcomes = converge(driver, plans)
     assert [outcome.before.index for outcome in outcomes] == [0, 1, 2, 3]
     assert all(outcome.error is None for outcome in outcomes)
@@ -679,7 +679,7 @@ def test_one_gpu_that_fails_does_not_stop_the_others():
     gpus[1].use(pid=5)
     driver = FakeBackend(*gpus)
     desired = target(A100, "7g.40gb")
-    plans = [plan(gpu.snapshot(), desired) for gpu in gpus]
+    plans = [plan_gpu(gpu.snapshot(), desired) for gpu in gpus]
 
     def broken(*_args: object) -> int:
         raise RuntimeError("a defect")

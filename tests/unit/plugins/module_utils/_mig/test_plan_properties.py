@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Target,
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan_node import unchanged
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import results
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import (
@@ -150,7 +150,7 @@ def expected(target: Target) -> t.List[t.Tuple[str, t.Tuple[int, ...]]]:
 def test_a_plan_reaches_its_target_and_keeps_the_listed_instances(case: t.Tuple[Gpu, Target]) -> None:
     state, target = case
     try:
-        result = plan(state, target)
+        result = plan_gpu(state, target)
     except BusyError:
         assume(False)
         return
@@ -179,8 +179,8 @@ def test_a_plan_reaches_its_target_and_keeps_the_listed_instances(case: t.Tuple[
         user = next(gi for gi in state.instances if gi.id == process.gi_id)
         assert {ci.id for ci in user.compute_instances if process.ci_id in (None, ci.id)} <= set(stays)
 
-    assert not plan(after, target).changes, "a second run changes nothing"
-    assert not plan(after, target, disturb=False).changes
+    assert not plan_gpu(after, target).changes, "a second run changes nothing"
+    assert not plan_gpu(after, target, disturb=False).changes
 
 
 @given(cases(), st.randoms(use_true_random=False))
@@ -196,7 +196,7 @@ def test_order_of_entries_and_of_instances_does_not_matter(case: t.Tuple[Gpu, Ta
         (state._replace(instances=tuple(instances)), Target(True, tuple(desired))),
     ):
         try:
-            outcomes.append(plan(some_gpu, some_target))
+            outcomes.append(plan_gpu(some_gpu, some_target))
         except BusyError as error:
             outcomes.append(str(error))
     first, second = outcomes
@@ -218,7 +218,7 @@ def test_busy_is_refused_only_if_no_placement_keeps_it(case: t.Tuple[Gpu, Target
     busy = {(gi.profile_id, gi.placement.start) for gi in whole if any(user.gi_id == gi.id for user in users)}
     possible = [found for found in choices(target, state.board) if busy <= found]
     try:
-        result = plan(state, target)
+        result = plan_gpu(state, target)
     except BusyError as error:
         assert not possible
         assert all("PID %d" % user.pid in str(error) for user in users if user.gi_id in lost(state, target))
@@ -245,7 +245,7 @@ def choices(target: Target, on: Board) -> t.List[State]:
 def test_no_assignment_keeps_more(case: t.Tuple[Gpu, Target]) -> None:
     """Compared with all placements, all assignments of equal profiles, and all sets of kept compute instances."""
     state, target = case
-    result = plan(state, target)
+    result = plan_gpu(state, target)
     best = max(
         keeps(state, found, splits) for found in choices(target, state.board) for splits in assignments(target, found)
     )
@@ -292,10 +292,10 @@ def keeps_inside(state: Gpu, gi: GpuInstance, slices: t.Tuple[int, ...]) -> int:
 @settings(max_examples=300, deadline=None)
 def test_disturb_false_refuses_exactly_the_destructive_plans(case: t.Tuple[Gpu, Target]) -> None:
     state, target = case
-    result = plan(state, target)
+    result = plan_gpu(state, target)
     harm = bool(result.destroyed) or any(item.destroy for item in result.kept)
     try:
-        gentle = plan(state, target, disturb=False)
+        gentle = plan_gpu(state, target, disturb=False)
     except DisturbError:
         assert harm
     else:
@@ -310,10 +310,10 @@ def test_an_infeasible_layout_is_refused_and_the_nearest_fits(model: str, data: 
     request = Counter(profile.id for profile in profiles)
     target = Target(True, tuple(DesiredInstance(profile) for profile in profiles))
     if tuple(sorted(request.elements())) in LAYOUTS[model]:
-        plan(gpu(on), target)
+        plan_gpu(gpu(on), target)
         return
     with pytest.raises(InfeasibleError) as caught:
-        plan(gpu(on), target)
+        plan_gpu(gpu(on), target)
     _reason, _found, nearest = str(caught.value).partition("nearest that fits: ")
     part, _found, more = nearest.partition(", with room for ")
     offered = ids(on, part)
@@ -338,7 +338,7 @@ def test_a_gpu_that_needs_no_search_is_recognised(case: t.Tuple[Gpu, Target], mo
     state = state._replace(mode_current=mode[0], mode_pending=mode[1])
     found = unchanged(state, target)
     try:
-        planned: t.Optional[Plan] = plan(state, target)
+        planned: t.Optional[Plan] = plan_gpu(state, target)
     except BusyError:
         planned = None
     if planned is None or planned.changes or planned.blocked:
