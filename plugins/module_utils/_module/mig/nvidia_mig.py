@@ -83,11 +83,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
             progress=module.warn,
         ), contextlib.closing(select.open_backend(params["backend"])) as backend:
             node = plan_node(backend, desired, params["disturb"], params["reset"])
-            for lost in node.lost:
-                module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
-            for other in node.unselected if params["whole_node"] else ():
-                if other.instances:
-                    module.warn(_LEFT % (other.label, len(other.instances), other.index))
+            _warn_about_others(module, node)
             refused = bool(node.busy) and not skip_busy
             found = _converge(backend, node, params["reset"], module.check_mode or refused, ending)
     except lock.LockError as error:
@@ -111,6 +107,15 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     if failures:
         module.fail_json(msg=listed(failures, "\n"), **returned)
     module.exit_json(**returned)
+
+
+def _warn_about_others(module: AnsibleModule, node: NodePlan) -> None:
+    """GPUs outside the layout that cannot be read, or that lose their instances at the next reboot."""
+    for lost in node.lost:
+        module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
+    for other in node.unselected if module.params["whole_node"] else ():
+        if other.instances:
+            module.warn(_LEFT % (other.label, len(other.instances), other.index))
 
 
 def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any]) -> None:
