@@ -34,8 +34,8 @@ def on_node(way: str) -> float:
     """Run on the node; return the duration of the convergence in seconds."""
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
-    from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
-    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Target
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 
     driver = NvmlBackend()
     driver.open()
@@ -47,7 +47,7 @@ def on_node(way: str) -> float:
     for index in range(driver.count()):
         gpu = driver.read(index)
         small = min(gpu.board.profiles, key=lambda profile: (profile.memory_mib, profile.constant))
-        plans.append(plan(gpu, Target(True, (Wanted(small),) * 7)))
+        plans.append(plan_gpu(gpu, Target(True, (DesiredInstance(small),) * 7)))
     batches = [plans] if way == "parallel" else [[one] for one in plans]
     started = time.monotonic()
     for batch in batches:

@@ -20,13 +20,13 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Board,
     ComputeInstance,
+    DesiredInstance,
     Gpu,
     GpuInstance,
     Placement,
     Target,
-    Wanted,
 )
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
 
 SMALL = ["A30-24GB"]
@@ -34,13 +34,13 @@ SMALL = ["A30-24GB"]
 
 def layouts(board: Board) -> t.Tuple[t.List[Target], t.List[Target]]:
     """Return all layouts that fit, and all layouts that exceed the board by one instance."""
-    fitting: t.List[t.Tuple[Wanted, ...]] = []
-    beyond: t.List[t.Tuple[Wanted, ...]] = []
+    fitting: t.List[t.Tuple[DesiredInstance, ...]] = []
+    beyond: t.List[t.Tuple[DesiredInstance, ...]] = []
 
-    def grow(first: int, chosen: t.Tuple[Wanted, ...]) -> None:
+    def grow(first: int, chosen: t.Tuple[DesiredInstance, ...]) -> None:
         fitting.append(chosen)
         for index in range(first, len(board.profiles)):
-            more = chosen + (Wanted(board.profiles[index]),)
+            more = chosen + (DesiredInstance(board.profiles[index]),)
             if refusal(board, more) is None:
                 grow(index, more)
             else:
@@ -84,13 +84,13 @@ def gpu(board: Board, instances: t.Tuple[GpuInstance, ...] = ()) -> Gpu:
 def holding(board: Board, target: Target, split: bool) -> Gpu:
     """Return a GPU with a layout. Each instance has one compute instance, or with ``split`` one per slice."""
     instances = []
-    for number, new in enumerate(plan(gpu(board), target).created):
-        slices = new.wanted.profile.slices
+    for number, new in enumerate(plan_gpu(gpu(board), target).created):
+        slices = new.desired.profile.slices
         cis = [(unit, 1) for unit in range(slices)] if split else [(0, slices)]
         instances.append(
             GpuInstance(
                 number,
-                new.wanted.profile.id,
+                new.desired.profile.id,
                 new.placement,
                 tuple(ComputeInstance(n, 0, size, Placement(start, size)) for n, (start, size) in enumerate(cis)),
             )
@@ -102,7 +102,7 @@ def timed(state: Gpu, target: Target) -> float:
     """Return the CPU time in ms of one plan or rejection."""
     started = time.process_time()
     try:
-        plan(state, target)
+        plan_gpu(state, target)
     except InfeasibleError:
         pass
     return (time.process_time() - started) * 1000

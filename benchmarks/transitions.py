@@ -84,7 +84,7 @@ def on_node() -> dict:
     from ansible_collections.gpufleet.node.plugins.module_utils._backend.nvml import NvmlBackend
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
     from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Target
-    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import Plan, plan
+    from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import Plan, plan_gpu
 
     driver = NvmlBackend()
     driver.open()
@@ -111,14 +111,14 @@ def on_node() -> dict:
 
     def at_known_placements(target: Target) -> Counter[str]:
         counted = Counted(driver)
-        for new in plan(driver.read(0), target).created:
-            whole(counted, counted.create_gpu_instance(0, new.wanted.profile.id, new.placement))
+        for new in plan_gpu(driver.read(0), target).created:
+            whole(counted, counted.create_gpu_instance(0, new.desired.profile.id, new.placement))
         return counted.writes
 
     def in_some_order(target: Target) -> Counter[str] | None:
         writes: Counter[str] = Counter()
         large_first = sorted(target.instances, key=lambda w: (-w.profile.slices, -w.profile.memory_mib))
-        for order in orders([wanted.profile.id for wanted in large_first]):
+        for order in orders([desired.profile.id for desired in large_first]):
             counted = Counted(driver)
             done = all(create_anywhere(counted, profile_id) for profile_id in order)
             writes += counted.writes
@@ -157,12 +157,12 @@ def on_node() -> dict:
         results[way]["writes"] += sum(writes.values())
 
     for number, (start, target) in enumerate(itertools.permutations(range(len(targets)), 2)):
-        made = plan(holding[start], targets[target])
+        made = plan_gpu(holding[start], targets[target])
         planned = Counter(operation.kind for operation in made.operations)
         if number % SAMPLE == 0:
             clear()
             at_known_placements(targets[start])
-            real = execute(plan(driver.read(0), targets[target]))
+            real = execute(plan_gpu(driver.read(0), targets[target]))
             if real != planned:
                 raise RuntimeError("a plan with %s was executed with %s" % (planned, real))
         count("planned", planned)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check_run
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Wanted
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 
 
@@ -26,7 +26,7 @@ class ActionModule(ClusterAction):
 
     def perform(self, variables: Data) -> Data:
         arguments = dict(self._arguments)
-        wanted = {node: Wanted(**each) for node, each in arguments.pop("wanted").items()}
+        wanted = {node: ExpectedNode(**each) for node, each in arguments.pop("wanted").items()}
         options = pod_check_run.Options(has_gfd=arguments.pop("labels"), **arguments)
         found = pod_check_run.check(self._api, wanted, options)
         for each in found.devices:

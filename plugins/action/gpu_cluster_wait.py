@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import wait
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Wanted
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 
 
@@ -25,7 +25,7 @@ class ActionModule(ClusterAction):
 
     def perform(self, variables: Data) -> Data:
         arguments = dict(self._arguments)
-        wanted = {node: Wanted(**each) for node, each in arguments.pop("wanted").items()}
+        wanted = {node: ExpectedNode(**each) for node, each in arguments.pop("wanted").items()}
         state = wait.wait(self._api, wanted, wait.Options(**arguments), show)
         result: Data = {"waiting": list(state.waiting), "problems": list(state.failed)}
         if not state.ready:

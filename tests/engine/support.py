@@ -28,8 +28,8 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig import retry
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import Outcome
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import LayoutError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu, Placement, Target, Wanted
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Gpu, Placement, Target
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "simulator"))
@@ -182,13 +182,13 @@ def _build(nvml: NvmlBackend, index: int, layout: Layout) -> None:
 
 def target(gpu: Gpu, layout: Layout) -> Target:
     """Return the layout with the GPU's own profiles."""
-    wanted = []
+    desired = []
     for name, start, cis in layout.instances:
         profile = next((profile for profile in gpu.board.profiles if profile.name == name), None)
         if profile is None:
             raise LayoutError("%s has no profile %s" % (gpu.label, name))
-        wanted.append(Wanted(profile, start, tuple(sorted(cis or (), reverse=True))))
-    return Target(layout.mode, tuple(wanted))
+        desired.append(DesiredInstance(profile, start, tuple(sorted(cis or (), reverse=True))))
+    return Target(layout.mode, tuple(desired))
 
 
 def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tuple[Outcome, ...]:
@@ -200,7 +200,7 @@ def run(driver: t.Any, layouts: t.Sequence[Layout], reset: bool = False) -> t.Tu
         return again(gpu)
 
     def again(gpu: Gpu) -> t.Any:
-        return plan(gpu, target(gpu, layouts[gpu.index]), reset=reset)
+        return plan_gpu(gpu, target(gpu, layouts[gpu.index]), reset=reset)
 
     driver.open()
     try:

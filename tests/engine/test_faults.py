@@ -58,11 +58,11 @@ Drivers = t.Callable[[Simulated], t.Any]
 def calls_of(node: Simulated, drivers: Drivers, transition: Transition) -> t.List[str]:
     """Return the NVML functions that a run without faults calls, in order. The run must reach the target."""
     node.trace()
-    outcomes = run(drivers(node), transition.wanted, transition.reset)
+    outcomes = run(drivers(node), transition.desired, transition.reset)
     node.trace(False)
     assert [outcome.error for outcome in outcomes] == [None] * len(outcomes)
     calls = [call["function"] for call in node.calls() if call["function"].startswith("nvml")]
-    assert all(holds(gpu, layout) for gpu, layout in zip(node.read(), transition.wanted))
+    assert all(holds(gpu, layout) for gpu, layout in zip(node.read(), transition.desired))
     return calls
 
 
@@ -93,7 +93,7 @@ def problems(
     said: t.List[t.Optional[str]]
     pending = False
     try:
-        outcomes = run(drivers(case), transition.wanted, transition.reset)
+        outcomes = run(drivers(case), transition.desired, transition.reset)
         said = [outcome.error for outcome in outcomes]
         pending = any(outcome.reset_required or outcome.reboot_required for outcome in outcomes)
     except (BackendError, MigError) as error:
@@ -105,29 +105,29 @@ def problems(
         yield "refused: %s" % said
     if not outcomes and [essence(gpu) for gpu in after] != [essence(gpu) for gpu in before]:
         yield "changed although it was refused: %s" % said
-    for outcome, was, now, layout in zip(outcomes, before, after, transition.wanted):
-        wanted = holds(now, layout)
+    for outcome, was, now, layout in zip(outcomes, before, after, transition.desired):
+        reached = holds(now, layout)
         same = essence(was) == essence(now)
-        if outcome.error is None and not wanted and not pending:
+        if outcome.error is None and not reached and not pending:
             yield "no error, but the GPU does not match the layout: %s" % (now.instances,)
-        if fault.passes and (outcome.error is not None or not wanted):
+        if fault.passes and (outcome.error is not None or not reached):
             yield "the run failed because of one transient failure: %s %s" % (outcome.error, outcome.notice)
-        if outcome.error is not None and not wanted and not same:
+        if outcome.error is not None and not reached and not same:
             if not fault.always:
                 yield "not restored: %s" % outcome.error
             for text in differences(was, now):
                 if text not in outcome.error:
                     yield "the error does not contain %r: %s" % (text, outcome.error)
-        if outcome.error is not None and (wanted or same) and "missing: " in outcome.error:
+        if outcome.error is not None and (reached or same) and "missing: " in outcome.error:
             yield "the error reports a loss that did not occur: %s" % outcome.error
         if outcome.restored and not same:
             yield "reported as restored, but the state differs: %s" % (now.instances,)
     if [essence(gpu) for gpu in after] == [essence(gpu) for gpu in before]:
         return  # a run without faults from this state is known to reach the target
-    for outcome in run(drivers(case), transition.wanted, transition.reset):
+    for outcome in run(drivers(case), transition.desired, transition.reset):
         if outcome.error is not None or outcome.reset_required or outcome.reboot_required:
             yield "the second run failed: %s %s" % (outcome.error, outcome.notice)
-    if not all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.wanted)):
+    if not all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.desired)):
         yield "the second run did not reach the target"
 
 

@@ -46,9 +46,9 @@ def kill_everywhere(
         killed = in_child(partial(victim, case, nth))
         case.clear_faults()
         case.read()  # the node's state is valid after a kill
-        for outcome in run(again(case), transition.wanted, transition.reset):
+        for outcome in run(again(case), transition.desired, transition.reset):
             assert outcome.error is None and not outcome.reset_required, (nth, outcome.error, outcome.notice)
-        assert all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.wanted)), nth
+        assert all(holds(gpu, layout) for gpu, layout in zip(case.read(), transition.desired)), nth
         if not killed:
             return nth - 1
         nth += 1
@@ -59,7 +59,7 @@ def kill_everywhere(
 def test_killed_at_every_write(templates, cases, transition, action):
     def victim(case: Simulated, nth: int) -> t.Any:
         case.fault("write", nth, action=action)
-        return run(case.nvml(), transition.wanted, transition.reset)
+        return run(case.nvml(), transition.desired, transition.reset)
 
     killed = kill_everywhere(cases, transition.node(templates), transition, victim, Simulated.nvml)
     assert killed >= (1 if transition.name == "repair" else 3)
@@ -88,7 +88,7 @@ def test_killed_after_every_command_that_writes(templates, cases, version, name)
                     os.kill(os.getpid(), signal.SIGKILL)
             return result
 
-        return run(SmiBackend(runner), transition.wanted, transition.reset)
+        return run(SmiBackend(runner), transition.desired, transition.reset)
 
     killed = kill_everywhere(
         cases, transition.node(templates), transition, victim, lambda case: case.nvidia_smi(version)

@@ -146,14 +146,14 @@ def test_no_error_causes_wrong_uuids(templates, cases, both, version, function):
     """nvidia-smi omits MIG devices that it cannot read, and renumbers the others."""
     node = template(templates, ("A100-SXM4-40GB",), (FULL["A100-SXM4-40GB"],), version).copy(cases / "node")
     _nvml, smi = both(node, version)
-    wanted = smi.read(0)
+    expected = smi.read(0)
     node.trace()
     smi.read(0)
     node.trace(False)
     for nth in range(1, 1 + sum(call["function"] == function for call in node.calls())):
         node.fault(function, nth)
         with contextlib.suppress(BackendError):
-            assert smi.read(0) == wanted, nth
+            assert smi.read(0) == expected, nth
         node.clear_faults()
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes, describe
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Target
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 
 from . import support
 from .support import SMI_VERSIONS, essence, gi, on, run, template
@@ -83,10 +83,10 @@ def test_a_layout_can_request_it(node, driver):
     try:
         gpu = driver.read(0)
         profile = next(one for one in gpu.board.profiles if one.name == "1g.20gb")
-        both = Target(True, (Wanted(profile, 2, reduced=True), Wanted(profile, 4, reduced=True)))
-        (outcome,) = support.converge_node(driver, [plan(gpu, both)], lambda now: plan(now, both))
+        both = Target(True, (DesiredInstance(profile, 2, reduced=True), DesiredInstance(profile, 4, reduced=True)))
+        (outcome,) = support.converge_node(driver, [plan_gpu(gpu, both)], lambda now: plan_gpu(now, both))
         assert outcome.error is None and len(outcome.performed) == 2
-        assert not plan(driver.read(0), both).changes
+        assert not plan_gpu(driver.read(0), both).changes
     finally:
         driver.close()
     assert names(node) == ["1c.1g.20gb", "1c.1g.20gb"]

@@ -22,7 +22,7 @@ class Transition(t.NamedTuple):
     name: str
     products: t.Tuple[str, ...]
     before: t.Tuple[Layout, ...]
-    wanted: t.Tuple[Layout, ...]
+    desired: t.Tuple[Layout, ...]
     driver: str = "550.163.01"
     activation: str = "auto"
     quirks: t.Tuple[str, ...] = ()
@@ -35,8 +35,8 @@ class Transition(t.NamedTuple):
         return self.name
 
 
-def _one(name: str, product: str, before: Layout, wanted: Layout, **more: t.Any) -> Transition:
-    return Transition(name, (product,), (before,), (wanted,), **more)
+def _one(name: str, product: str, before: Layout, desired: Layout, **more: t.Any) -> Transition:
+    return Transition(name, (product,), (before,), (desired,), **more)
 
 
 TRANSITIONS = (

@@ -24,13 +24,13 @@ def mode(session: t.Any) -> t.List[int]:
     return t.cast("t.List[int]", nv.nvmlDeviceGetMigMode(session.handle()))
 
 
-def set_mode(session: t.Any, wanted: int) -> int:
+def set_mode(session: t.Any, enabled: int) -> int:
     """Return the activation status."""
-    return t.cast(int, nv.nvmlDeviceSetMigMode(session.handle(), wanted))
+    return t.cast(int, nv.nvmlDeviceSetMigMode(session.handle(), enabled))
 
 
-def fields(device: t.Any, *wanted: int) -> t.List[t.Tuple[int, int]]:
-    return [(value.nvmlReturn, value.value.uiVal) for value in nv.nvmlDeviceGetFieldValues(device, list(wanted))]
+def fields(device: t.Any, *ids: int) -> t.List[t.Tuple[int, int]]:
+    return [(value.nvmlReturn, value.value.uiVal) for value in nv.nvmlDeviceGetFieldValues(device, list(ids))]
 
 
 def reset_code(session: t.Any) -> int:

@@ -34,12 +34,12 @@ def test_names_are_sorted_and_unique() -> None:
 
 @pytest.mark.parametrize("source", ["pynvml", "own"])
 def test_all_names_exist(source: str) -> None:
-    wanted = set(NAMES)
+    expected = set(NAMES)
     if source == "pynvml":
         text = Path(t.cast(str, nv.__file__)).read_text()
-        wanted = set(re.findall(r"_nvmlGetFunctionPointer\(\s*[\"'](nvml\w+)[\"']", text))
-        assert len(wanted) > 380
-    missing = [name for name in sorted(wanted) if not hasattr(library(), name)]
+        expected = set(re.findall(r"_nvmlGetFunctionPointer\(\s*[\"'](nvml\w+)[\"']", text))
+        assert len(expected) > 380
+    missing = [name for name in sorted(expected) if not hasattr(library(), name)]
     assert missing == []
 
 

@@ -17,9 +17,12 @@ NVML:
 
 nvidia-smi:
     smi.py                  the backend
+    smi_command.py          runs nvidia-smi
+    smi_list.py             the GPUs, and how they are addressed
     smi_prefetch.py         queries all GPUs at once
     smi_log.py              parses ``-q -x``
     smi_tables.py           parses the tables of ``mig``, and ``-L``
+    smi_model.py            parsed output as the types of the engine
     smi_errors.py           its errors as NVML's return codes
 
 Both:

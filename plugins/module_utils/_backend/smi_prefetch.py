@@ -17,8 +17,8 @@ import typing as t
 from .._mig import codes
 from .._mig.backend import BackendError
 from . import smi_log, smi_tables
+from .smi_command import NvidiaSmi
 
-_T = t.TypeVar("_T")
 _Row = t.TypeVar("_Row", smi_tables.InstanceRow, smi_tables.ComputeRow)
 
 
@@ -31,15 +31,9 @@ class Prefetched(t.NamedTuple):
     listed: t.Optional[str] = None  # output of -L
 
 
-class Query(t.Protocol):
-    """Runs nvidia-smi and parses its output. Raises BackendError."""
-
-    def __call__(self, argv: t.List[str], parse: t.Callable[[str], _T]) -> _T: ...
-
-
-def prefetch(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Prefetched]:
+def prefetch(uuids: t.Sequence[str], smi: NvidiaSmi) -> t.Dict[int, Prefetched]:
     """Results by GPU index, for those UUIDs that can be identified reliably."""
-    logs = {log.uuid: log for log in query(["-q", "-x"], smi_log.parse_all)}
+    logs = {log.uuid: log for log in smi.query(["-q", "-x"], smi_log.parse_all)}
     if set(logs) != set(uuids):
         return {}
     modes_on = [uuid for uuid in uuids if logs[uuid].mode_current]
@@ -47,13 +41,13 @@ def prefetch(uuids: t.Sequence[str], query: Query) -> t.Dict[int, Prefetched]:
         return {index: Prefetched(logs[uuid]) for index, uuid in enumerate(uuids)}
     which = ["-i", ",".join(modes_on)]
     try:
-        instances = _by_gpu(query(["mig", "-lgi"] + which, smi_tables.instances))
-        inside = _by_gpu(query(["mig", "-lci"] + which, smi_tables.compute_instances))
+        instances = _by_gpu(smi.query(["mig", "-lgi"] + which, smi_tables.instances))
+        inside = _by_gpu(smi.query(["mig", "-lci"] + which, smi_tables.compute_instances))
     except BackendError as error:  # also raised if none of them has an instance
         if error.code == codes.TIMEOUT:
             raise  # the earlier results may be outdated
         return {index: Prefetched(logs[uuid]) for index, uuid in enumerate(uuids)}
-    listed = query(["-L"], str)
+    listed = smi.query(["-L"], str)
     # The tables contain GPU indices, which shift if a GPU has since fallen off the bus.
     if smi_tables.listed_gpus(listed) != dict(enumerate(uuids)):
         return {}

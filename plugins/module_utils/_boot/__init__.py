@@ -6,7 +6,9 @@
 
 """The engine at boot, without Ansible: restores the layout that the role nvidia_mig configured.
 
-    restore.py    the command
+    restore.py    the command: settings, lock, and the wait for the driver
+    gpus.py       reads, plans and converges the GPUs
+    limit.py      its time limit
     settings.py   its file of settings
     access.py     access of a group to the driver's MIG devices
     report.py     its log lines

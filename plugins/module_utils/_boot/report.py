@@ -13,6 +13,8 @@ import typing as t
 
 from .._mig.printable import printable
 
+RETRY_REMEDY = "Then run gpufleet-mig-restore, or restart gpufleet-mig-restore.service"
+
 ERROR, WARNING, INFO = 3, 4, 6  # syslog levels
 _STANDARD_OUTPUT = 1
 

@@ -46,11 +46,11 @@ def pack(
 
 
 def adjust(
-    instance: GpuInstance, wanted: t.Sequence[int], busy: t.Container[int], places: Places, reduced: bool = False
+    instance: GpuInstance, desired: t.Sequence[int], busy: t.Container[int], places: Places, reduced: bool = False
 ) -> Adjustment:
     """Keep as much as possible. Priorities: busy compute instances, number kept, UUIDs, lowest ids.
 
-    ``wanted`` are slice counts that fit into an empty GPU instance; with ``reduced``
+    ``desired`` are slice counts that fit into an empty GPU instance; with ``reduced``
     they are of the kind with fewer multiprocessors.
     """
     present = sorted(instance.compute_instances, key=lambda ci: ci.id)
@@ -59,7 +59,7 @@ def adjust(
     best: t.Optional[t.Tuple[t.Tuple[t.Any, ...], Adjustment]] = None
     for count in range(len(usable), -1, -1):
         for kept in itertools.combinations(usable, count):
-            create = _missing(wanted, kept)
+            create = _missing(desired, kept)
             if create is None or not _room(create, kept, places):
                 continue
             adjustment = _adjustment(present, kept, create)
@@ -70,7 +70,7 @@ def adjust(
         if best is not None and best[0][0] == -all_busy:
             break
     if best is None:
-        raise ValueError("compute instances %s do not fit into an empty GPU instance" % (tuple(wanted),))
+        raise ValueError("compute instances %s do not fit into an empty GPU instance" % (tuple(desired),))
     return best[1]
 
 
@@ -79,9 +79,9 @@ def new_ids(taken: t.Container[int], count: int) -> t.Tuple[int, ...]:
     return tuple(itertools.islice((number for number in itertools.count() if number not in taken), count))
 
 
-def _missing(wanted: t.Sequence[int], kept: t.Sequence[ComputeInstance]) -> t.Optional[t.Tuple[int, ...]]:
+def _missing(desired: t.Sequence[int], kept: t.Sequence[ComputeInstance]) -> t.Optional[t.Tuple[int, ...]]:
     """Slice counts to create in addition to the kept ones, descending; None if a kept one is not desired."""
-    need = Counter(wanted)
+    need = Counter(desired)
     need.subtract(ci.slices for ci in kept)
     if min(need.values(), default=0) < 0:
         return None

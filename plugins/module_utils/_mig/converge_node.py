@@ -20,7 +20,7 @@ from .converge import Outcome, converge
 from .errors import MigError
 from .model import Gpu, Target
 from .operations import Plan
-from .plan import plan
+from .plan import plan_gpu
 
 if t.TYPE_CHECKING:
     from .backend import Backend
@@ -62,7 +62,7 @@ def _active(first: Outcome) -> bool:
 
 
 def _switch_off(backend: Backend, gpus: t.Sequence[Gpu], reset: bool) -> t.Dict[int, Outcome]:
-    plans = [plan(gpu, Target(False), reset=reset) for gpu in gpus if gpu.mode_current]
+    plans = [plan_gpu(gpu, Target(False), reset=reset) for gpu in gpus if gpu.mode_current]
     return {outcome.before.index: outcome for outcome in converge(backend, plans, reset)}
 
 

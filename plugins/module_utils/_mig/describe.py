@@ -13,7 +13,7 @@ import typing as t
 from .profile import compute_name
 
 if t.TYPE_CHECKING:
-    from .model import Gpu, GpuInstance, Placement, Process, Wanted
+    from .model import DesiredInstance, Gpu, GpuInstance, Placement, Process
     from .operations import Created, Kept, Operation
 
 Data = t.Dict[str, t.Any]
@@ -53,13 +53,13 @@ def kept(gpu: Gpu, item: Kept) -> Data:
     """A GPU instance that is kept, with its compute instances after the change."""
     found = existing(gpu, item.instance)
     staying = [ci for ci in found["compute_instances"] if ci["id"] in item.keep]
-    return dict(found, compute_instances=staying + _planned(item.wanted, item.create))
+    return dict(found, compute_instances=staying + _planned(item.desired, item.create))
 
 
 def created(item: Created) -> Data:
     """A GPU instance that does not exist yet."""
-    wanted = item.wanted
-    return _gpu_instance(wanted.profile.name, item.placement, None, _planned(wanted, wanted.slices))
+    desired = item.desired
+    return _gpu_instance(desired.profile.name, item.placement, None, _planned(desired, desired.slices))
 
 
 def mig_devices(gpu_instances: t.Iterable[Data]) -> t.List[Data]:
@@ -107,6 +107,6 @@ def _compute_instance(name: str, slices: int, ci_id: t.Optional[int] = None, uui
     return {"id": ci_id, "profile": name, "slices": slices, "uuid": uuid}
 
 
-def _planned(wanted: Wanted, sizes: t.Iterable[int]) -> t.List[Data]:
+def _planned(desired: DesiredInstance, sizes: t.Iterable[int]) -> t.List[Data]:
     """Compute instances that do not exist yet."""
-    return [_compute_instance(compute_name(wanted.profile, slices, wanted.reduced), slices) for slices in sizes]
+    return [_compute_instance(compute_name(desired.profile, slices, desired.reduced), slices) for slices in sizes]

@@ -13,48 +13,48 @@ from collections import Counter
 
 from .board import attribute, ci_places, exceeded_limits
 from .compute import pack
-from .model import PLAIN, WHOLE, Board, Wanted
+from .model import PLAIN, WHOLE, Board, DesiredInstance
 from .profile import compute_name
 from .solve import arrangeable, options
 
 
-def describe(instances: t.Iterable[Wanted]) -> str:
+def describe(instances: t.Iterable[DesiredInstance]) -> str:
     """A set of instances as in a layout, largest first: ``3g.40gb: 2, 1g.10gb: 1``."""
     counts = Counter(instances)
     return (
-        ", ".join("%s: %d" % (_name(wanted), counts[wanted]) for wanted in sorted(counts, key=Wanted.order))
+        ", ".join("%s: %d" % (_name(desired), counts[desired]) for desired in sorted(counts, key=DesiredInstance.order))
         or "nothing"
     )
 
 
-def refusal(board: Board, instances: t.Iterable[Wanted]) -> t.Optional[str]:
+def refusal(board: Board, instances: t.Iterable[DesiredInstance]) -> t.Optional[str]:
     """Why the instances do not fit on an empty GPU of this board, with the nearest set that fits; None if they fit."""
-    wanted = sorted(instances, key=Wanted.order)
-    reasons = _reasons(board, wanted)
+    desired = sorted(instances, key=DesiredInstance.order)
+    reasons = _reasons(board, desired)
     if not reasons:
         return None
-    return "%s does not fit: %s; %s" % (describe(wanted), "; ".join(reasons), _nearest(board, wanted))
+    return "%s does not fit: %s; %s" % (describe(desired), "; ".join(reasons), _nearest(board, desired))
 
 
-def _name(wanted: Wanted) -> str:
-    name = wanted.profile.name
-    if wanted.reduced:
-        name = compute_name(wanted.profile, wanted.profile.slices, True)
-    elif wanted.compute_instances != WHOLE:
-        name += " (compute instances %s)" % "+".join("%dc" % slices for slices in wanted.compute_instances)
-    return name if wanted.start is None else "%s at %d" % (name, wanted.start)
+def _name(desired: DesiredInstance) -> str:
+    name = desired.profile.name
+    if desired.reduced:
+        name = compute_name(desired.profile, desired.profile.slices, True)
+    elif desired.compute_instances != WHOLE:
+        name += " (compute instances %s)" % "+".join("%dc" % slices for slices in desired.compute_instances)
+    return name if desired.start is None else "%s at %d" % (name, desired.start)
 
 
-def _reasons(board: Board, wanted: t.Sequence[Wanted]) -> t.List[str]:
+def _reasons(board: Board, desired: t.Sequence[DesiredInstance]) -> t.List[str]:
     """Problems of single instances, else of their totals, else of their placements."""
-    out = [reason for item in sorted(set(wanted), key=Wanted.order) for reason in _alone(item)]
-    out = out or exceeded_limits(board, [item.profile for item in wanted])
-    if not out and not arrangeable(wanted):
-        out = ["they overlap wherever they are placed (%s)" % _offers(wanted)]
+    out = [reason for item in sorted(set(desired), key=DesiredInstance.order) for reason in _alone(item)]
+    out = out or exceeded_limits(board, [item.profile for item in desired])
+    if not out and not arrangeable(desired):
+        out = ["they overlap wherever they are placed (%s)" % _offers(desired)]
     return out
 
 
-def _alone(item: Wanted) -> t.Iterator[str]:
+def _alone(item: DesiredInstance) -> t.Iterator[str]:
     """Problems of one instance by itself."""
     if not options(item):
         yield "%s cannot start at %s (%s)" % (item.profile.name, item.start, _offers([item]))
@@ -66,9 +66,9 @@ def _alone(item: Wanted) -> t.Iterator[str]:
         )
 
 
-def _offers(wanted: t.Iterable[Wanted]) -> str:
+def _offers(desired: t.Iterable[DesiredInstance]) -> str:
     """The possible placements of the profiles of these instances."""
-    profiles = {item.profile.id: item.profile for item in sorted(wanted, key=Wanted.order)}
+    profiles = {item.profile.id: item.profile for item in sorted(desired, key=DesiredInstance.order)}
     return ", ".join(
         "%s: {%s}:%d"
         % (
@@ -80,20 +80,20 @@ def _offers(wanted: t.Iterable[Wanted]) -> str:
     )
 
 
-def _fits(board: Board, wanted: t.Sequence[Wanted]) -> bool:
-    return not exceeded_limits(board, [item.profile for item in wanted]) and arrangeable(wanted)
+def _fits(board: Board, desired: t.Sequence[DesiredInstance]) -> bool:
+    return not exceeded_limits(board, [item.profile for item in desired]) and arrangeable(desired)
 
 
-def _nearest(board: Board, wanted: t.Sequence[Wanted]) -> str:
+def _nearest(board: Board, desired: t.Sequence[DesiredInstance]) -> str:
     """The remedy: the same profiles with fewer constraints, else the largest subset that fits and what may be added."""
     for what, looser in (
-        ("without the starts", [item._replace(start=None) for item in wanted]),
-        ("with whole compute instances", [item._replace(compute_instances=WHOLE) for item in wanted]),
-        ("without the starts and with whole compute instances", [Wanted(item.profile) for item in wanted]),
+        ("without the starts", [item._replace(start=None) for item in desired]),
+        ("with whole compute instances", [item._replace(compute_instances=WHOLE) for item in desired]),
+        ("without the starts and with whole compute instances", [DesiredInstance(item.profile) for item in desired]),
     ):
         if not _reasons(board, looser):
             return "it fits %s" % what
-    part = _largest_part(board, wanted)
+    part = _largest_part(board, desired)
     more = _additions(board, part)
     if not part:
         return "none of it fits; the GPU has room for %s" % describe(more)
@@ -101,14 +101,14 @@ def _nearest(board: Board, wanted: t.Sequence[Wanted]) -> str:
     return "%s, with room for %s" % (text, describe(more)) if more else text
 
 
-def _largest_part(board: Board, wanted: t.Sequence[Wanted]) -> t.List[Wanted]:
+def _largest_part(board: Board, desired: t.Sequence[DesiredInstance]) -> t.List[DesiredInstance]:
     """The subset that fits with the most instances, then the most compute slices, then the most memory."""
-    counts = Counter(item for item in wanted if not list(_alone(item)))
-    kinds = sorted(counts, key=Wanted.order)
-    best: t.List[Wanted] = []
+    counts = Counter(item for item in desired if not list(_alone(item)))
+    kinds = sorted(counts, key=DesiredInstance.order)
+    best: t.List[DesiredInstance] = []
     best_rank: t.Tuple[int, int, int] = (0, 0, 0)
 
-    def grow(index: int, chosen: t.List[Wanted]) -> None:
+    def grow(index: int, chosen: t.List[DesiredInstance]) -> None:
         nonlocal best, best_rank
         rank = (len(chosen), sum(i.profile.slices for i in chosen), sum(i.profile.memory_mib for i in chosen))
         if rank > best_rank:
@@ -122,11 +122,11 @@ def _largest_part(board: Board, wanted: t.Sequence[Wanted]) -> t.List[Wanted]:
     return best
 
 
-def _additions(board: Board, part: t.Sequence[Wanted]) -> t.List[Wanted]:
+def _additions(board: Board, part: t.Sequence[DesiredInstance]) -> t.List[DesiredInstance]:
     """Instances that fit in addition, the largest profile without attributes first."""
-    added: t.List[Wanted] = []
-    plain = [Wanted(profile) for profile in board.profiles if attribute(profile) == PLAIN]
-    for candidate in sorted(plain, key=Wanted.order):
+    added: t.List[DesiredInstance] = []
+    plain = [DesiredInstance(profile) for profile in board.profiles if attribute(profile) == PLAIN]
+    for candidate in sorted(plain, key=DesiredInstance.order):
         while _fits(board, [*part, *added, candidate]):
             added.append(candidate)
     return added

@@ -14,7 +14,7 @@ from . import profile as names
 from .board import ci_places, offers_reduced
 from .errors import LayoutError
 from .keys import known_keys, plain_keys
-from .model import WHOLE, Board, Profile, Target, Wanted
+from .model import WHOLE, Board, DesiredInstance, Profile, Target
 from .text import short
 
 # More than any GPU holds, and few enough to expand them before checking whether they fit.
@@ -52,7 +52,7 @@ def parse(value: object) -> t.Tuple[Item, ...]:
 
 def resolve(items: t.Sequence[Item], board: Board) -> Target:
     """Resolve the items on a board. The result does not depend on their order."""
-    wanted: t.List[Wanted] = []
+    desired: t.List[DesiredInstance] = []
     parts: t.Dict[Profile, t.List[int]] = {}
     seen: t.Dict[t.Tuple[Profile, t.Optional[int], bool], Item] = {}  # of the mapping form, where keys are unique
     for item in items:
@@ -74,11 +74,13 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
             _check_compute(item, profile, compute)
             parts.setdefault(profile, []).extend([compute] * item.number)
         else:
-            one = Wanted(profile, item.start, _compute(item, profile, board), reduced)
-            wanted.extend([one] * item.number)
+            one = DesiredInstance(profile, item.start, _compute(item, profile, board), reduced)
+            desired.extend([one] * item.number)
     for profile, slices in parts.items():
-        wanted.extend(Wanted(profile, None, _normal(profile.slices, sizes)) for sizes in packed(profile.slices, slices))
-    return Target(True, tuple(sorted(wanted, key=Wanted.order)))
+        desired.extend(
+            DesiredInstance(profile, None, _normal(profile.slices, sizes)) for sizes in packed(profile.slices, slices)
+        )
+    return Target(True, tuple(sorted(desired, key=DesiredInstance.order)))
 
 
 def is_reduced(name: names.Name, profile: Profile, board: Board) -> bool:

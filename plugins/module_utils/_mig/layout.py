@@ -213,10 +213,10 @@ def _entry(raw: object, where: str) -> Entry:
 
 
 def _items(entry: t.Dict[str, object], enabled: bool) -> t.Tuple[instances.Item, ...]:
-    wanted = entry.get("mig_devices")
-    if enabled and wanted is None:
+    devices = entry.get("mig_devices")
+    if enabled and devices is None:
         raise LayoutError("mig_enabled is true and mig_devices is missing or has no value: add it, {} for no instances")
-    items = () if wanted is None else instances.parse(wanted)
+    items = () if devices is None else instances.parse(devices)
     if items and not enabled:
         raise LayoutError("mig_enabled is false but mig_devices lists instances: change one of them")
     return items

@@ -149,25 +149,25 @@ def from_gpus(gpus: t.Mapping[int, t.Optional[t.Sequence[InstanceSpec]]]) -> t.L
     groups: t.List[t.Tuple[t.Optional[t.Dict[str, int]], t.List[int]]] = []
     for index in sorted(gpus):
         instances = gpus[index]
-        wanted = None if instances is None else _counts(instances, "GPU %d" % index)
+        counts = None if instances is None else _counts(instances, "GPU %d" % index)
         for other, members in groups:
-            if other == wanted:
+            if other == counts:
                 members.append(index)
                 break
         else:
-            groups.append((wanted, [index]))
-    return [_entry(members, wanted) for wanted, members in groups]
+            groups.append((counts, [index]))
+    return [_entry(members, counts) for counts, members in groups]
 
 
 def from_layout(layout: Layout) -> t.List[t.Dict[str, t.Any]]:
     """The entries of a layout, for any node. The starts of instances are omitted."""
     out = []
     for entry in layout.entries:
-        wanted: t.Optional[t.Dict[str, int]] = None
+        counts: t.Optional[t.Dict[str, int]] = None
         if entry.enabled:
-            wanted = {item.name.canonical: item.number for item in entry.items if item.mapped}
-            wanted.update(_counts([each for item in entry.items for each in _listed(item)], entry.where))
-        document_entry = _entry(_devices(entry), wanted)
+            counts = {item.name.canonical: item.number for item in entry.items if item.mapped}
+            counts.update(_counts([each for item in entry.items for each in _listed(item)], entry.where))
+        document_entry = _entry(_devices(entry), counts)
         if entry.filters:
             document_entry["device-filter"] = [str(found) for found in entry.filters]
         out.append(document_entry)
@@ -228,10 +228,10 @@ def _counts(instances: t.Iterable[InstanceSpec], where: str) -> t.Dict[str, int]
     return dict(sorted(out.items()))
 
 
-def _entry(devices: t.Union[str, t.List[int]], wanted: t.Optional[t.Dict[str, int]]) -> t.Dict[str, t.Any]:
-    out: t.Dict[str, t.Any] = {"devices": devices, "mig-enabled": wanted is not None}
-    if wanted is not None:
-        out["mig-devices"] = wanted
+def _entry(devices: t.Union[str, t.List[int]], counts: t.Optional[t.Dict[str, int]]) -> t.Dict[str, t.Any]:
+    out: t.Dict[str, t.Any] = {"devices": devices, "mig-enabled": counts is not None}
+    if counts is not None:
+        out["mig-devices"] = counts
     return out
 
 

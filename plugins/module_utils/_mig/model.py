@@ -188,7 +188,7 @@ class LostGpu(t.NamedTuple):
         return "GPU %d" % self.index if self.gpu is None else self.gpu.label
 
 
-class Wanted(t.NamedTuple):
+class DesiredInstance(t.NamedTuple):
     """A desired GPU instance of a layout, resolved to a profile of the GPU.
 
     ``start`` pins the placement. ``compute_instances`` are compute slice counts in
@@ -224,4 +224,4 @@ class Target(t.NamedTuple):
     """The desired state of one GPU. With ``enabled`` False, ``instances`` is empty."""
 
     enabled: bool
-    instances: t.Tuple[Wanted, ...] = ()
+    instances: t.Tuple[DesiredInstance, ...] = ()

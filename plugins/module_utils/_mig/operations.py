@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .model import Gpu, GpuInstance, Placement, Process, Profile, Target, Wanted
+from .model import DesiredInstance, Gpu, GpuInstance, Placement, Process, Profile, Target
 
 # Kinds of operation, as they appear in results and diffs.
 SET_MODE = "set_mode"
@@ -43,7 +43,7 @@ class Kept(t.NamedTuple):
     """A GPU instance that is kept, and the changes to its compute instances."""
 
     instance: GpuInstance
-    wanted: Wanted
+    desired: DesiredInstance
     keep: t.Tuple[int, ...]  # ids of compute instances to keep
     destroy: t.Tuple[int, ...]  # ids of compute instances to destroy
     create: t.Tuple[int, ...]  # slice counts of compute instances to create, descending
@@ -52,7 +52,7 @@ class Kept(t.NamedTuple):
 class Created(t.NamedTuple):
     """A GPU instance to create, and its placement."""
 
-    wanted: Wanted
+    desired: DesiredInstance
     placement: Placement
 
 
@@ -104,11 +104,11 @@ class Plan(t.NamedTuple):
             out.append(Operation(RESET))
         for kept in self.kept:
             for slices in kept.create:
-                out.append(_create_ci(kept.wanted, kept.instance.placement, slices, kept.instance.id))
+                out.append(_create_ci(kept.desired, kept.instance.placement, slices, kept.instance.id))
         for new in self.created:
-            out.append(Operation(CREATE_GI, new.wanted.profile, new.placement))
-            for slices in new.wanted.slices:
-                out.append(_create_ci(new.wanted, new.placement, slices))
+            out.append(Operation(CREATE_GI, new.desired.profile, new.placement))
+            for slices in new.desired.slices:
+                out.append(_create_ci(new.desired, new.placement, slices))
         return tuple(out)
 
     @property
@@ -121,8 +121,8 @@ class Plan(t.NamedTuple):
         return bool(self.operations)
 
 
-def _create_ci(wanted: Wanted, placement: Placement, slices: int, gi_id: t.Optional[int] = None) -> Operation:
-    return Operation(CREATE_CI, wanted.profile, placement, gi_id, slices=slices, reduced=wanted.reduced)
+def _create_ci(desired: DesiredInstance, placement: Placement, slices: int, gi_id: t.Optional[int] = None) -> Operation:
+    return Operation(CREATE_CI, desired.profile, placement, gi_id, slices=slices, reduced=desired.reduced)
 
 
 def _destroy_cis(gpu: Gpu, instance: GpuInstance, ids: t.Tuple[int, ...]) -> t.Iterator[Operation]:

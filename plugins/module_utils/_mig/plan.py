@@ -21,7 +21,7 @@ from .board import ci_places
 from .compute import Adjustment, adjust, new_ids
 from .errors import BusyError, DisturbError, InfeasibleError, LayoutError
 from .explain import refusal
-from .model import Gpu, GpuInstance, Placement, Process, Target, Wanted
+from .model import DesiredInstance, Gpu, GpuInstance, Placement, Process, Target
 from .operations import Created, Kept, Plan
 from .solve import Search
 from .text import listed
@@ -31,7 +31,7 @@ from .text import listed
 _STEP = 1000
 
 
-def plan(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) -> Plan:
+def plan_gpu(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) -> Plan:
     """The plan for one GPU. ``reset`` allows a reset of the GPU if its MIG mode must change.
 
     Raises LayoutError if the GPU does not support MIG, InfeasibleError if the instances do not
@@ -66,7 +66,7 @@ def plan(gpu: Gpu, target: Target, disturb: bool = True, reset: bool = False) ->
 
 def deferred_plan(gpu: Gpu, reset: bool = False) -> Plan:
     """The first step for a GPU whose driver lists its profiles only while MIG mode is on."""
-    first = plan(gpu, Target(True), reset=reset)
+    first = plan_gpu(gpu, Target(True), reset=reset)
     return first._replace(deferred=first.blocked is None)
 
 
@@ -83,22 +83,22 @@ class _Current:
         self._busy_cis = {gi.id: _busy_cis(gpu, gi) for gi in gpu.instances}
         self._adjustments: t.Dict[t.Tuple[int, t.Tuple[int, ...], bool], Adjustment] = {}
 
-    def match(self, wanted: Wanted, place: Placement) -> t.Optional[t.Tuple[GpuInstance, Adjustment]]:
+    def match(self, desired: DesiredInstance, place: Placement) -> t.Optional[t.Tuple[GpuInstance, Adjustment]]:
         """The instance that can be kept for a desired one at this placement, with its compute instance changes."""
         gi = self._at.get(place)
-        if gi is None or gi.profile_id != wanted.profile.id:
+        if gi is None or gi.profile_id != desired.profile.id:
             return None
-        key = (gi.id, wanted.slices, wanted.reduced)
+        key = (gi.id, desired.slices, desired.reduced)
         if key not in self._adjustments:
             self._adjustments[key] = adjust(
-                gi, wanted.slices, self._busy_cis[gi.id], ci_places(wanted.profile.slices), wanted.reduced
+                gi, desired.slices, self._busy_cis[gi.id], ci_places(desired.profile.slices), desired.reduced
             )
         return gi, self._adjustments[key]
 
-    def score(self, wanted: Wanted, place: Placement) -> int:
-        match = self.match(wanted, place)
+    def score(self, desired: DesiredInstance, place: Placement) -> int:
+        match = self.match(desired, place)
         if match is None:
-            return self._reused_uuids(wanted, place)
+            return self._reused_uuids(desired, place)
         gi, adjustment = match
         total = 0
         for rank in (
@@ -111,25 +111,25 @@ class _Current:
             total = total * _STEP + rank
         return total
 
-    def _reused_uuids(self, wanted: Wanted, place: Placement) -> int:
+    def _reused_uuids(self, desired: DesiredInstance, place: Placement) -> int:
         """Number of UUIDs that reappear: they derive from GPU and ids, a GPU instance's id from its placement."""
         former = self._at.get(place)
         if former is None:
             return 0
-        return len({ci.id for ci in former.compute_instances}.intersection(new_ids((), len(wanted.slices))))
+        return len({ci.id for ci in former.compute_instances}.intersection(new_ids((), len(desired.slices))))
 
 
 def _place(gpu: Gpu, target: Target) -> t.Tuple[t.Tuple[Kept, ...], t.Tuple[Created, ...]]:
     current = _Current(gpu)
     search = Search(gpu.board, target.instances, current.score)
     kept, created = [], []
-    for wanted, place in zip(search.instances, search.solve() or ()):
-        match = current.match(wanted, place)
+    for desired, place in zip(search.instances, search.solve() or ()):
+        match = current.match(desired, place)
         if match is None:
-            created.append(Created(wanted, place))
+            created.append(Created(desired, place))
         else:
             gi, adjustment = match
-            kept.append(Kept(gi, wanted, adjustment.keep, adjustment.destroy, adjustment.create))
+            kept.append(Kept(gi, desired, adjustment.keep, adjustment.destroy, adjustment.create))
     kept.sort(key=lambda item: item.instance.placement)
     created.sort(key=lambda item: item.placement)
     return tuple(kept), tuple(created)
@@ -190,7 +190,7 @@ def _gi_text(gpu: Gpu, gi: GpuInstance) -> str:
 
 def _ci_text(item: Kept, ids: t.Container[int]) -> str:
     return ", ".join(
-        "compute instance %d (%s)" % (ci.id, messages.compute_instance(ci, item.wanted.profile.name))
+        "compute instance %d (%s)" % (ci.id, messages.compute_instance(ci, item.desired.profile.name))
         for ci in item.instance.compute_instances
         if ci.id in ids
     )

@@ -20,7 +20,7 @@ from .text import listed
 if t.TYPE_CHECKING:
     from .backend import Backend
     from .layout import Layout, Request
-    from .model import GpuInstance, Target, Wanted
+    from .model import DesiredInstance, GpuInstance, Target
 
 
 class NodePlan(t.NamedTuple):
@@ -36,7 +36,7 @@ class NodePlan(t.NamedTuple):
 
     def replan(self, gpu: Gpu) -> Plan:
         """The plan of a GPU after its MIG mode has changed."""
-        return plan_gpu(gpu, self.requests[gpu.index], self.disturb, self.reset)
+        return plan_request(gpu, self.requests[gpu.index], self.disturb, self.reset)
 
 
 def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> NodePlan:
@@ -60,7 +60,7 @@ def plan_node(backend: Backend, layout: Layout, disturb: bool, reset: bool) -> N
     for gpu in gpus:
         if gpu.index in requests:
             try:
-                plans.append(plan_gpu(gpu, requests[gpu.index], disturb, reset))
+                plans.append(plan_request(gpu, requests[gpu.index], disturb, reset))
             except MigError as error:
                 refused.append((gpu, error))
     busy = tuple(error for _gpu, error in refused if isinstance(error, BusyError))
@@ -90,7 +90,7 @@ def read_gpu(backend: Backend, index: int) -> t.Union[Gpu, LostGpu]:
             return LostGpu(index, error)
 
 
-def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
+def plan_request(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
     """The plan of one GPU. Raises MigError if there is none."""
     if request.enabled and request.items and not gpu.profiles_known and not gpu.mode_current:
         from .plan import deferred_plan
@@ -100,25 +100,25 @@ def plan_gpu(gpu: Gpu, request: Request, disturb: bool, reset: bool) -> Plan:
     found = unchanged(gpu, target)
     if found is not None:
         return found
-    from .plan import plan  # large, and only needed for changes
+    from .plan import plan_gpu  # large, and only needed for changes
 
     try:
-        return plan(gpu, target, disturb, reset)
+        return plan_gpu(gpu, target, disturb, reset)
     except InfeasibleError as error:
         raise InfeasibleError("%s, %s" % (request.where, error)) from None
 
 
 def unchanged(gpu: Gpu, target: Target) -> t.Optional[Plan]:
-    """The plan that keeps everything, equal to what ``plan`` returns; None if anything differs from the target.
+    """The plan that keeps everything, equal to that of ``plan_gpu``; None if anything differs from the target.
 
     A run without changes needs no more than this, and does not load the planner.
     """
     if bool(gpu.mode_current) != target.enabled or gpu.mode_current != gpu.mode_pending:
         return None
-    missing = sorted(target.instances, key=lambda wanted: wanted.start is None)  # pinned before unpinned
+    missing = sorted(target.instances, key=lambda desired: desired.start is None)  # pinned before unpinned
     kept: t.List[Kept] = []
     for instance in sorted(gpu.instances, key=lambda gi: gi.placement):
-        match = next((wanted for wanted in missing if _matches(instance, wanted)), None)
+        match = next((desired for desired in missing if _matches(instance, desired)), None)
         if match is None:
             return None
         missing.remove(match)
@@ -126,12 +126,12 @@ def unchanged(gpu: Gpu, target: Target) -> t.Optional[Plan]:
     return None if missing else Plan(gpu, target, kept=tuple(kept))
 
 
-def _matches(instance: GpuInstance, wanted: Wanted) -> bool:
+def _matches(instance: GpuInstance, desired: DesiredInstance) -> bool:
     return (
-        instance.profile_id == wanted.profile.id
-        and wanted.start in (None, instance.placement.start)
-        and sorted(ci.slices for ci in instance.compute_instances) == sorted(wanted.slices)
-        and all(ci.reduced == wanted.reduced for ci in instance.compute_instances)
+        instance.profile_id == desired.profile.id
+        and desired.start in (None, instance.placement.start)
+        and sorted(ci.slices for ci in instance.compute_instances) == sorted(desired.slices)
+        and all(ci.reduced == desired.reduced for ci in instance.compute_instances)
     )
 
 

@@ -105,15 +105,15 @@ def find(name: Name, profiles: t.Iterable[Profile]) -> t.Optional[Profile]:
     profile: same slices, same attributes, memory within five percent, and only one such
     profile. There is no nearest match.
     """
-    wanted = name.gpu_instance
+    gi_name = name.gpu_instance
     drifted: t.List[Profile] = []
     for profile in profiles:
         offered = _parse_or_none(profile.name)
         if offered is None:
             continue
-        if offered == wanted:
+        if offered == gi_name:
             return profile
-        if is_near(offered, wanted):
+        if is_near(offered, gi_name):
             drifted.append(profile)
     return drifted[0] if len(drifted) == 1 else None
 

@@ -108,12 +108,12 @@ class _Restoration:
         if now.mode_current == before.mode_current and now.mode_pending == before.mode_pending:
             return
         # If the mode itself is restored, a change that was pending before is only requested again.
-        wanted = before.mode_pending if now.mode_current == before.mode_current else before.mode_current
-        if wanted is None:
+        requested = before.mode_pending if now.mode_current == before.mode_current else before.mode_current
+        if requested is None:
             return
-        self._try(self._journal.set_mode, wanted)
+        self._try(self._journal.set_mode, requested)
         seen = self._read()
-        if seen is None or seen.mode_current == wanted or seen.mode_pending != wanted:
+        if seen is None or seen.mode_current == requested or seen.mode_pending != requested:
             return
         if self._reset_allowed and not seen.processes and not seen.instances:
             self._try(self._journal.reset)

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import typing as t
 
-from .model import Board, Placement, Wanted
+from .model import Board, DesiredInstance, Placement
 
-Score = t.Callable[[Wanted, Placement], int]
+Score = t.Callable[[DesiredInstance, Placement], int]
 # The smallest is the best: negated score, negated room, placements.
 _Rank = t.Tuple[int, t.Tuple[int, ...], t.Tuple[Placement, ...]]
 
 
-def options(wanted: Wanted) -> t.Tuple[Placement, ...]:
+def options(desired: DesiredInstance) -> t.Tuple[Placement, ...]:
     """The possible placements of a desired GPU instance."""
-    places = sorted(wanted.profile.placements)
-    return tuple(place for place in places if wanted.start is None or place.start == wanted.start)
+    places = sorted(desired.profile.placements)
+    return tuple(place for place in places if desired.start is None or place.start == desired.start)
 
 
-def arrangeable(instances: t.Iterable[Wanted]) -> bool:
+def arrangeable(instances: t.Iterable[DesiredInstance]) -> bool:
     """Whether the instances can be placed on the grid without overlap."""
-    items = sorted((tuple(_mask(place) for place in options(wanted)) for wanted in instances), key=len)
+    items = sorted((tuple(_mask(place) for place in options(desired)) for desired in instances), key=len)
     dead: t.Set[t.Tuple[int, int]] = set()
 
     def fits(index: int, used: int) -> bool:
@@ -54,10 +54,11 @@ class Search:
     smaller one and so on; the lowest starts in the order of the instances.
     """
 
-    def __init__(self, board: Board, instances: t.Iterable[Wanted], score: Score) -> None:
-        self.instances = tuple(sorted(instances, key=Wanted.order))
+    def __init__(self, board: Board, instances: t.Iterable[DesiredInstance], score: Score) -> None:
+        self.instances = tuple(sorted(instances, key=DesiredInstance.order))
         self._options = tuple(
-            tuple((_mask(place), score(wanted, place), place) for place in options(wanted)) for wanted in self.instances
+            tuple((_mask(place), score(desired, place), place) for place in options(desired))
+            for desired in self.instances
         )
         self._classes = _room_classes(board, self.instances)
         self._rooms: t.Dict[int, t.Tuple[int, ...]] = {}
@@ -94,9 +95,9 @@ def _mask(place: Placement) -> int:
     return ((1 << place.size) - 1) << place.start
 
 
-def _room_classes(board: Board, instances: t.Sequence[Wanted]) -> t.Tuple[t.Tuple[int, ...], ...]:
+def _room_classes(board: Board, instances: t.Sequence[DesiredInstance]) -> t.Tuple[t.Tuple[int, ...], ...]:
     """Placements of the profiles for which compute slices remain, largest profile first, each geometry once."""
-    left = board.compute_slices - sum(wanted.profile.slices for wanted in instances)
+    left = board.compute_slices - sum(desired.profile.slices for desired in instances)
     geometries = {
         (-max(place.size for place in profile.placements), -profile.slices, tuple(sorted(profile.placements)))
         for profile in board.profiles

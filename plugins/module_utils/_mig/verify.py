@@ -21,15 +21,15 @@ def mismatch(plan: Plan, gpu: Gpu) -> t.Optional[str]:
         return "MIG mode is %s" % ("on" if gpu.mode_current else "off")
     if gpu.mode_current != gpu.mode_pending:
         return "a change of MIG mode is pending"
-    wanted = {(kept.instance.profile_id, kept.instance.placement): kept.wanted for kept in plan.kept}
-    wanted.update({(new.wanted.profile.id, new.placement): new.wanted for new in plan.created})
+    desired = {(kept.instance.profile_id, kept.instance.placement): kept.desired for kept in plan.kept}
+    desired.update({(new.desired.profile.id, new.placement): new.desired for new in plan.created})
     present = {(gi.profile_id, gi.placement): gi for gi in gpu.instances}
-    for key in sorted(set(wanted) - set(present)):
-        return "%s is missing" % messages.place(wanted[key].profile.name, key[1])
-    for key in sorted(set(present) - set(wanted)):
+    for key in sorted(set(desired) - set(present)):
+        return "%s is missing" % messages.place(desired[key].profile.name, key[1])
+    for key in sorted(set(present) - set(desired)):
         return "%s is unexpected" % messages.gpu_instance(gpu, present[key])
     for key, gi in present.items():
-        one = wanted[key]
+        one = desired[key]
         if sorted((ci.slices, ci.reduced) for ci in gi.compute_instances) != sorted(
             (slices, one.reduced) for slices in one.slices
         ):

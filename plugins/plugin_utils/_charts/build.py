@@ -14,7 +14,7 @@ import yaml
 
 from .._cluster import plugin_configs, readiness
 from .._cluster.nodes import Host, labels_of, name_of
-from .._cluster.readiness import Wanted
+from .._cluster.readiness import ExpectedNode
 from .._drain import record
 from . import comparison, helm_chart, operator_mig, operator_values, plugin_sharing, releases
 from .inputs import Cluster, Installation, method
@@ -31,7 +31,7 @@ class Target(t.NamedTuple):
     values: Data
     nodes: t.Mapping[str, Data]  # all of the cluster, by name
     hosts: t.Mapping[str, Host]  # by the name of their node
-    wanted: t.Mapping[str, Wanted]  # the expected state, by host
+    wanted: t.Mapping[str, ExpectedNode]  # the expected state, by host
 
 
 class Pending(t.NamedTuple):
@@ -40,7 +40,7 @@ class Pending(t.NamedTuple):
     labels: t.Sequence[Data]
     retry: t.Sequence[str]
     plugin_labels: t.Sequence[Data]
-    wanted: t.Mapping[str, Wanted]
+    wanted: t.Mapping[str, ExpectedNode]
     differences: t.Sequence[str]  # between node and variables, as verify reports them
 
 
@@ -61,7 +61,7 @@ class Plan(t.NamedTuple):
     removed: t.Sequence[Data]  # labels of the MIG manager, which are removed after the chart has stopped it
     plugin_labels: t.Sequence[Data]  # of the device plugin
     stale: t.Sequence[Data]  # device plugins that are older than the MIG instances: namespace, name and uid
-    wanted: t.Mapping[str, Wanted]  # the expected state of the nodes that are not pending
+    wanted: t.Mapping[str, ExpectedNode]  # the expected state of the nodes that are not pending
     pending: t.Mapping[str, Pending]  # by host
     outdated: t.Sequence[str] = []  # what a change would create or write, except with helm
 
@@ -71,7 +71,7 @@ class Plan(t.NamedTuple):
         return {**self._asdict(), "wanted": _plain(self.wanted), "pending": pending}
 
 
-def _plain(wanted: t.Mapping[str, Wanted]) -> Data:
+def _plain(wanted: t.Mapping[str, ExpectedNode]) -> Data:
     return {node: each._asdict() for node, each in wanted.items()}
 
 
@@ -113,7 +113,7 @@ def _mig(installation: Installation, target: Target, cluster: Cluster) -> MigPla
     return operator_mig.removal(nodes) if installation.chart.has_mig_manager else MigPlan()
 
 
-def _expected(installation: Installation, target: Target, mig: MigPlan) -> dict[str, Wanted]:
+def _expected(installation: Installation, target: Target, mig: MigPlan) -> dict[str, ExpectedNode]:
     """The expected state by node. With a configuration of the user, which may share GPUs, resources are not compared."""
     config = releases.value(installation.variables["values"], installation.chart.plugin_config)
     wanted = {node: target.wanted[host.name] for node, host in target.hosts.items()}
@@ -138,7 +138,7 @@ def _version(existing: Data) -> str:
 
 
 def _pending(
-    node: Data, mig: operator_mig.Changes | None, plugin_labels: t.Sequence[Data] | None, wanted: Wanted
+    node: Data, mig: operator_mig.Changes | None, plugin_labels: t.Sequence[Data] | None, wanted: ExpectedNode
 ) -> Pending:
     labels, retry = mig or operator_mig.Changes()
     differences = record.interrupted(node)

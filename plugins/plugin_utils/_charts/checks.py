@@ -14,7 +14,7 @@ from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs, responses
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
-from .._cluster.readiness import Wanted
+from .._cluster.readiness import ExpectedNode
 from .._common.refusal import Refusal
 from .._drain import record
 from .._layout import problems as layout_problems
@@ -112,10 +112,10 @@ def _of_node(installation: Installation, host: Host, node: Data) -> list[str]:
     ]
 
 
-def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dict[str, Wanted], Problems]:
+def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dict[str, ExpectedNode], Problems]:
     """The expected state of each host's node, by host, and layouts that the MIG strategy or the owner does not support."""
     strategy = installation.variables["mig_strategy"]
-    wanted: dict[str, Wanted] = {}
+    wanted: dict[str, ExpectedNode] = {}
     problems: Problems = {}
     for host in hosts:
         missing = operator_mig.without_layout(host) if installation.uses_mig_manager else []
@@ -134,14 +134,14 @@ def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dic
     return wanted, problems
 
 
-def _wanted(installation: Installation, host: Host) -> Wanted:
+def _wanted(installation: Installation, host: Host) -> ExpectedNode:
     """Raises MigError and Refusal."""
     strategy = installation.variables["mig_strategy"]
     resources = cluster_nodes.expected(host, strategy)
     if installation.owner == "operator" and host.layout is not None and cluster_nodes.gpus(host):
         mig_configs.entries(host)  # raises an error if the MIG manager cannot apply it
     replicas = layout_sharing.replicas(layout_sharing.parse(host.sharing))
-    return Wanted(
+    return ExpectedNode(
         resources=resources,
         validator=installation.chart.has_validator,
         replicas={name: count for name, count in replicas.items() if name in (resources or ())},

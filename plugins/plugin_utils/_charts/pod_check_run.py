@@ -18,7 +18,7 @@ from .._cluster import readiness
 from .._cluster.api import Api
 from .._cluster.nodes import Data, labels_of, name_of
 from .._cluster.progress import pauses
-from .._cluster.readiness import Wanted
+from .._cluster.readiness import ExpectedNode
 from .._cluster.responses import Unreadable
 from . import pod_check
 from .pod_check import Device
@@ -42,7 +42,7 @@ class Checked:
     unchecked: str = ""  # a warning
 
 
-def check(api: Api, wanted: t.Mapping[str, Wanted], options: Options) -> Checked:
+def check(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
     """Check each GPU and MIG device that no pod uses. ``wanted`` is the expected state of the nodes, by name."""
     result = Checked()
     try:
@@ -62,7 +62,7 @@ def _missing_class(api: Api, name: str) -> str:
     return "the cluster has no RuntimeClass %s, which pods need to use GPUs" % name
 
 
-def _run(api: Api, wanted: t.Mapping[str, Wanted], options: Options, result: Checked) -> None:
+def _run(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options, result: Checked) -> None:
     identity, seconds = secrets.token_hex(4), options.timeout + _LATER
     job_options = pod_check.JobOptions(identity, options.namespace, options.image, options.runtime_class, seconds)
     selector = ["%s=%s" % (pod_check.LABEL, identity)]
@@ -77,7 +77,7 @@ def _run(api: Api, wanted: t.Mapping[str, Wanted], options: Options, result: Che
         _remove(api, options.namespace, selector)
 
 
-def _unchecked(wanted: t.Mapping[str, Wanted], pods: t.Iterable[Data], jobs: t.Iterable[Data]) -> str:
+def _unchecked(wanted: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], jobs: t.Iterable[Data]) -> str:
     """A warning about devices that pods use; empty if there are none."""
     left = sum(sum((each.resources or {}).values()) for each in wanted.values())
     left -= sum(job["spec"]["completions"] for job in jobs)
@@ -90,7 +90,7 @@ def _unchecked(wanted: t.Mapping[str, Wanted], pods: t.Iterable[Data], jobs: t.I
 
 def _wait(
     api: Api,
-    wanted: t.Mapping[str, Wanted],
+    wanted: t.Mapping[str, ExpectedNode],
     options: Options,
     jobs: list[Data],
     selector: list[str],

@@ -15,7 +15,7 @@ from .._cluster import readiness
 from .._cluster.api import Api
 from .._cluster.nodes import Data
 from .._cluster.progress import pauses
-from .._cluster.readiness import Container, State, Wanted
+from .._cluster.readiness import Container, ExpectedNode, State
 from .._cluster.responses import Final, Unreadable
 from .._common.output import Reasons
 from .._drain import record
@@ -31,7 +31,7 @@ class Options(t.NamedTuple):
     settle: int  # seconds for which the nodes must remain ready
 
 
-def wait(api: Api, wanted: t.Mapping[str, Wanted], options: Options, show: t.Callable[[str], object]) -> State:
+def wait(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options, show: t.Callable[[str], object]) -> State:
     """The state of the nodes when they are ready, have failed, or the time has passed. Shows why they are not ready."""
     end = time.monotonic() + options.timeout
     reasons, ready_at, intervals = Reasons(show), 0.0, pauses()
@@ -46,7 +46,7 @@ def wait(api: Api, wanted: t.Mapping[str, Wanted], options: Options, show: t.Cal
         time.sleep(next(intervals))
 
 
-def _read(api: Api, wanted: t.Mapping[str, Wanted], options: Options) -> State:
+def _read(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options) -> State:
     nodes: list[Data] = [{"kind": "Node"}]
     pods: list[Data] = [{"kind": "Pod", "namespace": options.namespace}]
     if not options.elsewhere:

@@ -26,7 +26,7 @@ _LONGEST = 300  # characters of a reason
 _KEPT = " (if this persists, restart the node's kubelet, which kept removed resources)"
 
 
-class Wanted(t.NamedTuple):
+class ExpectedNode(t.NamedTuple):
     """The expected state of a node."""
 
     resources: t.Optional[t.Mapping[str, int]] = None  # None: unknown, not compared
@@ -58,7 +58,7 @@ class State(t.NamedTuple):
 
 
 def state(
-    wanted: t.Mapping[str, Wanted],
+    expected: t.Mapping[str, ExpectedNode],
     nodes: t.Iterable[Data],
     pods: t.Sequence[Data],
     return_commands: t.Sequence[str] = (),
@@ -70,11 +70,11 @@ def state(
     of service. ``return_commands`` return these: the installation job needs one of them.
     """
     by_name = {name_of(node): node for node in nodes}
-    parts = [_of_node(name, by_name.get(name), each, pods) for name, each in sorted(wanted.items())]
+    parts = [_of_node(name, by_name.get(name), each, pods) for name, each in sorted(expected.items())]
     parts.append(_of_installation(pods, return_commands))
-    is_ready = bool(wanted) and all(part.ready for part in parts)
+    is_ready = bool(expected) and all(part.ready for part in parts)
     # Pods explain why the nodes are not ready. Later, only those count that the chart still needs.
-    counted = [pod for pod in pods if _counts(pod, wanted, return_commands)] if is_ready else pods
+    counted = [pod for pod in pods if _counts(pod, expected, return_commands)] if is_ready else pods
     return _merged([*parts, _of_pods(counted, return_commands)])
 
 
@@ -86,11 +86,11 @@ def _merged(parts: t.Sequence[State]) -> State:
     )
 
 
-def _of_node(name: str, node: Data | None, wanted: Wanted, pods: t.Iterable[Data]) -> State:
+def _of_node(name: str, node: Data | None, expected: ExpectedNode, pods: t.Iterable[Data]) -> State:
     if node is None:
         return State((), ("%s: the cluster no longer has this node" % name,))
     here = [pod for pod in pods if node_of(pod) == name]
-    missing, failed = _unmet(node, wanted, here)
+    missing, failed = _unmet(node, expected, here)
     return State(
         ("%s: %s" % (name, ", ".join(missing)),) if missing else (),
         tuple("%s: %s" % (name, reason) for reason in failed),
@@ -124,26 +124,27 @@ def node_problems(node: Data) -> list[str]:
     return [] if _node_ready(node) else ["%s: %s" % (name_of(node), _NODE_NOT_READY)]
 
 
-def _unmet(node: Data, wanted: Wanted, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
+def _unmet(node: Data, expected: ExpectedNode, pods: t.Sequence[Data]) -> tuple[list[str], list[str]]:
     """Unmet conditions and failures of a node."""
     labels = labels_of(node)
     missing: list[str] = []
     failed: list[str] = []
-    if wanted.config:
+    if expected.config:
         label, found = labels.get(mig_configs.LABEL), labels.get(mig_configs.STATE)
-        if label != wanted.config:
+        if label != expected.config:
             failed.append("another owner changed its label %s to %s" % (mig_configs.LABEL, label))
         elif found == "failed":
-            failed.append("the MIG manager could not apply %s" % wanted.config)
+            failed.append("the MIG manager could not apply %s" % expected.config)
         elif found != "success":
             missing.append("MIG configuration %s" % (found or "not applied yet"))
     offered = allocatable(node)
-    if wanted.resources is not None and offered != dict(wanted.resources):
-        gone = not set(wanted.resources.items()) - set(offered.items())
+    if expected.resources is not None and offered != dict(expected.resources):
+        gone = not set(expected.resources.items()) - set(offered.items())
         missing.append(
-            "advertises %s, should advertise %s%s" % (listed(offered), listed(wanted.resources), _KEPT if gone else "")
+            "advertises %s, should advertise %s%s"
+            % (listed(offered), listed(expected.resources), _KEPT if gone else "")
         )
-    if wanted.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
+    if expected.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
     if not _node_ready(node):
         missing.append(_NODE_NOT_READY)
@@ -180,12 +181,12 @@ def _active(pod: Data) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Pending", "Running")
 
 
-def _counts(pod: Data, wanted: t.Collection[str], return_commands: t.Sequence[str]) -> bool:
+def _counts(pod: Data, expected: t.Collection[str], return_commands: t.Sequence[str]) -> bool:
     """Whether a pod has to start before the nodes are ready."""
     if return_commands and _unscheduled(pod):
         return False
     owners = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or ()}
-    elsewhere = "DaemonSet" in owners and node_of(pod) not in wanted
+    elsewhere = "DaemonSet" in owners and node_of(pod) not in expected
     return _active(pod) and not elsewhere
 
 

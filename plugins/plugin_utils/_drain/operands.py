@@ -100,8 +100,8 @@ def unready(
     has_validator = "operator-validator" in components
     has_manager = any(labels_of(pod).get("app") == readiness.MIG_MANAGER for pod in [*former, *new])
     config = labels.get(mig_configs.LABEL, "") if has_manager else ""
-    wanted = readiness.Wanted(resources, config, has_validator)
-    state = readiness.state({name_of(node): wanted}, [node], [*plugins, *others])
+    expected = readiness.ExpectedNode(resources, config, has_validator)
+    state = readiness.state({name_of(node): expected}, [node], [*plugins, *others])
     out = [*state.failed, *state.waiting]
     if has_plugin and not any(map(readiness.is_ready, plugins)):
         out.append("%s: the device plugin is not ready" % name_of(node))

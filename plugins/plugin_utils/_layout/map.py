@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...module_utils._mig import instances, layout
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.model import Board, Gpu
-from ...module_utils._mig.plan import plan
+from ...module_utils._mig.plan import plan_gpu
 from ...module_utils._mig.render import Row, draw, label, mode_note, row, row_after
 from ...module_utils._mig.text import short
 from . import boards, problems, products
@@ -50,7 +50,7 @@ def _row(fact: layout_gpus.Fact, board: str | None) -> Row:
 
 def _planned(mig_devices: object, name: str) -> Row:
     gpu = layout_gpus.from_board(name)
-    return row_after(plan(gpu, layout_gpus.target(mig_devices, gpu.board)))._replace(label=(gpu.board.model,))
+    return row_after(plan_gpu(gpu, layout_gpus.target(mig_devices, gpu.board)))._replace(label=(gpu.board.model,))
 
 
 def _laid_out(wanted: layout.Layout, gpus: object) -> list[Row]:
@@ -76,4 +76,4 @@ def _laid_out_gpu(entry: layout.Entry | None, gpu: Gpu, named_by_id: bool) -> Ro
         return Row(name, note=mode_note(gpu.mig_capable, False, False))
     if gpu.mig_capable and not gpu.board.profiles:
         return Row(name, note="MIG on, board not known")
-    return row_after(plan(gpu, instances.resolve(entry.items, gpu.board)))._replace(label=name)
+    return row_after(plan_gpu(gpu, instances.resolve(entry.items, gpu.board)))._replace(label=name)

@@ -13,7 +13,7 @@ import typing as t
 from ...module_utils._mig import describe, messages
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.model import Gpu
-from ...module_utils._mig.plan import plan
+from ...module_utils._mig.plan import plan_gpu
 from ...module_utils._mig.render import plan_diff
 from ...module_utils._mig.text import short
 from . import boards, gpus
@@ -21,7 +21,7 @@ from . import boards, gpus
 
 def of(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
     gpu = _gpu(current, board)
-    found = plan(gpu, gpus.target(wanted, gpu.board))
+    found = plan_gpu(gpu, gpus.target(wanted, gpu.board))
     return {
         "changed": found.changes,
         "kept": [describe.kept(gpu, kept) for kept in found.kept],

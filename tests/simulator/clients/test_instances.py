@@ -130,7 +130,7 @@ def test_default_compute_instances_for_all_gpu_instances(node: Node, smi: Smi) -
 
 
 @pytest.mark.parametrize(
-    ("wanted", "code", "why"),
+    ("argument", "code", "why"),
     [
         ("9:4", INSUFFICIENT_RESOURCES, "Insufficient Resources"),  # taken
         ("0", INSUFFICIENT_RESOURCES, "Insufficient Resources"),  # no room for the whole GPU
@@ -139,13 +139,13 @@ def test_default_compute_instances_for_all_gpu_instances(node: Node, smi: Smi) -
         ("1g.99gb", INVALID, "Invalid Argument"),
     ],
 )
-def test_rejected_gpu_instances(node: Node, smi: Smi, wanted: str, code: int, why: str) -> None:
+def test_rejected_gpu_instances(node: Node, smi: Smi, argument: str, code: int, why: str) -> None:
     smi.ok(node, "mig", "-i", "0", "-cgi", "9:4")
     before = node.show()
-    result = smi(node, "mig", "-i", "0", "-cgi", wanted)
+    result = smi(node, "mig", "-i", "0", "-cgi", argument)
     assert result.returncode == code
     assert result.stdout == (
-        "Unable to create a GPU instance on GPU  0 using profile %s: %s\n" % (wanted, why)
+        "Unable to create a GPU instance on GPU  0 using profile %s: %s\n" % (argument, why)
         + "Failed to create GPU instances: %s\n" % why
     )
     assert node.show()["gpus"] == before["gpus"]

@@ -14,27 +14,8 @@ import shutil
 import sys
 import typing as t
 
-from .library import ACTIVATIONS, KINDS, QUIRKS, REPOSITORY, Node, NodeError
+from .library import ACTIVATIONS, CODES, KINDS, QUIRKS, REPOSITORY, Node, NodeError
 from .reset import gpu_reset
-
-CODES = {
-    "uninitialized": 1,
-    "invalid_argument": 2,
-    "not_supported": 3,
-    "no_permission": 4,
-    "not_found": 6,
-    "insufficient_size": 7,
-    "driver_not_loaded": 9,
-    "timeout": 10,
-    "function_not_found": 13,
-    "gpu_is_lost": 15,
-    "reset_required": 16,
-    "in_use": 19,
-    "memory": 20,
-    "insufficient_resources": 23,
-    "invalid_state": 29,
-    "unknown": 999,
-}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -49,16 +49,16 @@ def simulable(board: Data) -> bool:
 
 def find(name: str, boards: t.Dict[str, Data], products: t.Dict[str, Data]) -> str:
     """Return the product key for a board, an alias, a product key or a product name."""
-    wanted = name.lower()
+    lower = name.lower()
     for key, product in products.items():
-        if wanted in (key.lower(), product["name"].lower()):
+        if lower in (key.lower(), product["name"].lower()):
             return key
     for key, product in products.items():
         board = boards.get(product.get("board", ""), {})
-        if wanted in [known.lower() for known in [product.get("board", "")] + list(board.get("aliases", []))]:
+        if lower in [known.lower() for known in [product.get("board", "")] + list(board.get("aliases", []))]:
             return key
     for model, board in boards.items():
-        if model.lower() == wanted and not simulable(board):
+        if model.lower() == lower and not simulable(board):
             raise NodeError("board %s cannot be simulated: its placements are not known" % model)
     choices = sorted({product.get("board", key) for key, product in products.items()} | set(products))
     raise NodeError("unknown board or product %s: use one of %s" % (name, ", ".join(choices)))

@@ -14,12 +14,31 @@ import typing as t
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 NONE = 0xFFFFFFFF  # "no instance", and "all GPUs"
+# Names of the numbers in src/sim.h, in their order.
 KINDS = ("compute", "graphics", "mps", "client")
-ACTIONS = ("return", "return-after", "kill-before", "kill-during", "kill-after")
+ACTIONS = ("", "return", "return-after", "kill-before", "kill-during", "kill-after")
 ACTIVATIONS = ("auto", "reset", "reboot")
 QUIRKS = ("profiles-need-mig", "old-names")
 
-IN_USE, NOT_SUPPORTED, NO_PERMISSION = 19, 3, 4
+CODES = {
+    "uninitialized": 1,
+    "invalid_argument": 2,
+    "not_supported": 3,
+    "no_permission": 4,
+    "not_found": 6,
+    "insufficient_size": 7,
+    "driver_not_loaded": 9,
+    "timeout": 10,
+    "function_not_found": 13,
+    "gpu_is_lost": 15,
+    "reset_required": 16,
+    "in_use": 19,
+    "memory": 20,
+    "insufficient_resources": 23,
+    "invalid_state": 29,
+    "unknown": 999,
+}
+IN_USE, NOT_SUPPORTED, NO_PERMISSION = (CODES[name] for name in ("in_use", "not_supported", "no_permission"))
 
 
 class NodeError(Exception):
@@ -100,9 +119,14 @@ class Node:
         if not text:
             raise NodeError(library().nvsim_problem().decode())
         try:
-            return t.cast("t.Dict[str, t.Any]", json.loads(ctypes.string_at(text)))
+            node = t.cast("t.Dict[str, t.Any]", json.loads(ctypes.string_at(text)))
         finally:
             library().nvsim_free(text)
+        for process in (process for gpu in node["gpus"] for process in gpu["processes"]):
+            process["kind"] = KINDS[process["kind"]]
+        for fault in node["faults"]:
+            fault["action"] = ACTIONS[fault["action"]]
+        return node
 
     def attach(
         self,
@@ -142,7 +166,7 @@ class Node:
 
     def fault(self, function: str, nth: int = 1, code: int = 999, always: bool = False, action: str = "return") -> None:
         """Make call ``nth`` of ``function`` fail or kill ("*": any function, "write": any that changes the node)."""
-        self._do("nvsim_fault", function.encode(), nth, int(always), ACTIONS.index(action) + 1, code)
+        self._do("nvsim_fault", function.encode(), nth, int(always), ACTIONS.index(action), code)
 
     def clear_faults(self) -> None:
         self._do("nvsim_clear_faults")

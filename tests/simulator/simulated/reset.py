@@ -27,20 +27,20 @@ BUSY = (
 
 def selected(arguments: t.Sequence[str], gpus: t.Sequence[t.Dict[str, t.Any]]) -> t.List[t.Dict[str, t.Any]]:
     """Return the GPUs of -i, by index, UUID, serial or bus id; without -i, all GPUs."""
-    wanted = None
+    given = None
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
         if argument in ("-i", "--id") and rest:
-            wanted = rest.pop(0)
+            given = rest.pop(0)
         elif argument.startswith(("-i=", "--id=")):
-            wanted = argument.split("=", 1)[1]
+            given = argument.split("=", 1)[1]
         elif argument not in ("-r", "--gpu-reset"):
             raise NodeError("Option \"%s\" is not recognized. Please run 'nvidia-smi -h'." % argument, 2)
-    if wanted is None:
+    if given is None:
         return list(gpus)
     found = []
-    for name in wanted.split(","):
+    for name in given.split(","):
         match = [gpu for gpu in gpus if name.lower() in names(gpu)]
         if not match:
             raise NodeError("No devices were found matching %s" % name, 6)

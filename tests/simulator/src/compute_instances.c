@@ -9,57 +9,19 @@
 
 #include "sim.h"
 
-static nvmlReturn_t profile_by_constant(struct sim_call *call, nvmlGpuInstance_t handle, unsigned int constant,
-                                        unsigned int engines, struct sim_target *target, struct sim_ci_profile *profile)
+/* In the newest struct version; the others are parts of it. */
+static nvmlReturn_t describe(struct sim_call *call, nvmlGpuInstance_t handle, unsigned int constant,
+                             unsigned int engines, nvmlComputeInstanceProfileInfo_v3_t *info)
 {
+    struct sim_target target;
+    struct sim_ci_profile profile;
     if (constant >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT || engines != NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED ||
-        !sim_gpu_instance(call, handle, target))
+        !sim_gpu_instance(call, handle, &target))
         return NVML_ERROR_INVALID_ARGUMENT;
-    return sim_ci_profile(target->gpu, target->gi, constant, profile) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
-}
-
-nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t handle, unsigned int constant,
-                                                          unsigned int engines, nvmlComputeInstanceProfileInfo_t *info)
-{
-    SIM_ENTER("gpu_instance=%p profile=%u engines=%u", (void *)handle, constant, engines);
-    struct sim_target target;
-    struct sim_ci_profile profile;
-    if (!info)
-        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    nvmlReturn_t result = profile_by_constant(&call, handle, constant, engines, &target, &profile);
-    if (result != NVML_SUCCESS)
-        SIM_RETURN(result);
+    if (!sim_ci_profile(target.gpu, target.gi, constant, &profile))
+        return NVML_ERROR_NOT_SUPPORTED;
     const struct sim_profile *shared = &target.gpu->profiles[target.gi->profile];
-    *info = (nvmlComputeInstanceProfileInfo_t){
-        .id = profile.id,
-        .sliceCount = profile.slices,
-        .instanceCount = profile.max_instances,
-        .multiprocessorCount = profile.multiprocessors,
-        .sharedCopyEngineCount = shared->copy_engines,
-        .sharedDecoderCount = shared->decoders,
-        .sharedEncoderCount = shared->encoders,
-        .sharedJpegCount = shared->jpeg,
-        .sharedOfaCount = shared->ofa,
-    };
-    SIM_RETURN(NVML_SUCCESS);
-}
-
-nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t handle, unsigned int constant,
-                                                           unsigned int engines,
-                                                           nvmlComputeInstanceProfileInfo_v2_t *info)
-{
-    SIM_ENTER("gpu_instance=%p profile=%u engines=%u", (void *)handle, constant, engines);
-    struct sim_target target;
-    struct sim_ci_profile profile;
-    if (!info)
-        SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    nvmlReturn_t result = profile_by_constant(&call, handle, constant, engines, &target, &profile);
-    if (result != NVML_SUCCESS)
-        SIM_RETURN(result);
-
-    const struct sim_profile *shared = &target.gpu->profiles[target.gi->profile];
-    nvmlComputeInstanceProfileInfo_v3_t all = {
-        .version = info->version,
+    *info = (nvmlComputeInstanceProfileInfo_v3_t){
         .id = profile.id,
         .sliceCount = profile.slices,
         .instanceCount = profile.max_instances,
@@ -73,13 +35,35 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t han
                             ? NVML_COMPUTE_INSTANCE_PROFILE_CAPS_GFX
                             : 0,
     };
-    snprintf(all.name, sizeof(all.name), "MIG %s", profile.name);
-    if (info->version == NVML_VERSION_TAG(nvmlComputeInstanceProfileInfo_v2_t, 2))
-        memcpy(info, &all, sizeof(nvmlComputeInstanceProfileInfo_v2_t)); /* version 3 only adds at the end */
-    else if (info->version == NVML_VERSION_TAG(nvmlComputeInstanceProfileInfo_v3_t, 3))
-        memcpy((void *)info, &all, sizeof(all));
-    else
+    snprintf(info->name, sizeof(info->name), "MIG %s", profile.name);
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t handle, unsigned int constant,
+                                                          unsigned int engines, nvmlComputeInstanceProfileInfo_t *info)
+{
+    SIM_ENTER("gpu_instance=%p profile=%u engines=%u", (void *)handle, constant, engines);
+    nvmlComputeInstanceProfileInfo_v3_t all;
+    nvmlReturn_t result = info ? describe(&call, handle, constant, engines, &all) : NVML_ERROR_INVALID_ARGUMENT;
+    if (result == NVML_SUCCESS)
+        memcpy(info, (char *)&all + offsetof(nvmlComputeInstanceProfileInfo_v3_t, id), sizeof(*info));
+    SIM_RETURN(result);
+}
+
+nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t handle, unsigned int constant,
+                                                           unsigned int engines,
+                                                           nvmlComputeInstanceProfileInfo_v2_t *info)
+{
+    SIM_ENTER("gpu_instance=%p profile=%u engines=%u", (void *)handle, constant, engines);
+    nvmlComputeInstanceProfileInfo_v3_t all;
+    nvmlReturn_t result = info ? describe(&call, handle, constant, engines, &all) : NVML_ERROR_INVALID_ARGUMENT;
+    if (result != NVML_SUCCESS)
+        SIM_RETURN(result);
+    all.version = info->version;
+    if (all.version != NVML_VERSION_TAG(nvmlComputeInstanceProfileInfo_v2_t, 2) &&
+        all.version != NVML_VERSION_TAG(nvmlComputeInstanceProfileInfo_v3_t, 3))
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
+    memcpy((void *)info, &all, NVML_VERSION_SIZE(all.version)); /* version 3 only adds at the end */
     SIM_RETURN(NVML_SUCCESS);
 }
 
@@ -87,13 +71,11 @@ nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(nvmlGpuInstance_t han
 static nvmlReturn_t profile_by_id(struct sim_call *call, nvmlGpuInstance_t handle, unsigned int id,
                                   struct sim_target *target, struct sim_ci_profile *profile)
 {
-    uint32_t constant;
     if (!sim_gpu_instance(call, handle, target))
         return NVML_ERROR_INVALID_ARGUMENT;
     if (!sim_privileged())
         return NVML_ERROR_NO_PERMISSION;
-    return sim_ci_profile_by_id(target->gpu, target->gi, id, &constant, profile) ? NVML_SUCCESS
-                                                                                 : NVML_ERROR_NOT_SUPPORTED;
+    return sim_ci_profile(target->gpu, target->gi, id, profile) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
 nvmlReturn_t nvmlGpuInstanceGetComputeInstancePossiblePlacements(nvmlGpuInstance_t handle, unsigned int id,

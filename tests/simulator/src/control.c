@@ -44,6 +44,14 @@ static struct sim_node *open_node(const char *path, int *lock, nvmlReturn_t *res
     return NULL;
 }
 
+/* The first line of a function that changes a node. Its last one is close_node. */
+#define OPEN_NODE(path)                                        \
+    int lock;                                                  \
+    nvmlReturn_t result;                                       \
+    struct sim_node *node = open_node((path), &lock, &result); \
+    if (!node)                                                 \
+        return result
+
 static nvmlReturn_t close_node(const char *path, int lock, struct sim_node *node, nvmlReturn_t result)
 {
     if (result == NVML_SUCCESS && sim_store(path, node, false) != 0)
@@ -119,11 +127,7 @@ static nvmlReturn_t attach(struct sim_node *node, struct sim_process process)
 nvmlReturn_t nvsim_attach(const char *path, uint32_t gpu, uint32_t gi, uint32_t ci, uint32_t pid, uint32_t kind,
                           uint64_t memory_mib, const char *name)
 {
-    int lock;
-    nvmlReturn_t result;
-    struct sim_node *node = open_node(path, &lock, &result);
-    if (!node)
-        return result;
+    OPEN_NODE(path);
     struct sim_process process = {.pid = pid,
                                   .kind = kind,
                                   .started = sim_process_started((pid_t)pid),
@@ -138,11 +142,7 @@ nvmlReturn_t nvsim_attach(const char *path, uint32_t gpu, uint32_t gi, uint32_t 
 /* From one GPU or, with SIM_NONE, from all. */
 nvmlReturn_t nvsim_detach(const char *path, uint32_t gpu, uint32_t pid)
 {
-    int lock;
-    nvmlReturn_t result;
-    struct sim_node *node = open_node(path, &lock, &result);
-    if (!node)
-        return result;
+    OPEN_NODE(path);
     result = refuse(NVML_ERROR_NOT_FOUND, "that process is not attached there");
     for (uint32_t i = 0; i < SIM_MAX_PROCESSES; i++) {
         struct sim_process *process = &node->processes[i];
@@ -180,11 +180,7 @@ nvmlReturn_t nvsim_reset(const char *path, uint32_t index)
 /* Remove all processes and instances. Boards that keep the mode across a reboot keep it here too. */
 nvmlReturn_t nvsim_reboot(const char *path)
 {
-    int lock;
-    nvmlReturn_t result;
-    struct sim_node *node = open_node(path, &lock, &result);
-    if (!node)
-        return result;
+    OPEN_NODE(path);
     memset(node->processes, 0, sizeof(node->processes));
     for (uint32_t i = 0; i < node->gpu_count; i++) {
         struct sim_gpu *gpu = &node->gpus[i];
@@ -201,11 +197,7 @@ nvmlReturn_t nvsim_reboot(const char *path)
 nvmlReturn_t nvsim_fault(const char *path, const char *function, uint32_t nth, uint32_t always, uint32_t action,
                          int32_t code)
 {
-    int lock;
-    nvmlReturn_t result;
-    struct sim_node *node = open_node(path, &lock, &result);
-    if (!node)
-        return result;
+    OPEN_NODE(path);
     struct sim_fault fault = {.nth = nth, .always = always != 0, .action = action, .code = code};
     result = NVML_ERROR_INVALID_ARGUMENT;
     if (nth == 0 || action == SIM_FAULT_NONE || action > SIM_FAULT_KILL_AFTER || !*function ||
@@ -228,11 +220,7 @@ nvmlReturn_t nvsim_fault(const char *path, const char *function, uint32_t nth, u
 
 nvmlReturn_t nvsim_clear_faults(const char *path)
 {
-    int lock;
-    nvmlReturn_t result;
-    struct sim_node *node = open_node(path, &lock, &result);
-    if (!node)
-        return result;
+    OPEN_NODE(path);
     memset(node->faults, 0, sizeof(node->faults));
     node->fault_count = 0;
     return close_node(path, lock, node, NVML_SUCCESS);
@@ -241,11 +229,7 @@ nvmlReturn_t nvsim_clear_faults(const char *path)
 /* Zero removes a function's latency, or all latencies if the function is "". */
 nvmlReturn_t nvsim_latency(const char *path, const char *function, uint32_t microseconds)
 {
-    int lock;
-    nvmlReturn_t result;
-    struct sim_node *node = open_node(path, &lock, &result);
-    if (!node)
-        return result;
+    OPEN_NODE(path);
     uint32_t free_entry = SIM_MAX_LATENCIES;
     result = NVML_SUCCESS;
     for (uint32_t i = 0; i < SIM_MAX_LATENCIES; i++) {
@@ -272,11 +256,7 @@ nvmlReturn_t nvsim_latency(const char *path, const char *function, uint32_t micr
 
 nvmlReturn_t nvsim_trace(const char *path, uint32_t on)
 {
-    int lock;
-    nvmlReturn_t result;
-    struct sim_node *node = open_node(path, &lock, &result);
-    if (!node)
-        return result;
+    OPEN_NODE(path);
     node->tracing = on != 0;
     return close_node(path, lock, node, NVML_SUCCESS);
 }

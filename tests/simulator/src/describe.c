@@ -347,11 +347,10 @@ static void json_gpu(FILE *out, const struct sim_node *node, const struct sim_gp
     fputs("], \"processes\": [", out);
     comma = "";
     for (uint32_t i = 0; i < SIM_MAX_PROCESSES; i++) {
-        static const char *const kinds[] = {"compute", "graphics", "mps", "client"};
         const struct sim_process *process = &node->processes[i];
         if (process->gpu != gpu->index || process->kind > SIM_PROCESS_CLIENT || !sim_process_alive(process))
             continue;
-        fprintf(out, "%s{\"pid\": %u, \"kind\": \"%s\", ", comma, process->pid, kinds[process->kind]);
+        fprintf(out, "%s{\"pid\": %u, \"kind\": %u, ", comma, process->pid, process->kind);
         json_id(out, "gi", process->gi);
         json_id(out, "ci", process->ci);
         fprintf(out, "\"memory_mib\": %llu, \"name\": ", (unsigned long long)process->memory_mib);
@@ -375,14 +374,13 @@ char *sim_json(const struct sim_node *node)
     fprintf(out, "\"tracing\": %u, \"boots\": %u, \"changes\": %llu, \"faults\": [", node->tracing, node->boots,
             (unsigned long long)node->changes);
     for (uint32_t i = 0; i < SIM_MAX_FAULTS; i++) {
-        static const char *const actions[] = {"", "return", "return-after", "kill-before", "kill-during", "kill-after"};
         const struct sim_fault *fault = &node->faults[i];
         if (!fault->function[0])
             continue;
         fprintf(out, "%s{\"function\": ", comma);
         json_text(out, fault->function);
-        fprintf(out, ", \"nth\": %u, \"always\": %s, \"action\": \"%s\", \"code\": %d, ", fault->nth,
-                fault->always ? "true" : "false", actions[fault->action], fault->code);
+        fprintf(out, ", \"nth\": %u, \"always\": %s, \"action\": %u, \"code\": %d, ", fault->nth,
+                fault->always ? "true" : "false", fault->action, fault->code);
         fprintf(out, "\"seen\": %u, \"fired\": %s}", fault->seen, fault->seen >= fault->nth ? "true" : "false");
         comma = ", ";
     }

@@ -98,35 +98,52 @@ bool sim_gi_fits(const struct sim_gpu *gpu, uint32_t constant, uint32_t start)
     return room_for(gpu, constant) && is_start(profile, start) && !(occupied(gpu) & units(start, profile->size));
 }
 
+/* Placements as units, of one profile or of several. */
+struct places {
+    uint32_t count;
+    uint64_t units[NVML_GPU_INSTANCE_PROFILE_COUNT * SIM_MAX_STARTS];
+};
+
+static void add_place(struct places *places, uint32_t start, uint32_t size)
+{
+    places->units[places->count++] = units(start, size);
+}
+
 /* The driver selects the placement that blocks the fewest possible placements, and the lowest of
  * several. On an A100, seven 1g get 6, 4, 5, 0, 1, 2, 3. Therefore the order of creation matters:
  * after 1g, 1g, 2g there is no room for a 3g, but 3g, 1g, 2g, 1g fit. */
-bool sim_gi_default_start(const struct sim_gpu *gpu, uint32_t constant, uint32_t *start)
+static bool least_blocking(const struct places *own, const struct places *all, uint64_t taken, uint32_t *start)
 {
-    const struct sim_profile *profile = &gpu->profiles[constant];
-    uint64_t taken = occupied(gpu);
     uint32_t least = UINT32_MAX;
-
-    if (!room_for(gpu, constant))
-        return false;
-    for (uint32_t i = 0; i < profile->start_count; i++) {
-        uint64_t wanted = units(profile->starts[i], profile->size);
+    for (uint32_t i = 0; i < own->count; i++) {
         uint32_t cost = 0;
-        if (wanted & taken)
+        if (own->units[i] & taken)
             continue;
-        for (uint32_t p = 0; p < NVML_GPU_INSTANCE_PROFILE_COUNT; p++) {
-            const struct sim_profile *other = &gpu->profiles[p];
-            for (uint32_t s = 0; other->present && s < other->start_count; s++) {
-                uint64_t lost = units(other->starts[s], other->size);
-                cost += !(lost & taken) && (lost & wanted);
-            }
-        }
+        for (uint32_t p = 0; p < all->count; p++)
+            cost += !(all->units[p] & taken) && (all->units[p] & own->units[i]);
         if (cost < least) {
             least = cost;
-            *start = profile->starts[i];
+            *start = (uint32_t)__builtin_ctzll(own->units[i]);
         }
     }
     return least != UINT32_MAX;
+}
+
+static void add_gi_places(struct places *places, const struct sim_profile *profile)
+{
+    for (uint32_t i = 0; profile->present && i < profile->start_count; i++)
+        add_place(places, profile->starts[i], profile->size);
+}
+
+bool sim_gi_default_start(const struct sim_gpu *gpu, uint32_t constant, uint32_t *start)
+{
+    struct places own = {0}, all = {0};
+    if (!room_for(gpu, constant))
+        return false;
+    add_gi_places(&own, &gpu->profiles[constant]);
+    for (uint32_t p = 0; p < NVML_GPU_INSTANCE_PROFILE_COUNT; p++)
+        add_gi_places(&all, &gpu->profiles[p]);
+    return least_blocking(&own, &all, occupied(gpu), start);
 }
 
 /* Return how many more instances of this profile fit. */
@@ -203,15 +220,6 @@ bool sim_ci_profile(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t
     return true;
 }
 
-bool sim_ci_profile_by_id(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t id, uint32_t *constant,
-                          struct sim_ci_profile *out)
-{
-    if (id >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT || !sim_ci_profile(gpu, gi, id, out))
-        return false;
-    *constant = id;
-    return true;
-}
-
 /* Compute slices are aligned: 2 at even positions, 3 and 4 at multiples of four. */
 uint32_t sim_ci_starts(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices,
                        uint32_t starts[SIM_MAX_STARTS])
@@ -242,34 +250,23 @@ bool sim_ci_fits(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t sl
     return false;
 }
 
-/* The same rule as for GPU instances: the placement that blocks the fewest possible placements. */
+static void add_ci_places(struct places *places, const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices)
+{
+    uint32_t starts[SIM_MAX_STARTS];
+    uint32_t count = sim_ci_starts(gpu, gi, slices, starts);
+    for (uint32_t i = 0; i < count; i++)
+        add_place(places, starts[i], slices);
+}
+
 bool sim_ci_default_start(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t *start)
 {
-    uint32_t starts[SIM_MAX_STARTS], others[SIM_MAX_STARTS];
-    uint32_t count = sim_ci_starts(gpu, gi, slices, starts), least = UINT32_MAX;
-    uint64_t taken = occupied_by_ci(gi);
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t wanted = units(starts[i], slices);
-        uint32_t cost = 0;
-        if (wanted & taken)
-            continue;
-        for (uint32_t p = 0; p < NVML_COMPUTE_INSTANCE_PROFILE_COUNT; p++) {
-            struct sim_ci_profile other;
-            if (!sim_ci_profile(gpu, gi, p, &other))
-                continue;
-            uint32_t places = sim_ci_starts(gpu, gi, other.slices, others);
-            for (uint32_t s = 0; s < places; s++) {
-                uint64_t lost = units(others[s], other.slices);
-                cost += !(lost & taken) && (lost & wanted);
-            }
-        }
-        if (cost < least) {
-            least = cost;
-            *start = starts[i];
-        }
-    }
-    return least != UINT32_MAX;
+    struct places own = {0}, all = {0};
+    struct sim_ci_profile other;
+    add_ci_places(&own, gpu, gi, slices);
+    for (uint32_t p = 0; p < NVML_COMPUTE_INSTANCE_PROFILE_COUNT; p++)
+        if (sim_ci_profile(gpu, gi, p, &other))
+            add_ci_places(&all, gpu, gi, other.slices);
+    return least_blocking(&own, &all, occupied_by_ci(gi), start);
 }
 
 uint32_t sim_ci_remaining(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices)

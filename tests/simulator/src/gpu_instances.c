@@ -48,6 +48,19 @@ static nvmlReturn_t profile_by_constant(struct sim_call *call, nvmlDevice_t devi
     return (*profile)->present ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
+/* The fields that all struct versions have. */
+#define FIGURES(profile)                               \
+    .id = (profile)->id,                               \
+    .sliceCount = (profile)->slices,                   \
+    .instanceCount = (profile)->max_instances,         \
+    .multiprocessorCount = (profile)->multiprocessors, \
+    .copyEngineCount = (profile)->copy_engines,        \
+    .decoderCount = (profile)->decoders,               \
+    .encoderCount = (profile)->encoders,               \
+    .jpegCount = (profile)->jpeg,                      \
+    .ofaCount = (profile)->ofa,                        \
+    .memorySizeMB = (profile)->memory_mib
+
 /* Fill the struct version in the first field. All versions are at least as large as that field. */
 static nvmlReturn_t describe(const struct sim_profile *profile, void *info)
 {
@@ -60,17 +73,8 @@ static nvmlReturn_t describe(const struct sim_profile *profile, void *info)
         nvmlGpuInstanceProfileInfo_v2_t *v2 = info;
         *v2 = (nvmlGpuInstanceProfileInfo_v2_t){
             .version = version,
-            .id = profile->id,
+            FIGURES(profile),
             .isP2pSupported = !!(profile->capabilities & NVML_GPU_INSTANCE_PROFILE_CAPS_P2P),
-            .sliceCount = profile->slices,
-            .instanceCount = profile->max_instances,
-            .multiprocessorCount = profile->multiprocessors,
-            .copyEngineCount = profile->copy_engines,
-            .decoderCount = profile->decoders,
-            .encoderCount = profile->encoders,
-            .jpegCount = profile->jpeg,
-            .ofaCount = profile->ofa,
-            .memorySizeMB = profile->memory_mib,
         };
         memcpy(v2->name, name, sizeof(v2->name));
         return NVML_SUCCESS;
@@ -79,16 +83,7 @@ static nvmlReturn_t describe(const struct sim_profile *profile, void *info)
         nvmlGpuInstanceProfileInfo_v3_t *v3 = info;
         *v3 = (nvmlGpuInstanceProfileInfo_v3_t){
             .version = version,
-            .id = profile->id,
-            .sliceCount = profile->slices,
-            .instanceCount = profile->max_instances,
-            .multiprocessorCount = profile->multiprocessors,
-            .copyEngineCount = profile->copy_engines,
-            .decoderCount = profile->decoders,
-            .encoderCount = profile->encoders,
-            .jpegCount = profile->jpeg,
-            .ofaCount = profile->ofa,
-            .memorySizeMB = profile->memory_mib,
+            FIGURES(profile),
             .capabilities = profile->capabilities,
         };
         memcpy(v3->name, name, sizeof(v3->name));
@@ -108,17 +103,8 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device, unsigned i
     if (result != NVML_SUCCESS)
         SIM_RETURN(result);
     *info = (nvmlGpuInstanceProfileInfo_t){
-        .id = profile->id,
+        FIGURES(profile),
         .isP2pSupported = !!(profile->capabilities & NVML_GPU_INSTANCE_PROFILE_CAPS_P2P),
-        .sliceCount = profile->slices,
-        .instanceCount = profile->max_instances,
-        .multiprocessorCount = profile->multiprocessors,
-        .copyEngineCount = profile->copy_engines,
-        .decoderCount = profile->decoders,
-        .encoderCount = profile->encoders,
-        .jpegCount = profile->jpeg,
-        .ofaCount = profile->ofa,
-        .memorySizeMB = profile->memory_mib,
     };
     SIM_RETURN(NVML_SUCCESS);
 }

@@ -47,6 +47,7 @@ typedef enum {
 
 /* A versioned struct carries its size and version in its first field. */
 #define NVML_VERSION_TAG(type, number) ((unsigned int)(sizeof(type) | ((unsigned int)(number) << 24)))
+#define NVML_VERSION_SIZE(tag) ((tag) & 0xFFFFFF)
 
 typedef struct nvmlDevice_st *nvmlDevice_t;
 typedef struct nvmlGpuInstance_st *nvmlGpuInstance_t;
@@ -239,48 +240,36 @@ typedef struct {
     unsigned int size;
 } nvmlGpuInstancePlacement_t;
 
+/* The fields that all versions have. */
+#define NVML_GPU_INSTANCE_PROFILE_FIGURES \
+    unsigned int sliceCount;              \
+    unsigned int instanceCount;           \
+    unsigned int multiprocessorCount;     \
+    unsigned int copyEngineCount;         \
+    unsigned int decoderCount;            \
+    unsigned int encoderCount;            \
+    unsigned int jpegCount;               \
+    unsigned int ofaCount;                \
+    unsigned long long memorySizeMB
+
 typedef struct {
     unsigned int id;
     unsigned int isP2pSupported;
-    unsigned int sliceCount;
-    unsigned int instanceCount;
-    unsigned int multiprocessorCount;
-    unsigned int copyEngineCount;
-    unsigned int decoderCount;
-    unsigned int encoderCount;
-    unsigned int jpegCount;
-    unsigned int ofaCount;
-    unsigned long long memorySizeMB;
+    NVML_GPU_INSTANCE_PROFILE_FIGURES;
 } nvmlGpuInstanceProfileInfo_t;
 
 typedef struct {
     unsigned int version;
     unsigned int id;
     unsigned int isP2pSupported;
-    unsigned int sliceCount;
-    unsigned int instanceCount;
-    unsigned int multiprocessorCount;
-    unsigned int copyEngineCount;
-    unsigned int decoderCount;
-    unsigned int encoderCount;
-    unsigned int jpegCount;
-    unsigned int ofaCount;
-    unsigned long long memorySizeMB;
+    NVML_GPU_INSTANCE_PROFILE_FIGURES;
     char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
 } nvmlGpuInstanceProfileInfo_v2_t;
 
 typedef struct {
     unsigned int version;
     unsigned int id;
-    unsigned int sliceCount;
-    unsigned int instanceCount;
-    unsigned int multiprocessorCount;
-    unsigned int copyEngineCount;
-    unsigned int decoderCount;
-    unsigned int encoderCount;
-    unsigned int jpegCount;
-    unsigned int ofaCount;
-    unsigned long long memorySizeMB;
+    NVML_GPU_INSTANCE_PROFILE_FIGURES;
     char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
     unsigned int capabilities;
 } nvmlGpuInstanceProfileInfo_v3_t;
@@ -297,43 +286,30 @@ typedef struct {
     unsigned int size;
 } nvmlComputeInstancePlacement_t;
 
+#define NVML_COMPUTE_INSTANCE_PROFILE_FIGURES \
+    unsigned int id;                          \
+    unsigned int sliceCount;                  \
+    unsigned int instanceCount;               \
+    unsigned int multiprocessorCount;         \
+    unsigned int sharedCopyEngineCount;       \
+    unsigned int sharedDecoderCount;          \
+    unsigned int sharedEncoderCount;          \
+    unsigned int sharedJpegCount;             \
+    unsigned int sharedOfaCount
+
 typedef struct {
-    unsigned int id;
-    unsigned int sliceCount;
-    unsigned int instanceCount;
-    unsigned int multiprocessorCount;
-    unsigned int sharedCopyEngineCount;
-    unsigned int sharedDecoderCount;
-    unsigned int sharedEncoderCount;
-    unsigned int sharedJpegCount;
-    unsigned int sharedOfaCount;
+    NVML_COMPUTE_INSTANCE_PROFILE_FIGURES;
 } nvmlComputeInstanceProfileInfo_t;
 
 typedef struct {
     unsigned int version;
-    unsigned int id;
-    unsigned int sliceCount;
-    unsigned int instanceCount;
-    unsigned int multiprocessorCount;
-    unsigned int sharedCopyEngineCount;
-    unsigned int sharedDecoderCount;
-    unsigned int sharedEncoderCount;
-    unsigned int sharedJpegCount;
-    unsigned int sharedOfaCount;
+    NVML_COMPUTE_INSTANCE_PROFILE_FIGURES;
     char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
 } nvmlComputeInstanceProfileInfo_v2_t;
 
 typedef struct {
     unsigned int version;
-    unsigned int id;
-    unsigned int sliceCount;
-    unsigned int instanceCount;
-    unsigned int multiprocessorCount;
-    unsigned int sharedCopyEngineCount;
-    unsigned int sharedDecoderCount;
-    unsigned int sharedEncoderCount;
-    unsigned int sharedJpegCount;
-    unsigned int sharedOfaCount;
+    NVML_COMPUTE_INSTANCE_PROFILE_FIGURES;
     char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
     unsigned int capabilities;
 } nvmlComputeInstanceProfileInfo_v3_t;

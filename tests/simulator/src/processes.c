@@ -65,37 +65,56 @@ uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, ui
     return used;
 }
 
-/* Processes of one kind on the handle's GPU or MIG device, in order of attachment. For a GPU with
- * MIG, the list covers all instances and requires root. */
-static nvmlReturn_t list(struct sim_call *call, nvmlDevice_t device, uint32_t kind, unsigned int *count, void *infos,
-                         bool with_instances)
+unsigned int sim_processes(const struct sim_node *node, const struct sim_target *target, unsigned int kinds,
+                           const struct sim_process *found[SIM_MAX_PROCESSES])
+{
+    unsigned int count = 0;
+    for (uint32_t i = 0; i < SIM_MAX_PROCESSES; i++) {
+        const struct sim_process *process = &node->processes[i];
+        if (process->kind > SIM_PROCESS_CLIENT || !(kinds & 1u << process->kind)) /* the file may be damaged */
+            continue;
+        if (is_on(process, target->gpu->index, target->gi ? target->gi->id : SIM_NONE,
+                  target->ci ? target->ci->id : SIM_NONE))
+            found[count++] = process;
+    }
+    return count;
+}
+
+nvmlReturn_t sim_list_processes(struct sim_call *call, nvmlDevice_t device, unsigned int kinds,
+                                const struct sim_process *found[SIM_MAX_PROCESSES], unsigned int *count)
 {
     struct sim_target target;
-    unsigned int found = 0, room;
-
-    if (!count || !sim_device(call, device, &target) || (*count && !infos))
+    if (!sim_device(call, device, &target))
         return NVML_ERROR_INVALID_ARGUMENT;
     if (!target.ci && target.gpu->mode_current && !sim_privileged())
         return NVML_ERROR_NO_PERMISSION;
-    room = *count;
-    for (uint32_t i = 0; i < SIM_MAX_PROCESSES; i++) {
-        const struct sim_process *process = &call->node->processes[i];
-        if (process->kind != kind || !is_on(process, target.gpu->index, target.gi ? target.gi->id : SIM_NONE,
-                                            target.ci ? target.ci->id : SIM_NONE))
-            continue;
-        if (found < room && with_instances)
-            ((nvmlProcessInfo_v2_t *)infos)[found] = (nvmlProcessInfo_v2_t){
-                process->pid, process->memory_mib << 20, process->gi, process->ci};
-        else if (found < room)
-            ((nvmlProcessInfo_v1_t *)infos)[found] = (nvmlProcessInfo_v1_t){process->pid, process->memory_mib << 20};
-        found++;
+    unsigned int room = *count;
+    *count = sim_processes(call->node, &target, kinds, found);
+    return *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+/* With too little room, the first processes are returned. */
+static nvmlReturn_t list(struct sim_call *call, nvmlDevice_t device, uint32_t kind, unsigned int *count, void *infos,
+                         bool with_instances)
+{
+    const struct sim_process *found[SIM_MAX_PROCESSES];
+    if (!count || (*count && !infos))
+        return NVML_ERROR_INVALID_ARGUMENT;
+    unsigned int room = *count;
+    nvmlReturn_t result = sim_list_processes(call, device, 1u << kind, found, count);
+    if (result != NVML_SUCCESS && result != NVML_ERROR_INSUFFICIENT_SIZE)
+        return result;
+    for (unsigned int i = 0; i < *count && i < room; i++) {
+        if (with_instances)
+            ((nvmlProcessInfo_v2_t *)infos)[i] = (nvmlProcessInfo_v2_t){
+                found[i]->pid, found[i]->memory_mib << 20, found[i]->gi, found[i]->ci};
+        else
+            ((nvmlProcessInfo_v1_t *)infos)[i] = (nvmlProcessInfo_v1_t){found[i]->pid, found[i]->memory_mib << 20};
     }
-    *count = found;
-    return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+    return result;
 }
 
 #define PROCESS_LIST(function, type, kind, with_instances)                                   \
-    nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, type *infos);             \
     nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, type *infos)              \
     {                                                                                        \
         SIM_ENTER("device=%p count=%u", (void *)device, count ? *count : 0);                 \
@@ -114,9 +133,15 @@ PROCESS_LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_v2_t, S
 
 nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_v1_t *list)
 {
+    static const unsigned int kinds[] = {
+        [NVML_PROCESS_MODE_COMPUTE] = 1u << SIM_PROCESS_COMPUTE,
+        [NVML_PROCESS_MODE_GRAPHICS] = 1u << SIM_PROCESS_GRAPHICS,
+        [NVML_PROCESS_MODE_MPS] = 1u << SIM_PROCESS_MPS,
+        [NVML_PROCESS_MODE_ALL] = SIM_PROCESSES_LISTED,
+    };
     SIM_ENTER("device=%p mode=%u", (void *)device, list ? list->mode : 0);
+    const struct sim_process *found[SIM_MAX_PROCESSES];
     struct sim_target target;
-    unsigned int found = 0;
 
     if (!list || !sim_device(&call, device, &target))
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
@@ -124,23 +149,14 @@ nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProc
         SIM_RETURN(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
     if (list->mode > NVML_PROCESS_MODE_ALL || (list->numProcArrayEntries && !list->procArray))
         SIM_RETURN(NVML_ERROR_INVALID_ARGUMENT);
-    if (!target.ci && target.gpu->mode_current && !sim_privileged())
-        SIM_RETURN(NVML_ERROR_NO_PERMISSION);
-    for (uint32_t i = 0; i < SIM_MAX_PROCESSES; i++) {
-        const struct sim_process *process = &call.node->processes[i];
-        if (process->kind == SIM_PROCESS_CLIENT ||
-            (list->mode != NVML_PROCESS_MODE_ALL && process->kind != list->mode) ||
-            !is_on(process, target.gpu->index, target.gi ? target.gi->id : SIM_NONE,
-                   target.ci ? target.ci->id : SIM_NONE))
-            continue;
-        if (found < list->numProcArrayEntries)
-            list->procArray[found] = (nvmlProcessDetail_v1_t){process->pid, process->memory_mib << 20, process->gi,
-                                                              process->ci, 0};
-        found++;
-    }
-    bool enough = found <= list->numProcArrayEntries;
-    list->numProcArrayEntries = found;
-    SIM_RETURN(enough ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE);
+    unsigned int room = list->numProcArrayEntries;
+    nvmlReturn_t result = sim_list_processes(&call, device, kinds[list->mode], found, &list->numProcArrayEntries);
+    if (result == NVML_ERROR_NO_PERMISSION)
+        SIM_RETURN(result);
+    for (unsigned int i = 0; i < list->numProcArrayEntries && i < room; i++)
+        list->procArray[i] = (nvmlProcessDetail_v1_t){found[i]->pid, found[i]->memory_mib << 20, found[i]->gi,
+                                                      found[i]->ci, 0};
+    SIM_RETURN(result);
 }
 
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length)

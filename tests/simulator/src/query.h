@@ -63,28 +63,25 @@ typedef struct {
     unsigned int speed;
 } nvmlFanSpeedInfo_v1_t;
 
+#define FABRIC_STATE               \
+    unsigned char clusterUuid[16]; \
+    nvmlReturn_t status;           \
+    unsigned int cliqueId;         \
+    unsigned char state
+
 typedef struct {
-    unsigned char clusterUuid[16];
-    nvmlReturn_t status;
-    unsigned int cliqueId;
-    unsigned char state;
+    FABRIC_STATE;
 } nvmlGpuFabricInfo_t;
 
 typedef struct {
     unsigned int version;
-    unsigned char clusterUuid[16];
-    nvmlReturn_t status;
-    unsigned int cliqueId;
-    unsigned char state;
+    FABRIC_STATE;
     unsigned int healthMask;
 } nvmlGpuFabricInfo_v2_t;
 
 typedef struct {
     unsigned int version;
-    unsigned char clusterUuid[16];
-    nvmlReturn_t status;
-    unsigned int cliqueId;
-    unsigned char state;
+    FABRIC_STATE;
     unsigned int healthMask;
     unsigned char healthSummary;
 } nvmlGpuFabricInfo_v3_t;

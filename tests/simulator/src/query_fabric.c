@@ -70,6 +70,6 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_
     nvmlReturn_t result = fabric(gpu, &found);
     found.version = version;
     if (result == NVML_SUCCESS)
-        memcpy(info, &found, version & 0xFFFFFF); /* the structure's size */
+        memcpy((void *)info, &found, NVML_VERSION_SIZE(version));
     SIM_RETURN(result);
 }

@@ -17,18 +17,9 @@ static unsigned long long microseconds(clockid_t clock)
     return (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
 }
 
-static bool computes(const struct sim_process *process, const struct sim_gpu *gpu)
-{
-    return process->pid && process->gpu == gpu->index && process->kind != SIM_PROCESS_CLIENT &&
-           sim_process_alive(process);
-}
-
 bool sim_loaded(const struct sim_node *node, const struct sim_gpu *gpu)
 {
-    for (int i = 0; i < SIM_MAX_PROCESSES; i++)
-        if (computes(&node->processes[i], gpu))
-            return true;
-    return false;
+    return sim_busy(node, gpu->index, SIM_NONE, SIM_NONE, false);
 }
 
 /* Idle draw as recorded from an A100 80GB PCIe: 41 of 300 W, 75 of 300 W while MIG mode is on. */
@@ -107,13 +98,10 @@ static nvmlReturn_t sample_processes(const struct sim_node *node, const struct s
 {
     const struct sim_process *working[SIM_MAX_PROCESSES];
     unsigned long long now = microseconds(CLOCK_REALTIME), taken = now - now % SAMPLING_PERIOD_US;
-    unsigned int found = 0;
 
     if (target->ci || target->gpu->mode_current)
         return NVML_ERROR_NOT_SUPPORTED;
-    for (int i = 0; i < SIM_MAX_PROCESSES; i++)
-        if (computes(&node->processes[i], target->gpu))
-            working[found++] = &node->processes[i];
+    unsigned int found = sim_processes(node, target, SIM_PROCESSES_LISTED, working);
     if (!found || taken <= since)
         return NVML_ERROR_NOT_FOUND;
     *count = found;

@@ -75,6 +75,7 @@ enum {
 
 /* What a process does with the GPU. */
 enum { SIM_PROCESS_COMPUTE, SIM_PROCESS_GRAPHICS, SIM_PROCESS_MPS, SIM_PROCESS_CLIENT };
+enum { SIM_PROCESSES_LISTED = (1 << SIM_PROCESS_CLIENT) - 1 }; /* all kinds that process lists contain */
 
 struct sim_profile { /* of GPU instances; index in the array = NVML constant */
     uint32_t present;
@@ -299,7 +300,7 @@ void sim_bus_id(const struct sim_gpu *gpu, char text[32]);                      
 
 /* geometry.c: pure rules of MIG */
 struct sim_ci_profile {
-    uint32_t id; /* as returned by NVML; the index is the constant */
+    uint32_t id; /* as returned by NVML; equal to the constant */
     uint32_t slices, multiprocessors, max_instances;
     char name[48]; /* "1c.3g.40gb", without "MIG " */
 };
@@ -309,8 +310,6 @@ bool sim_gi_default_start(const struct sim_gpu *gpu, uint32_t constant, uint32_t
 uint32_t sim_gi_remaining(const struct sim_gpu *gpu, uint32_t constant);
 uint32_t sim_gi_new_id(const struct sim_gpu *gpu, uint32_t start, uint32_t size);
 bool sim_ci_profile(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t constant, struct sim_ci_profile *out);
-bool sim_ci_profile_by_id(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t id, uint32_t *constant,
-                          struct sim_ci_profile *out);
 uint32_t sim_ci_starts(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices,
                        uint32_t starts[SIM_MAX_STARTS]); /* returns the count */
 bool sim_ci_fits(const struct sim_gpu *gpu, const struct sim_gi *gi, uint32_t slices, uint32_t start);
@@ -327,6 +326,12 @@ uint64_t sim_process_started(pid_t pid); /* 0: no such process */
 /* Returns whether a process uses it. gi, ci: SIM_NONE matches all. Clients only open the device. */
 bool sim_busy(const struct sim_node *node, uint32_t gpu, uint32_t gi, uint32_t ci, bool clients);
 uint64_t sim_used_mib(const struct sim_node *node, uint32_t gpu, uint32_t gi, uint32_t ci);
+/* The processes of these kinds (1 << SIM_PROCESS_*) on a GPU or MIG device, in order of attachment; returns the count. */
+unsigned int sim_processes(const struct sim_node *node, const struct sim_target *target, unsigned int kinds,
+                           const struct sim_process *found[SIM_MAX_PROCESSES]);
+/* The same for an NVML call, whose buffer has room for `count`. For a GPU with MIG mode enabled, it requires root. */
+nvmlReturn_t sim_list_processes(struct sim_call *call, nvmlDevice_t device, unsigned int kinds,
+                                const struct sim_process *found[SIM_MAX_PROCESSES], unsigned int *count);
 
 /* describe.c: a node as text */
 struct sim_node *sim_parse(const char *text, char gap[256]); /* NULL: see gap */

@@ -61,36 +61,24 @@ struct smi_process {
 };
 _Static_assert(sizeof(struct smi_process) == 4128, "nvidia-smi's entries have this size");
 
-/* For a MIG device, the processes of its compute instance; for a GPU, all. With MIG mode enabled, the latter requires
- * root. */
 static nvmlReturn_t list_processes(struct sim_call *call, nvmlDevice_t device, unsigned int kinds, unsigned int *count,
                                    struct smi_process *list)
 {
-    struct sim_target target;
-    if (!count || !list || !sim_device(call, device, &target))
+    const struct sim_process *found[SIM_MAX_PROCESSES];
+    if (!count || !list)
         return NVML_ERROR_INVALID_ARGUMENT;
-    if (!target.ci && target.gpu->mode_current && !sim_privileged())
-        return NVML_ERROR_NO_PERMISSION;
-    unsigned int room = *count, found = 0;
-    for (int i = 0; i < SIM_MAX_PROCESSES; i++) {
-        const struct sim_process *process = &call->node->processes[i];
-        if (!process->pid || process->gpu != target.gpu->index || !(kinds & 1u << process->kind) ||
-            (target.ci && (process->gi != target.gi->id || process->ci != target.ci->id)) ||
-            !sim_process_alive(process))
-            continue;
-        if (found < room) {
-            struct smi_process *entry = &list[found];
-            memset(entry, 0, sizeof *entry);
-            entry->pid = process->pid;
-            entry->used_memory = process->memory_mib * 1024 * 1024;
-            entry->gi = process->gi;
-            entry->ci = process->ci;
-            snprintf(entry->name, sizeof entry->name, "%s", process->name);
-        }
-        found++;
+    unsigned int room = *count;
+    nvmlReturn_t result = sim_list_processes(call, device, kinds, found, count);
+    if (result != NVML_SUCCESS && result != NVML_ERROR_INSUFFICIENT_SIZE)
+        return result;
+    for (unsigned int i = 0; i < *count && i < room; i++) {
+        list[i] = (struct smi_process){.pid = found[i]->pid,
+                                       .used_memory = found[i]->memory_mib << 20,
+                                       .gi = found[i]->gi,
+                                       .ci = found[i]->ci};
+        snprintf(list[i].name, sizeof list[i].name, "%s", found[i]->name);
     }
-    *count = found;
-    return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+    return result;
 }
 
 #define PROCESS_LIST(function, kinds)                                                                \

@@ -118,18 +118,18 @@ def run(module: AnsibleModule) -> None:
     params = module.params
     os.umask(0o022)  # all users may read the files
     try:
-        wanted = {} if params["state"] == "absent" else desired(params, sys.executable)
+        desired = {} if params["state"] == "absent" else desired_files(params, sys.executable)
     except (ValueError, LayoutError) as error:
         module.fail_json(msg="The settings of the boot restore are invalid: %s" % error, changed=False)
     try:
-        changes, diff = apply(wanted, "/", module.check_mode)
+        changes, diff = apply(desired, "/", module.check_mode)
     except OSError as error:
         text = "The files of the boot restore cannot be installed: %s%s"
         module.fail_json(msg=text % (error, files.remedy(error)), changed=False)
     module.exit_json(changed=bool(changes), files=changes, python=sys.executable, diff=diff)
 
 
-def desired(params: t.Mapping[str, t.Any], python: str) -> t.Dict[str, File]:
+def desired_files(params: t.Mapping[str, t.Any], python: str) -> t.Dict[str, File]:
     """The files by path. Raises ValueError or LayoutError for settings that the command would reject at boot."""
     data = {"version": settings.VERSION, **{name: params[name] for name in _SETTINGS}}
     text = json.dumps(data, indent=4, sort_keys=True) + "\n"
@@ -157,11 +157,11 @@ def unit_text(params: t.Mapping[str, t.Any]) -> str:
     }
 
 
-def apply(wanted: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t.List[str], t.List[t.Dict[str, str]]]:
+def apply(desired: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[t.List[str], t.List[t.Dict[str, str]]]:
     """Install these files and the engine, or without files remove all; returns the changed paths and their diffs."""
     changes, diff = [], []
     for path in (settings.DEFAULT_PATH, COMMAND, UNIT):
-        file, found = wanted.get(path), _read(_below(root, path))
+        file, found = desired.get(path), _read(_below(root, path))
         if file == found:
             continue
         changes.append(path)
@@ -170,7 +170,7 @@ def apply(wanted: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[
             _write(_below(root, path), file)
     package = os.path.join(ENGINE, engine.PACKAGE)
     target = _below(root, package)
-    has, wants = engine.read(target), engine.sources() if wanted else {}
+    has, wants = engine.read(target), engine.sources() if desired else {}
     if has != wants or (not wants and os.path.lexists(target)):
         changes.append(package)
         before, after = engine.diff(has, wants)
@@ -178,7 +178,7 @@ def apply(wanted: t.Mapping[str, File], root: str, check_mode: bool) -> t.Tuple[
         if not check_mode:
             engine.replace(target, wants)
     directory = _below(root, os.path.dirname(settings.DEFAULT_PATH))
-    if not wanted and not check_mode and os.path.isdir(directory) and not os.listdir(directory):
+    if not desired and not check_mode and os.path.isdir(directory) and not os.listdir(directory):
         os.rmdir(directory)
     return changes, diff
 

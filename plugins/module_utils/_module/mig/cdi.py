@@ -207,31 +207,7 @@ def run(module: AnsibleModule) -> None:
         if module.params["state"] == "absent":
             changed = files.remove(cdi.path, module.check_mode)
             module.exit_json(changed=changed, path=cdi.path)
-        before = files.read(cdi.path)
-        found = cdi.inspect()
-        incomplete = any(found.missing)
-        if incomplete and not module.check_mode:
-            cdi.create_nodes(found.missing)
-            found = cdi.inspect()
-            if any(found.missing):
-                raise GenerateError(_LEFT_OUT % str(found.missing) + _explained(found.warnings), _NODES)
-        reason = found.reason
-        if incomplete:
-            reason, changed = INCOMPLETE, True
-        elif found.content is not None:
-            reason = CURRENT if before == found.content else OUTDATED
-            changed = reason == OUTDATED
-        elif reason == NO_DEVICES:
-            changed = cdi.stop_units()
-            changed = files.remove(cdi.path, module.check_mode) or changed
-            reason = reason if before is None else OUTDATED
-        else:
-            changed = False
-        if found.content is not None:
-            if changed and found.warnings:
-                module.warn("nvidia-ctk cdi generate warns: %s" % "; ".join(found.warnings))
-            if before != found.content and not module.check_mode:
-                cdi.refresh(found.content)
+        changed, reason, missing = _update(module, cdi)
     except GenerateError as error:
         module.fail_json(
             msg="nvidia-ctk cdi generate fails, and without its output containers do not get the GPUs: %s." % error
@@ -239,8 +215,8 @@ def run(module: AnsibleModule) -> None:
     except OSError as error:
         module.fail_json(msg="Cannot write the CDI specification %s: %s" % (cdi.path, error))
     message = _MESSAGES[reason]
-    if reason == INCOMPLETE:
-        message = _LEFT_OUT % str(found.missing) if module.check_mode else message
+    if reason == INCOMPLETE and module.check_mode:
+        message = _LEFT_OUT % str(missing)
     message = message % cdi.path if "%s" in message else message
     matches = reason in (CURRENT, NO_DEVICES, NO_DRIVER)
     module.exit_json(
@@ -251,3 +227,33 @@ def run(module: AnsibleModule) -> None:
         problems=[] if matches else [message + ". Run site.yml --tags toolkit."],
         path=cdi.path,
     )
+
+
+def _update(module: AnsibleModule, cdi: Cdi) -> t.Tuple[bool, str, cdi_devices.Missing]:
+    """Update the specification. Returns whether anything changes, the reason, and what the specification lacks."""
+    before = files.read(cdi.path)
+    found = cdi.inspect()
+    incomplete = any(found.missing)
+    if incomplete and not module.check_mode:
+        cdi.create_nodes(found.missing)
+        found = cdi.inspect()
+        if any(found.missing):
+            raise GenerateError(_LEFT_OUT % str(found.missing) + _explained(found.warnings), _NODES)
+    changed, reason = (True, INCOMPLETE) if incomplete else _compare(module, cdi, before, found)
+    if found.content is not None:
+        if changed and found.warnings:
+            module.warn("nvidia-ctk cdi generate warns: %s" % "; ".join(found.warnings))
+        if before != found.content and not module.check_mode:
+            cdi.refresh(found.content)
+    return changed, reason, found.missing
+
+
+def _compare(module: AnsibleModule, cdi: Cdi, before: t.Optional[bytes], found: Generated) -> t.Tuple[bool, str]:
+    """Whether anything changes, and why. Without a device for containers, removes the specification."""
+    if found.content is not None:
+        return (False, CURRENT) if before == found.content else (True, OUTDATED)
+    if found.reason != NO_DEVICES:
+        return False, found.reason
+    stopped = cdi.stop_units()
+    removed = files.remove(cdi.path, module.check_mode)
+    return stopped or removed, NO_DEVICES if before is None else OUTDATED

@@ -74,7 +74,7 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     params = module.params
     skip_busy = params["busy"] == "skip"
     try:
-        wanted = _layout(params["layout"], params["config_file"], params["config_name"], module.warn)
+        desired = _layout(params["layout"], params["config_file"], params["config_name"], module.warn)
         with lock.locked(
             params["lock_path"],
             params["lock_wait"],
@@ -82,12 +82,8 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
             command="Ansible module nvidia_mig",
             progress=module.warn,
         ), contextlib.closing(select.open_backend(params["backend"])) as backend:
-            node = plan_node(backend, wanted, params["disturb"], params["reset"])
-            for lost in node.lost:
-                module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
-            for other in node.unselected if params["whole_node"] else ():
-                if other.instances:
-                    module.warn(_LEFT % (other.label, len(other.instances), other.index))
+            node = plan_node(backend, desired, params["disturb"], params["reset"])
+            _warn_about_others(module, node)
             refused = bool(node.busy) and not skip_busy
             found = _converge(backend, node, params["reset"], module.check_mode or refused, ending)
     except lock.LockError as error:
@@ -113,6 +109,15 @@ def _run(module: AnsibleModule, ending: signals.Ending) -> None:
     module.exit_json(**returned)
 
 
+def _warn_about_others(module: AnsibleModule, node: NodePlan) -> None:
+    """GPUs outside the layout that cannot be read, or that lose their instances at the next reboot."""
+    for lost in node.lost:
+        module.warn("%s cannot be read, and is not in the layout: %s" % (lost.label, lost.error))
+    for other in node.unselected if module.params["whole_node"] else ():
+        if other.instances:
+            module.warn(_LEFT % (other.label, len(other.instances), other.index))
+
+
 def _fail_busy(module: AnsibleModule, node: NodePlan, planned: t.Dict[str, t.Any]) -> None:
     """Ansible shows the diff only of tasks that do not fail, so the message contains it."""
     parts = [message((error.plan.gpu, error) for error in node.busy)]
@@ -128,10 +133,10 @@ def _layout(
     entries: t.Any, config_file: t.Optional[str], config_name: t.Optional[str], warn: t.Callable[[str], None]
 ) -> Layout:
     if config_file is None:
-        wanted = layout.parse(entries)
-        for text in wanted.warnings:
+        parsed = layout.parse(entries)
+        for text in parsed.warnings:
             warn(text)
-        return wanted
+        return parsed
     from ..._mig import mig_parted
     from ..common import config
 

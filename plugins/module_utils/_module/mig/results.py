@@ -81,8 +81,8 @@ def of_busy(error: BusyError, planned: bool) -> Result:
     With ``planned`` it shows the change without these processes, else the actual state.
     """
     plan = error.plan
-    wanted = of_plan(plan)
-    shown = wanted
+    change = of_plan(plan)
+    shown = change
     if not planned:
         from ..._mig.converge import Outcome  # large, and loaded only if GPUs are changed
 
@@ -92,7 +92,7 @@ def of_busy(error: BusyError, planned: bool) -> Result:
         operations=[],
         unmatched=True,
         notice=str(error),
-        blocked=wanted.operations,
+        blocked=change.operations,
     )
 
 

@@ -42,12 +42,12 @@ class Dnf(Manager):
         self._commands.run([*_DNF, "--quiet", "--refresh", "makecache"])
 
     def enable_stream(self, stream: str, optional: bool) -> bool:
-        module, wanted = stream.split(":")
-        if _enabled_stream(module) == wanted:
+        module, desired = stream.split(":")
+        if _enabled_stream(module) == desired:
             return False
         if (
             optional
-            and wanted not in self._commands.attempt([*_DNF, "--quiet", "module", "list", module]).stdout.split()
+            and desired not in self._commands.attempt([*_DNF, "--quiet", "module", "list", module]).stdout.split()
         ):
             return False
         if not self._check_mode:
@@ -114,11 +114,11 @@ class Dnf(Manager):
             self._commands.run([*_DNF, *_INSTALL, PLUGIN[1]])
         before = _text(LOCKS).splitlines()
         kept = [line for line in before if line.strip() not in remove]
-        wanted = kept + [line for line in sorted(add) if line not in kept]
-        if wanted != before:
+        desired = kept + [line for line in sorted(add) if line not in kept]
+        if desired != before:
             path = os.path.realpath(LOCKS)
             mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o644
-            files.write(path, "".join(line + "\n" for line in wanted).encode(errors="surrogateescape"), mode)
+            files.write(path, "".join(line + "\n" for line in desired).encode(errors="surrogateescape"), mode)
 
     def excluding(
         self,

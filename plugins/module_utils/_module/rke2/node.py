@@ -61,20 +61,22 @@ def run(module: AnsibleModule) -> None:
     module.exit_json(changed=bool(changes), changes=changes, diff={"prepared": prepared} if prepared else {})
 
 
-def label_arguments(current: t.Mapping[str, str], wanted: t.Sequence[str], former: t.Sequence[str] = ()) -> t.List[str]:
+def label_arguments(
+    current: t.Mapping[str, str], desired: t.Sequence[str], former: t.Sequence[str] = ()
+) -> t.List[str]:
     """Arguments of kubectl label: key=value sets a label, key- removes it."""
-    values = dict(_pair(each) for each in wanted)
+    values = dict(_pair(each) for each in desired)
     changed = ["%s=%s" % (key, value) for key, value in values.items() if current.get(key) != value]
     gone = [key for key, value in map(_pair, former) if key not in values and current.get(key) == value]
     return sorted(changed) + ["%s-" % key for key in sorted(gone)]
 
 
 def taint_arguments(
-    current: t.Sequence[t.Mapping[str, str]], wanted: t.Sequence[str], former: t.Sequence[str] = ()
+    current: t.Sequence[t.Mapping[str, str]], desired: t.Sequence[str], former: t.Sequence[str] = ()
 ) -> t.List[str]:
     """Arguments of kubectl taint: key=value:effect sets a taint, key:effect- removes it."""
     present = {Taint(each["key"], each.get("value", ""), each["effect"]) for each in current}
-    new = {taint(each) for each in wanted}
+    new = {taint(each) for each in desired}
     kept = {(each.key, each.effect) for each in new}
     gone = {each for each in map(taint, former) if (each.key, each.effect) not in kept} & present
     return ["%s=%s:%s" % each for each in sorted(new - present)] + [

@@ -182,23 +182,23 @@ def plan_present(name: str, runtime: Runtime, backup: Backup, options: RuntimeOp
     current = files.read(runtime.config)
     if name == "docker" and config and current and _daemon(config) == _daemon(current):
         config = current  # its owner edited it: only order and spaces differ
-    wanted = [File(runtime.config, config, None)]
+    desired = [File(runtime.config, config, None)]
     if runtime.drop_in:
-        wanted.append(File(runtime.drop_in, added, _PRIVATE))
+        desired.append(File(runtime.drop_in, added, _PRIVATE))
     save = {"before": before, "after": config, "drop_in": drop_in}
     if backup.exists():
         save["previous"] = backup.read("after")
-    return Change([file for file in wanted if not file.is_current()], save)
+    return Change([file for file in desired if not file.is_current()], save)
 
 
 def plan_absent(name: str, runtime: Runtime, backup: Backup) -> Change:
     """Plan the changes that remove the nvidia runtime. Changes nothing."""
     if not backup.exists():
         return Change([], {})
-    wanted = [File(runtime.config, _owner_config(name, runtime, backup), None)]
+    desired = [File(runtime.config, _owner_config(name, runtime, backup), None)]
     if runtime.drop_in:
-        wanted.append(File(runtime.drop_in, backup.read("drop_in"), None))
-    return Change([file for file in wanted if not file.is_current()], {})
+        desired.append(File(runtime.drop_in, backup.read("drop_in"), None))
+    return Change([file for file in desired if not file.is_current()], {})
 
 
 def _configure(

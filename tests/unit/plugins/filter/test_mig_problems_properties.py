@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.node.plugins.filter.mig_problems import Filter
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import layout as layouts
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import MigError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards as layout_boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.filter import facts
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import gpu, models
@@ -105,7 +105,7 @@ def _resolved(layout: layouts.Layout, node: t.Sequence[Gpu]) -> t.Optional[t.Lis
 @functools.lru_cache(maxsize=None)
 def planned(gpu: Gpu, request: layouts.Request) -> bool:
     try:
-        plan(gpu, request.target(gpu.board))
+        plan_gpu(gpu, request.target(gpu.board))
     except MigError:
         return False
     return True

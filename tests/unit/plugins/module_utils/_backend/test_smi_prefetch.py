@@ -78,13 +78,13 @@ def both(driver):
 
 
 def test_combined_queries_match_single_queries(node):
-    wanted = both(driver_of(node))
-    assert [len(gpu.instances) for gpu in wanted] == [2, 0]
+    single = both(driver_of(node))
+    assert [len(gpu.instances) for gpu in single] == [2, 0]
     node.commands.clear()
     driver = driver_of(node)
     driver.prefetch()
     driver.versions()
-    assert both(driver) == wanted
+    assert both(driver) == single
     assert node.commands == [
         *(QUERY, "-q -x", "mig -lgi " + BOTH, "mig -lci " + BOTH, "-L"),
         *("mig -lgip -i GPU-aaaa", "mig -lgipp -i GPU-aaaa", "mig -lcip -i GPU-aaaa"),
@@ -123,15 +123,15 @@ def test_the_result_is_discarded_on_the_first_change(node):
     ],
 )
 def test_inconsistent_results_are_queried_one_by_one(node, line, answer):
-    wanted = both(driver_of(node))
+    single = both(driver_of(node))
     node.answers[line] = answer
     driver = driver_of(node)
     driver.prefetch()
-    assert both(driver) == wanted
+    assert both(driver) == single
 
 
 def test_a_changed_index_is_detected(node):
-    wanted = both(driver_of(node))
+    single = both(driver_of(node))
     whole = dict(node.answers)
     for line in ("mig -lgi " + BOTH, "mig -lci " + BOTH):
         node.answers[line] = node.answers[line].replace("|   0 ", "|   1 ")
@@ -141,7 +141,7 @@ def test_a_changed_index_is_detected(node):
     driver = driver_of(node)
     driver.prefetch()
     node.answers = whole
-    assert both(driver) == wanted
+    assert both(driver) == single
 
 
 def test_gpus_without_instances_are_queried_together_too(node):

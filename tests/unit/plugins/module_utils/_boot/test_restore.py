@@ -17,6 +17,7 @@ import time
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import select
+from ansible_collections.gpufleet.node.plugins.module_utils._boot import gpus as gpu_restore
 from ansible_collections.gpufleet.node.plugins.module_utils._boot import restore, settings
 from ansible_collections.gpufleet.node.plugins.module_utils._boot.report import Report
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import codes
@@ -383,7 +384,7 @@ def test_a_gpu_that_hangs_on_reads_does_not_block_the_others(boot, monkeypatch):
     monkeypatch.setattr(driver, "read", hang)
     monkeypatch.setattr(driver, "close", lambda: ended.append("closed"))
     monkeypatch.setattr(restore.os, "_exit", end)
-    monkeypatch.setattr(restore, "_READ_SECONDS", 0.5)
+    monkeypatch.setattr(gpu_restore, "_READ_SECONDS", 0.5)
     seen = []
     monkeypatch.setattr(Report, "error", lambda _report, text: seen.append(text))
     with pytest.raises(SystemExit):
@@ -404,10 +405,10 @@ def test_an_entry_without_its_gpu_does_not_affect_the_others(boot):
 
 HANG = """
 import sys, time
-from ansible_collections.gpufleet.node.plugins.module_utils._boot import restore
+from ansible_collections.gpufleet.node.plugins.module_utils._boot.limit import limited
 from ansible_collections.gpufleet.node.plugins.module_utils._boot.report import Report
 
-with restore._limited(0.05, Report()):
+with limited(0.05, Report(), 7):
     time.sleep(600)
 """
 
@@ -417,7 +418,7 @@ def test_the_process_ends_at_its_timeout():
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     done = subprocess.run([sys.executable, "-c", HANG], stdout=subprocess.PIPE, check=False, env=environment)
     assert time.monotonic() - started < 300
-    assert done.returncode == restore.NOT_RESTORED
+    assert done.returncode == 7
     assert b"Not done after 0.05 seconds" in done.stdout
 
 

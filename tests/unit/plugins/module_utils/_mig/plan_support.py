@@ -18,13 +18,13 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     WHOLE,
     Board,
     ComputeInstance,
+    DesiredInstance,
     Gpu,
     GpuInstance,
     Placement,
     Process,
     Profile,
     Target,
-    Wanted,
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import legal
 
@@ -101,7 +101,7 @@ def want(on: Board, *specs: str) -> Target:
         spec, _equals, slices = spec.partition("=")
         name, _at, start = spec.partition("@")
         out.append(
-            Wanted(
+            DesiredInstance(
                 profile(on, name[len(REDUCED) :] if name.startswith(REDUCED) else name),
                 int(start) if start else None,
                 tuple(int(part) for part in slices.split("+")) if slices else WHOLE,

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import converge
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge_node import converge_node
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, InfeasibleError
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Target, Wanted
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Target
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import (
     CREATE_CI,
     CREATE_GI,
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations impo
     RESET,
     SET_MODE,
 )
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.fake import (
     A100,
     H100,
@@ -40,17 +40,19 @@ def target(board, *names):
     return Target(
         True,
         tuple(
-            Wanted(profile(board, name[0]), None, name[1]) if isinstance(name, tuple) else Wanted(profile(board, name))
+            DesiredInstance(profile(board, name[0]), None, name[1])
+            if isinstance(name, tuple)
+            else DesiredInstance(profile(board, name))
             for name in names
         ),
     )
 
 
-def run(driver, wanted, reset=False, index=0):
+def run(driver, desired, reset=False, index=0):
     gpu = driver.gpus[index].snapshot()
-    known = gpu.profiles_known or not wanted.enabled
-    first = plan(gpu, wanted, reset=reset) if known else deferred_plan(gpu, reset)
-    return converge_node(driver, [first], lambda now: plan(now, wanted, reset=reset), reset)[0]
+    known = gpu.profiles_known or not desired.enabled
+    first = plan_gpu(gpu, desired, reset=reset) if known else deferred_plan(gpu, reset)
+    return converge_node(driver, [first], lambda now: plan_gpu(now, desired, reset=reset), reset)[0]
 
 
 def layout(gpu):
@@ -93,11 +95,11 @@ def test_keeps_instances_that_match(a100):
 
 
 def test_a_second_run_does_nothing(a100):
-    wanted = target(A100, "3g.20gb", "1g.5gb")
+    desired = target(A100, "3g.20gb", "1g.5gb")
     driver = FakeBackend(a100)
-    run(driver, wanted)
+    run(driver, desired)
     driver.calls.clear()
-    outcome = run(driver, wanted)
+    outcome = run(driver, desired)
     assert not outcome.changed and not outcome.performed
     assert driver.calls == []
 
@@ -111,7 +113,7 @@ def test_several_compute_instances_are_placed_where_all_fit(a100):
 def test_a_whole_instance_gets_all_its_multiprocessors():
     gpu = FakeGpu(board=H100)
     wide = next(p for p in H100.profiles if p.constant == 9)
-    run(FakeBackend(gpu), Target(True, (Wanted(wide),)))
+    run(FakeBackend(gpu), Target(True, (DesiredInstance(wide),)))
     assert [ci.multiprocessors for ci in gpu.snapshot().instances[0].compute_instances] == [26]
 
 
@@ -131,9 +133,9 @@ def test_compute_instances_without_known_placements_are_left_to_the_driver(a100)
 @pytest.mark.parametrize("code", [codes.UNKNOWN, codes.NO_PERMISSION])
 def test_after_any_failed_call_the_gpu_matches_the_plan_or_its_previous_state(code, late):
     """Also if a call fails after it took effect. Transient errors are retried, so the layout is reached."""
-    wanted = target(A100, "4g.20gb", ("3g.20gb", (2, 1)))
+    desired = target(A100, "4g.20gb", ("3g.20gb", (2, 1)))
     reference = FakeBackend(mixed(FakeGpu()))
-    run(reference, wanted)
+    run(reference, desired)
     assert len(reference.writes) == 9
     for position in range(len(reference.calls)):
         names = [name for name, _index in reference.calls]
@@ -143,7 +145,7 @@ def test_after_any_failed_call_the_gpu_matches_the_plan_or_its_previous_state(co
         driver = FakeBackend(gpu)
         driver.late = late
         driver.fail = {(name, nth): code}
-        outcome = run(driver, wanted)
+        outcome = run(driver, desired)
         write = name not in ("read", "compute_profiles")
         if code == codes.UNKNOWN or (late and write):
             assert outcome.error is None
@@ -157,7 +159,7 @@ def test_after_any_failed_call_the_gpu_matches_the_plan_or_its_previous_state(co
             assert layout(gpu) == before, outcome.error
             assert not outcome.changed and outcome.retries == ()
             assert "previous state was restored" in outcome.error or "Nothing was changed" in outcome.error
-        assert run(FakeBackend(gpu), wanted).error is None
+        assert run(FakeBackend(gpu), desired).error is None
         assert layout(gpu) == layout(reference.gpus[0])
 
 
@@ -252,8 +254,8 @@ def test_instances_created_by_others_during_the_run_are_kept(a100):
 def test_a_process_that_started_after_the_plan_keeps_its_instance(a100):
     mixed(a100)
     driver = FakeBackend(a100)
-    wanted = target(A100, "7g.40gb")
-    first = plan(a100.snapshot(), wanted)
+    desired = target(A100, "7g.40gb")
+    first = plan_gpu(a100.snapshot(), desired)
     gi_id = next(gi.id for gi in a100.snapshot().instances if gi.placement.start == 4)
     a100.use(gi_id, 0)
     (outcome,) = converge(driver, [first])
@@ -285,8 +287,8 @@ def test_a_process_that_starts_during_the_run_is_named_and_everything_is_rolled_
 
 def test_a_gpu_that_changed_after_the_plan_is_not_modified(a100):
     mixed(a100)
-    wanted = target(A100, "7g.40gb")
-    first = plan(a100.snapshot(), wanted)
+    desired = target(A100, "7g.40gb")
+    first = plan_gpu(a100.snapshot(), desired)
     a100.add("1g.5gb", 2)
     driver = FakeBackend(a100)
     (outcome,) = converge(driver, [first])
@@ -440,13 +442,13 @@ def test_pending_without_permission_to_reset_is_not_an_error():
 
 def test_a_change_that_is_pending_is_left_to_a_reset():
     gpu = off(activation=codes.RESET_REQUIRED)
-    wanted = target(A100, "7g.40gb")
-    run(FakeBackend(gpu), wanted)
+    desired = target(A100, "7g.40gb")
+    run(FakeBackend(gpu), desired)
     driver = FakeBackend(gpu)
-    again = run(driver, wanted)
+    again = run(driver, desired)
     assert again.reset_required and not again.changed and again.error is None
     assert driver.writes == []
-    last = run(driver, wanted, reset=True)
+    last = run(driver, desired, reset=True)
     assert not last.reset_required and layout(gpu) == [("7g.40gb", 0, (7,))]
     assert driver.writes[0] == "reset" and "set_mode" not in driver.writes
 
@@ -559,10 +561,10 @@ def test_hopper_refuses_a_mode_change_under_a_client_and_is_restored():
 def test_hopper_with_a_client_is_refused_before_anything_is_destroyed():
     gpu = FakeGpu(board=H100)
     gpu.add("3g.40gb", 4)
-    first = plan(gpu.snapshot(), OFF)
+    first = plan_gpu(gpu.snapshot(), OFF)
     gpu.use(pid=7, name="monitor")
     with pytest.raises(BusyError, match=r"PID 7 \(monitor\)"):
-        plan(gpu.snapshot(), OFF)
+        plan_gpu(gpu.snapshot(), OFF)
     driver = FakeBackend(gpu)
     (outcome,) = converge(driver, [first])
     assert "PID 7 (monitor)" in outcome.error and "Nothing was changed" in outcome.error
@@ -601,10 +603,10 @@ def test_if_the_late_plan_refuses_the_mode_is_restored(board):
 
 def test_a_late_plan_may_wait_for_a_reset():
     gpu = off(tells_profiles=False, activation=codes.RESET_REQUIRED)
-    wanted = target(A100, "3g.20gb")
-    first = run(FakeBackend(gpu), wanted)
+    desired = target(A100, "3g.20gb")
+    first = run(FakeBackend(gpu), desired)
     assert first.reset_required and first.error is None
-    second = run(FakeBackend(gpu), wanted, reset=True)
+    second = run(FakeBackend(gpu), desired, reset=True)
     assert second.error is None and [name for name, _start, _cis in layout(gpu)] == ["3g.20gb"]
 
 
@@ -664,8 +666,8 @@ def test_gpus_converge_in_parallel_and_are_returned_in_order():
             meeting.wait()  # passes only if all four create at the same time
 
     driver.before = meet
-    wanted = target(A100, "7g.40gb")
-    plans = [plan(gpu.snapshot(), wanted) for gpu in gpus]
+    desired = target(A100, "7g.40gb")
+    plans = [plan_gpu(gpu.snapshot(), desired) for gpu in gpus]
     outcomes = converge(driver, plans)
     assert [outcome.before.index for outcome in outcomes] == [0, 1, 2, 3]
     assert all(outcome.error is None for outcome in outcomes)
@@ -676,8 +678,8 @@ def test_one_gpu_that_fails_does_not_stop_the_others():
     gpus = [mixed(FakeGpu(index)) for index in range(3)]
     gpus[1].use(pid=5)
     driver = FakeBackend(*gpus)
-    wanted = target(A100, "7g.40gb")
-    plans = [plan(gpu.snapshot(), wanted) for gpu in gpus]
+    desired = target(A100, "7g.40gb")
+    plans = [plan_gpu(gpu.snapshot(), desired) for gpu in gpus]
 
     def broken(*_args: object) -> int:
         raise RuntimeError("a defect")

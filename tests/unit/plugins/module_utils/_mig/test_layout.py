@@ -143,7 +143,7 @@ def target(mig_devices: t.Any, on: t.Any = A100) -> t.List[t.Tuple[str, t.Option
     request = layout.parse([{"devices": 0, "mig_enabled": True, "mig_devices": mig_devices}]).resolve(node())[0]
     found = request.target(on)
     assert found.enabled
-    return [(wanted.profile.name, wanted.start, wanted.compute_instances) for wanted in found.instances]
+    return [(desired.profile.name, desired.start, desired.compute_instances) for desired in found.instances]
 
 
 @pytest.mark.parametrize(
@@ -285,10 +285,10 @@ def test_an_entry_without_gpus_has_no_effect_on_others() -> None:
 def test_gpus_without_mig_are_one_error() -> None:
     gpus = [one._replace(mig_capable=one.index == 0) for one in node()]
     errors: t.List[str] = []
-    wanted = layout.parse([dict(EMPTY, devices=[0, 1, 2, 3])]).resolve(
+    desired = layout.parse([dict(EMPTY, devices=[0, 1, 2, 3])]).resolve(
         gpus, (), lambda error: errors.append(str(error))
     )
-    assert list(wanted) == [0]
+    assert list(desired) == [0]
     (error,) = errors
     assert (
         "GPUs 1, 2, 3 (NVIDIA A100 80GB PCIe, NVIDIA H100 80GB HBM3, Tesla T4) do not support MIG: remove them" in error

@@ -13,15 +13,15 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     Board,
     ComputeInstance,
+    DesiredInstance,
     Gpu,
     GpuInstance,
     Placement,
     Profile,
     Target,
-    Wanted,
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import State, by_layout, states
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
@@ -60,7 +60,7 @@ class Space:
         layouts = by_layout(self.all)
         self.placements = {layout: [self.found(state) for state in group] for layout, group in layouts.items()}
         self.targets = {
-            layout: Target(True, tuple(Wanted(self.profiles[profile_id]) for profile_id in layout))
+            layout: Target(True, tuple(DesiredInstance(self.profiles[profile_id]) for profile_id in layout))
             for layout in layouts
         }
 
@@ -109,8 +109,8 @@ def _ones(bits: int) -> int:
 
 
 def state_after(result: Plan) -> State:
-    kept = {(item.wanted.profile.id, item.instance.placement.start) for item in result.kept}
-    return frozenset(kept | {(new.wanted.profile.id, new.placement.start) for new in result.created})
+    kept = {(item.desired.profile.id, item.instance.placement.start) for item in result.kept}
+    return frozenset(kept | {(new.desired.profile.id, new.placement.start) for new in result.created})
 
 
 def current_states(space: Space, everything: bool) -> t.Iterator[State]:
@@ -119,7 +119,7 @@ def current_states(space: Space, everything: bool) -> t.Iterator[State]:
         yield from space.all
         return
     for layout, target in space.targets.items():
-        own = state_after(plan(space.gpu(frozenset()), target))
+        own = state_after(plan_gpu(space.gpu(frozenset()), target))
         driver = by_driver(space, layout)
         yield own
         if driver is not None and driver != own:
@@ -152,7 +152,7 @@ def test_no_placement_of_any_transition_is_better(model, layouts, placements, ev
     for state in current_states(space, everything):
         here, current = space.gpu(state), space.found(state)
         for layout, possible in space.placements.items():
-            result = plan(here, space.targets[layout])
+            result = plan_gpu(here, space.targets[layout])
             after = state_after(result)
             best = max(gain(current, found) for found in possible)
             assert tuple(sorted(profile_id for profile_id, _start in after)) == layout
@@ -165,5 +165,5 @@ def test_no_placement_of_any_transition_is_better(model, layouts, placements, ev
 def test_every_layout_can_be_created_on_an_empty_gpu(model):
     space = Space(board(model))
     for layout, target in space.targets.items():
-        after = carry_out(plan(space.gpu(frozenset()), target))
+        after = carry_out(plan_gpu(space.gpu(frozenset()), target))
         assert tuple(sorted(gi.profile_id for gi in after.instances)) == layout

@@ -21,15 +21,15 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import (
     WHOLE,
     Board,
     ComputeInstance,
+    DesiredInstance,
     Gpu,
     GpuInstance,
     Placement,
     Process,
     Target,
-    Wanted,
 )
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.operations import Plan
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan_node import unchanged
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import results
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.brute_force import (
@@ -108,11 +108,11 @@ def targets(draw: t.Any, on: Board) -> Target:
     """Any layout that fits on an empty GPU, with splits and, rarely, starts."""
     model = on.model
     layout = draw(st.sampled_from(sorted(LAYOUTS[model])))
-    wanted = []
+    desired = []
     for profile, place in placed(on, draw(st.sampled_from(LAYOUTS[model][layout]))):
         start = place.start if draw(st.integers(0, 7)) == 0 else None
-        wanted.append(Wanted(profile, start, draw(st.sampled_from(SPLITS[profile.slices]))))
-    return Target(True, tuple(draw(st.permutations(wanted))))
+        desired.append(DesiredInstance(profile, start, draw(st.sampled_from(SPLITS[profile.slices]))))
+    return Target(True, tuple(draw(st.permutations(desired))))
 
 
 @st.composite
@@ -126,14 +126,14 @@ def matching(draw: t.Any) -> t.Tuple[Gpu, Target]:
     """A GPU and the layout that it holds, some of it pinned, or a part of that layout."""
     state = draw(gpus())
     profiles = {profile.id: profile for profile in state.board.profiles}
-    wanted = []
+    desired = []
     for gi in state.instances:
         slices = tuple(sorted((ci.slices for ci in gi.compute_instances), reverse=True))
         start = gi.placement.start if draw(st.booleans()) else None
         whole = slices == (profiles[gi.profile_id].slices,)
-        wanted.append(Wanted(profiles[gi.profile_id], start, WHOLE if whole else slices))
-    kept = draw(st.integers(max(0, len(wanted) - 1), len(wanted)))
-    return state, Target(True, tuple(draw(st.permutations(wanted[:kept]))))
+        desired.append(DesiredInstance(profiles[gi.profile_id], start, WHOLE if whole else slices))
+    kept = draw(st.integers(max(0, len(desired) - 1), len(desired)))
+    return state, Target(True, tuple(draw(st.permutations(desired[:kept]))))
 
 
 def same(left: Plan, right: Plan) -> bool:
@@ -142,7 +142,7 @@ def same(left: Plan, right: Plan) -> bool:
 
 
 def expected(target: Target) -> t.List[t.Tuple[str, t.Tuple[int, ...]]]:
-    return sorted((wanted.profile.name, wanted.slices) for wanted in target.instances)
+    return sorted((desired.profile.name, desired.slices) for desired in target.instances)
 
 
 @given(cases())
@@ -150,7 +150,7 @@ def expected(target: Target) -> t.List[t.Tuple[str, t.Tuple[int, ...]]]:
 def test_a_plan_reaches_its_target_and_keeps_the_listed_instances(case: t.Tuple[Gpu, Target]) -> None:
     state, target = case
     try:
-        result = plan(state, target)
+        result = plan_gpu(state, target)
     except BusyError:
         assume(False)
         return
@@ -158,7 +158,7 @@ def test_a_plan_reaches_its_target_and_keeps_the_listed_instances(case: t.Tuple[
 
     found = holds(after)
     assert sorted((name, slices) for name, _start, slices in found) == expected(target)
-    pinned = [(wanted.profile.name, wanted.start) for wanted in target.instances if wanted.start is not None]
+    pinned = [(desired.profile.name, desired.start) for desired in target.instances if desired.start is not None]
     assert all((name, start) in [(n, s) for n, s, _slices in found] for name, start in pinned)
 
     kept = {item.instance.id: item for item in result.kept}
@@ -179,24 +179,24 @@ def test_a_plan_reaches_its_target_and_keeps_the_listed_instances(case: t.Tuple[
         user = next(gi for gi in state.instances if gi.id == process.gi_id)
         assert {ci.id for ci in user.compute_instances if process.ci_id in (None, ci.id)} <= set(stays)
 
-    assert not plan(after, target).changes, "a second run changes nothing"
-    assert not plan(after, target, disturb=False).changes
+    assert not plan_gpu(after, target).changes, "a second run changes nothing"
+    assert not plan_gpu(after, target, disturb=False).changes
 
 
 @given(cases(), st.randoms(use_true_random=False))
 @settings(max_examples=200, deadline=None)
 def test_order_of_entries_and_of_instances_does_not_matter(case: t.Tuple[Gpu, Target], rng: random.Random) -> None:
     state, target = case
-    instances, wanted = list(state.instances), list(target.instances)
+    instances, desired = list(state.instances), list(target.instances)
     rng.shuffle(instances)
-    rng.shuffle(wanted)
+    rng.shuffle(desired)
     outcomes = []
     for some_gpu, some_target in (
         (state, target),
-        (state._replace(instances=tuple(instances)), Target(True, tuple(wanted))),
+        (state._replace(instances=tuple(instances)), Target(True, tuple(desired))),
     ):
         try:
-            outcomes.append(plan(some_gpu, some_target))
+            outcomes.append(plan_gpu(some_gpu, some_target))
         except BusyError as error:
             outcomes.append(str(error))
     first, second = outcomes
@@ -208,7 +208,7 @@ def test_order_of_entries_and_of_instances_does_not_matter(case: t.Tuple[Gpu, Ta
 def test_busy_is_refused_only_if_no_placement_keeps_it(case: t.Tuple[Gpu, Target]) -> None:
     """Checked for GPU instances with whole compute instances, because keeping them depends only on placements."""
     state, target = case
-    target = Target(True, tuple(wanted._replace(compute_instances=WHOLE) for wanted in target.instances))
+    target = Target(True, tuple(desired._replace(compute_instances=WHOLE) for desired in target.instances))
     whole = [
         gi._replace(compute_instances=(ComputeInstance(0, 0, state.profile(gi.profile_id).slices, None),))
         for gi in state.instances
@@ -218,7 +218,7 @@ def test_busy_is_refused_only_if_no_placement_keeps_it(case: t.Tuple[Gpu, Target
     busy = {(gi.profile_id, gi.placement.start) for gi in whole if any(user.gi_id == gi.id for user in users)}
     possible = [found for found in choices(target, state.board) if busy <= found]
     try:
-        result = plan(state, target)
+        result = plan_gpu(state, target)
     except BusyError as error:
         assert not possible
         assert all("PID %d" % user.pid in str(error) for user in users if user.gi_id in lost(state, target))
@@ -229,14 +229,14 @@ def test_busy_is_refused_only_if_no_placement_keeps_it(case: t.Tuple[Gpu, Target
 
 def lost(state: Gpu, target: Target) -> t.Set[t.Optional[int]]:
     """GPU instances of undesired profiles, which must be destroyed."""
-    names = {wanted.profile.id for wanted in target.instances}
+    names = {desired.profile.id for desired in target.instances}
     return {gi.id for gi in state.instances if gi.profile_id not in names}
 
 
 def choices(target: Target, on: Board) -> t.List[State]:
     """All placements of a target that match its pinned starts."""
-    layout = tuple(sorted(wanted.profile.id for wanted in target.instances))
-    pinned = {(wanted.profile.id, wanted.start) for wanted in target.instances if wanted.start is not None}
+    layout = tuple(sorted(desired.profile.id for desired in target.instances))
+    pinned = {(desired.profile.id, desired.start) for desired in target.instances if desired.start is not None}
     return [found for found in LAYOUTS[on.model][layout] if pinned <= found]
 
 
@@ -245,7 +245,7 @@ def choices(target: Target, on: Board) -> t.List[State]:
 def test_no_assignment_keeps_more(case: t.Tuple[Gpu, Target]) -> None:
     """Compared with all placements, all assignments of equal profiles, and all sets of kept compute instances."""
     state, target = case
-    result = plan(state, target)
+    result = plan_gpu(state, target)
     best = max(
         keeps(state, found, splits) for found in choices(target, state.board) for splits in assignments(target, found)
     )
@@ -254,16 +254,16 @@ def test_no_assignment_keeps_more(case: t.Tuple[Gpu, Target]) -> None:
 
 def assignments(target: Target, found: State) -> t.Iterator[t.Dict[t.Tuple[int, int], t.Tuple[int, ...]]]:
     """Which instance of a state gets which compute instances: (profile id, start) -> slices."""
-    by_profile: t.Dict[int, t.List[Wanted]] = {}
-    for wanted in target.instances:
-        by_profile.setdefault(wanted.profile.id, []).append(wanted)
+    by_profile: t.Dict[int, t.List[DesiredInstance]] = {}
+    for desired in target.instances:
+        by_profile.setdefault(desired.profile.id, []).append(desired)
     ways = []
     for profile_id, group in sorted(by_profile.items()):
         starts = sorted(start for other, start in found if other == profile_id)
         ways.append(
             {
                 tuple(zip([(profile_id, start) for start in starts], [slices for _pin, slices in perm]))
-                for perm in set(itertools.permutations([(wanted.start, wanted.slices) for wanted in group]))
+                for perm in set(itertools.permutations([(desired.start, desired.slices) for desired in group]))
                 if all(pin in (None, start) for start, (pin, _slices) in zip(starts, perm))
             }
         )
@@ -292,10 +292,10 @@ def keeps_inside(state: Gpu, gi: GpuInstance, slices: t.Tuple[int, ...]) -> int:
 @settings(max_examples=300, deadline=None)
 def test_disturb_false_refuses_exactly_the_destructive_plans(case: t.Tuple[Gpu, Target]) -> None:
     state, target = case
-    result = plan(state, target)
+    result = plan_gpu(state, target)
     harm = bool(result.destroyed) or any(item.destroy for item in result.kept)
     try:
-        gentle = plan(state, target, disturb=False)
+        gentle = plan_gpu(state, target, disturb=False)
     except DisturbError:
         assert harm
     else:
@@ -308,12 +308,12 @@ def test_an_infeasible_layout_is_refused_and_the_nearest_fits(model: str, data: 
     on = board(model)
     profiles = data.draw(st.lists(st.sampled_from(on.profiles), max_size=9))
     request = Counter(profile.id for profile in profiles)
-    target = Target(True, tuple(Wanted(profile) for profile in profiles))
+    target = Target(True, tuple(DesiredInstance(profile) for profile in profiles))
     if tuple(sorted(request.elements())) in LAYOUTS[model]:
-        plan(gpu(on), target)
+        plan_gpu(gpu(on), target)
         return
     with pytest.raises(InfeasibleError) as caught:
-        plan(gpu(on), target)
+        plan_gpu(gpu(on), target)
     _reason, _found, nearest = str(caught.value).partition("nearest that fits: ")
     part, _found, more = nearest.partition(", with room for ")
     offered = ids(on, part)
@@ -338,7 +338,7 @@ def test_a_gpu_that_needs_no_search_is_recognised(case: t.Tuple[Gpu, Target], mo
     state = state._replace(mode_current=mode[0], mode_pending=mode[1])
     found = unchanged(state, target)
     try:
-        planned: t.Optional[Plan] = plan(state, target)
+        planned: t.Optional[Plan] = plan_gpu(state, target)
     except BusyError:
         planned = None
     if planned is None or planned.changes or planned.blocked:

@@ -102,10 +102,10 @@ def test_every_name_round_trips_through_its_canonical_form(slices, memory, words
 @pytest.mark.parametrize("model", models())
 def test_every_profile_of_every_board_is_found_by_its_name(model: str) -> None:
     on = board(model)
-    for wanted in on.profiles:
-        assert profile.find(profile.parse(wanted.name), on.profiles) == wanted
-        whole = "%dc.%s" % (wanted.slices, wanted.name)
-        assert profile.find(profile.parse("MIG " + whole), on.profiles) == wanted
+    for each in on.profiles:
+        assert profile.find(profile.parse(each.name), on.profiles) == each
+        whole = "%dc.%s" % (each.slices, each.name)
+        assert profile.find(profile.parse("MIG " + whole), on.profiles) == each
 
 
 @pytest.mark.parametrize(

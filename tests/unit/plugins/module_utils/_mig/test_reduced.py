@@ -21,8 +21,8 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.converge import
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import BusyError, DisturbError, LayoutError
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import describe
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import InstanceSpec
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, Target, Wanted
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import WHOLE, DesiredInstance, Target
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.verify import mismatch
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend import fake
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
@@ -117,7 +117,7 @@ def kinds(on: t.Any) -> t.List[bool]:
 
 @pytest.mark.parametrize("has, wants", [("1c.1g.20gb@2", "1g.20gb"), ("1g.20gb@2", "1c.1g.20gb")])
 def test_the_other_kind_is_recreated_in_its_gpu_instance(has: str, wants: str) -> None:
-    result = plan(gpu(H100, has), want(H100, wants))
+    result = plan_gpu(gpu(H100, has), want(H100, wants))
     assert [messages.operation(operation) for operation in result.operations] == [
         "destroy compute instance %s in 1g.20gb at 2:2" % has[:-2],
         "create compute instance %s in 1g.20gb at 2:2" % wants,
@@ -127,23 +127,23 @@ def test_the_other_kind_is_recreated_in_its_gpu_instance(has: str, wants: str) -
     assert mismatch(result, after) is None
     wrong = mismatch(result, result.gpu)
     assert wrong is not None and wrong.startswith("1g.20gb at 2:2 with compute instance 1c")
-    assert not plan(after, want(H100, wants)).changes
+    assert not plan_gpu(after, want(H100, wants)).changes
 
 
 def test_a_busy_one_of_the_other_kind_is_refused() -> None:
     with pytest.raises(BusyError, match=r"compute instance 0 \(1c.1g.20gb\) of GPU instance .*used by PID 1000"):
-        plan(gpu(H100, "1c.1g.20gb@2", busy=[(2, 0)]), want(H100, "1g.20gb"))
+        plan_gpu(gpu(H100, "1c.1g.20gb@2", busy=[(2, 0)]), want(H100, "1g.20gb"))
     with pytest.raises(BusyError, match=r"compute instance 0 \(1c\) of GPU instance .*used by PID 1000"):
-        plan(gpu(H100, "1g.20gb@2", busy=[(2, 0)]), want(H100, "1c.1g.20gb"))
+        plan_gpu(gpu(H100, "1g.20gb@2", busy=[(2, 0)]), want(H100, "1c.1g.20gb"))
 
 
 def test_an_idle_one_of_the_other_kind_requires_disturb() -> None:
     with pytest.raises(DisturbError, match=r"compute instance 0 \(1c.1g.20gb\) of GPU instance"):
-        plan(gpu(H100, "1c.1g.20gb@2"), want(H100, "1g.20gb"), disturb=False)
+        plan_gpu(gpu(H100, "1c.1g.20gb@2"), want(H100, "1g.20gb"), disturb=False)
 
 
 def test_a_busy_one_is_kept_if_another_of_its_kind_is_desired() -> None:
-    result = plan(gpu(H100, "1g.20gb@0", "1c.1g.20gb@6", busy=[(6, 0)]), want(H100, "1c.1g.20gb"))
+    result = plan_gpu(gpu(H100, "1g.20gb@0", "1c.1g.20gb@6", busy=[(6, 0)]), want(H100, "1c.1g.20gb"))
     assert [gi.placement.start for gi in result.destroyed] == [0] and not result.created
     assert result.kept[0].keep == (0,)
 
@@ -155,7 +155,7 @@ def test_as_few_as_possible_are_recreated() -> None:
         for whole, reduced in itertools.product(range(5), repeat=2):
             if whole + reduced > 4:
                 continue
-            result = plan(now, want(H100, *["1g.20gb"] * whole, *["1c.1g.20gb"] * reduced))
+            result = plan_gpu(now, want(H100, *["1g.20gb"] * whole, *["1c.1g.20gb"] * reduced))
             assert sorted(kinds(carry_out(result))) == [False] * whole + [True] * reduced
             instances = min(len(now.instances), whole + reduced)
             untouched = min(current.count("1g.20gb"), whole) + min(current.count("1c.1g.20gb"), reduced)
@@ -167,8 +167,8 @@ def test_as_few_as_possible_are_recreated() -> None:
 
 
 def run(driver: fake.FakeBackend, reduced: bool) -> t.Any:
-    wanted = Target(True, (Wanted(fake.profile(fake.H100, "1g.20gb", 1), reduced=reduced),))
-    (outcome,) = converge(driver, [plan(driver.gpus[0].snapshot(), wanted)])
+    desired = Target(True, (DesiredInstance(fake.profile(fake.H100, "1g.20gb", 1), reduced=reduced),))
+    (outcome,) = converge(driver, [plan_gpu(driver.gpus[0].snapshot(), desired)])
     return outcome
 
 
@@ -207,7 +207,7 @@ def test_a_failure_restores_the_previous_kind() -> None:
 
 
 def test_the_map_shows_the_reduced_kind() -> None:
-    both = plan(gpu(H100, "1c.1g.20gb@0", "1g.20gb@2"), want(H100, "1c.1g.20gb", "1c.1g.20gb"))
+    both = plan_gpu(gpu(H100, "1c.1g.20gb@0", "1g.20gb@2"), want(H100, "1c.1g.20gb", "1c.1g.20gb"))
     assert [cell.text for cell in render.row(both.gpu).cells] == ["1g.20gb[1c]", "1g.20gb"]
     assert [cell.text for cell in render.row_after(both).cells] == ["1g.20gb[1c]"] * 2
     assert describe(want(H100, "1c.1g.20gb@4", "1g.20gb").instances) == "1c.1g.20gb at 4: 1, 1g.20gb: 1"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import render
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Board, Placement, Target
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import deferred_plan, plan_gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.render import Cell, Row
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import (
     board,
@@ -97,8 +97,8 @@ def test_a_diff_changes_only_the_lines_of_gpus_that_change() -> None:
     """The kept GPU's line is equal before and after, regardless of changes of the other one."""
     same = a100(*SMALL, index=1)
     plans = [
-        plan(a100("1g.10gb@0"), want(A100, "1g.10gb+me", "3g.40gb=2+1")),
-        plan(same, want(A100, "1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb")),
+        plan_gpu(a100("1g.10gb@0"), want(A100, "1g.10gb+me", "3g.40gb=2+1")),
+        plan_gpu(same, want(A100, "1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb")),
     ]
     text = render.plan_diff(plans)
     before, after = text["before"].splitlines(), text["after"].splitlines()
@@ -110,7 +110,7 @@ def test_a_diff_changes_only_the_lines_of_gpus_that_change() -> None:
 def test_the_diff_of_a_mode_change() -> None:
     off = a100(mode_current=False, mode_pending=False)
     text = render.plan_diff(
-        [plan(off, want(A100, "7g.80gb")), plan(a100("3g.40gb@4", index=1), Target(False), reset=True)]
+        [plan_gpu(off, want(A100, "7g.80gb")), plan_gpu(a100("3g.40gb@4", index=1), Target(False), reset=True)]
     )
     assert text["before"].splitlines()[0].endswith("  MIG off")
     assert "|7g.80gb" in text["after"].splitlines()[0]
@@ -121,8 +121,8 @@ def test_the_diff_of_a_mode_change() -> None:
 def test_the_diff_of_nothing_is_empty() -> None:
     none = a100(name="Tesla T4", mig_capable=False, mode_current=None, mode_pending=None)
     for found in (
-        plan(a100(*SMALL), want(A100, "3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb")),
-        plan(none, Target(False)),
+        plan_gpu(a100(*SMALL), want(A100, "3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb")),
+        plan_gpu(none, Target(False)),
     ):
         text = render.plan_diff([found])
         assert text["before"] == text["after"]
@@ -130,7 +130,7 @@ def test_the_diff_of_nothing_is_empty() -> None:
 
 
 def test_compute_instances_that_change_are_in_the_diff() -> None:
-    text = render.plan_diff([plan(a100("3g.40gb@0=1@0"), want(A100, "3g.40gb=2+1"))])
+    text = render.plan_diff([plan_gpu(a100("3g.40gb@0=1@0"), want(A100, "3g.40gb=2+1"))])
     assert "|3g.40gb[1c] " in text["before"]
     assert "|3g.40gb[2c,1c]" in text["after"]
 

@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Wanted
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
@@ -20,7 +20,7 @@ GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
 def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
-    return pod_check.jobs({name: Wanted(each) for name, each in wanted.items()}, pods, OPTIONS)
+    return pod_check.jobs({name: ExpectedNode(each) for name, each in wanted.items()}, pods, OPTIONS)
 
 
 def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
@@ -72,7 +72,7 @@ def test_pods_have_no_privileges() -> None:
 
 
 def test_the_default_runtime_needs_no_class() -> None:
-    (job,) = pod_check.jobs({"a": Wanted({GPU: 1})}, [], OPTIONS._replace(runtime_class=""))
+    (job,) = pod_check.jobs({"a": ExpectedNode({GPU: 1})}, [], OPTIONS._replace(runtime_class=""))
     assert "runtimeClassName" not in job["spec"]["template"]["spec"]
 
 
@@ -102,8 +102,8 @@ def test_each_pod_gets_another_device() -> None:
 
 def test_pods_share_a_device_that_is_shared() -> None:
     pods, logs = [ran("p"), ran("q"), ran("r")], dict.fromkeys("pqr", log("MIG-1"))
-    assert pod_check.devices(pods, logs, {"a": Wanted(replicas={MIG: 3})}, "mixed")[1] == []
-    assert pod_check.devices(pods, logs, {"a": Wanted(replicas={MIG: 2})}, "mixed")[1] == [
+    assert pod_check.devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 3})}, "mixed")[1] == []
+    assert pod_check.devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 2})}, "mixed")[1] == [
         "a: 3 pods got the same device MIG-1"
     ]
 
@@ -132,20 +132,23 @@ def test_the_device_of_a_pod(resource: str, strategy: str, output: str, uuid: st
 def test_labels() -> None:
     right = node("a", **{MIG + ".count": "7", "nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.product": "x"})
     assert (
-        pod_check.wrong_labels([right, node("b"), node("c")], {"a": Wanted({MIG: 7}), "c": Wanted({})}, "mixed") == []
+        pod_check.wrong_labels(
+            [right, node("b"), node("c")], {"a": ExpectedNode({MIG: 7}), "c": ExpectedNode({})}, "mixed"
+        )
+        == []
     )
-    assert pod_check.wrong_labels([right], {"a": Wanted({MIG: 6})}, "single") == [
+    assert pod_check.wrong_labels([right], {"a": ExpectedNode({MIG: 6})}, "single") == [
         "a: the label %s.count is 7, but should be 6" % MIG,
         "a: the label nvidia.com/mig.strategy is mixed, but should be single",
     ]
     shared = node("a", **{**right["metadata"]["labels"], MIG + ".replicas": "4"})
-    wanted = Wanted({MIG + ".shared": 28}, replicas={MIG + ".shared": 4})
+    wanted = ExpectedNode({MIG + ".shared": 28}, replicas={MIG + ".shared": 4})
     assert pod_check.wrong_labels([shared], {"a": wanted}, "mixed") == []
     assert pod_check.wrong_labels([right], {"a": wanted}, "mixed") == [
         "a: the label %s.replicas is missing, but should be 4" % MIG
     ]
     expected = ["a: the label nvidia.com/gpu.product is missing"]
-    assert pod_check.wrong_labels([node("a")], {"a": Wanted({GPU: 1})}, "none") == expected
+    assert pod_check.wrong_labels([node("a")], {"a": ExpectedNode({GPU: 1})}, "none") == expected
 
 
 def test_the_profile_with_the_strategy_single() -> None:
@@ -153,19 +156,19 @@ def test_the_profile_with_the_strategy_single() -> None:
 
     def problems(profile: t.Optional[str], product: str) -> t.List[str]:
         labelled = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": product})
-        return pod_check.wrong_labels([labelled], {"a": Wanted({GPU: 1}, profile=profile)}, "single")
+        return pod_check.wrong_labels([labelled], {"a": ExpectedNode({GPU: 1}, profile=profile)}, "single")
 
     wrong = "a: the label nvidia.com/gpu.product is %s, but should "
     for product, profile in (("A100", ""), ("A100-MIG-7g.40gb", "7g.40gb"), ("A100-MIG-7g.40gb-SHARED", "7g.40gb")):
         assert problems(profile, product) == problems(None, product) == []
         assert problems("4g.20gb", product) == [wrong % product + "end with -MIG-4g.20gb"]
     assert problems("", "A100-MIG-7g.40gb") == [wrong % "A100-MIG-7g.40gb" + "name a GPU without MIG"]
-    (problem,) = pod_check.devices([ran("p", resource=GPU)], {"p": log()}, {"a": Wanted(profile="7g.40gb")}, "single")[
-        1
-    ]
+    (problem,) = pod_check.devices(
+        [ran("p", resource=GPU)], {"p": log()}, {"a": ExpectedNode(profile="7g.40gb")}, "single"
+    )[1]
     assert "should list one device" in problem
 
 
 def test_gpus_with_mig_and_the_strategy_none_have_no_replicas() -> None:
     labelled = node("a", **{"nvidia.com/gpu.product": "A100", "nvidia.com/gpu.replicas": "0"})
-    assert pod_check.wrong_labels([labelled], {"a": Wanted({GPU: 4}, replicas={GPU: 4})}, "none") == []
+    assert pod_check.wrong_labels([labelled], {"a": ExpectedNode({GPU: 4}, replicas={GPU: 4})}, "none") == []

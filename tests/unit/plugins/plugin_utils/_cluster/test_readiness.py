@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import readiness
-from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Container, Wanted
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import Container, ExpectedNode
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
 
 SEVEN = {"nvidia.com/gpu": 7}
@@ -21,17 +21,17 @@ VALIDATOR = pod("validator-1", "a", app="nvidia-operator-validator")
 MANAGER = pod("manager-1", "a", app="nvidia-mig-manager")
 
 
-def state(wanted: Wanted, found: t.Dict[str, t.Any], *pods: t.Dict[str, t.Any]) -> readiness.State:
-    return readiness.state({"a": wanted}, [found, node("other")], pods)
+def state(expected: ExpectedNode, found: t.Dict[str, t.Any], *pods: t.Dict[str, t.Any]) -> readiness.State:
+    return readiness.state({"a": expected}, [found, node("other")], pods)
 
 
 def test_ready() -> None:
     found = node("a", {"nvidia.com/gpu": "7"}, **{LABEL: "x", STATE: "success"})
-    assert state(Wanted(SEVEN, "x", True), found, VALIDATOR).ready
+    assert state(ExpectedNode(SEVEN, "x", True), found, VALIDATOR).ready
 
 
 @pytest.mark.parametrize(
-    ("offered", "wanted"),
+    ("offered", "expected"),
     [
         ({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}, {"nvidia.com/mig-1g.10gb": 7}),
         ({"nvidia.com/gpu": "2k"}, {"nvidia.com/gpu": 2000}),
@@ -40,8 +40,8 @@ def test_ready() -> None:
         ({"nvidia.com/gpu": "3"}, None),
     ],
 )
-def test_allocatable_that_matches(offered: t.Dict[str, str], wanted: t.Optional[t.Dict[str, int]]) -> None:
-    assert state(Wanted(wanted), node("a", offered)).ready
+def test_allocatable_that_matches(offered: t.Dict[str, str], expected: t.Optional[t.Dict[str, int]]) -> None:
+    assert state(ExpectedNode(expected), node("a", offered)).ready
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_allocatable_that_matches(offered: t.Dict[str, str], wanted: t.Optional[
     ],
 )
 def test_allocatable_that_differs(offered: t.Dict[str, str], text: str) -> None:
-    found = state(Wanted(SEVEN), node("a", offered))
+    found = state(ExpectedNode(SEVEN), node("a", offered))
     assert not found.ready and found.waiting == (text,) and found.failed == ()
 
 
@@ -76,12 +76,12 @@ def test_allocatable_that_differs(offered: t.Dict[str, str], text: str) -> None:
 def test_the_mig_state_is_about_this_configuration(
     labels: t.Dict[str, str], waits: t.Sequence[str], failed: t.Sequence[str]
 ) -> None:
-    found = state(Wanted(SEVEN, "x"), node("a", {"nvidia.com/gpu": "7"}, **labels))
+    found = state(ExpectedNode(SEVEN, "x"), node("a", {"nvidia.com/gpu": "7"}, **labels))
     assert (list(found.waiting), list(found.failed)) == (waits, failed)
 
 
 def test_a_failed_configuration_is_explained_by_the_mig_manager() -> None:
-    found = state(Wanted(SEVEN, "x"), node("a", **{LABEL: "x", STATE: "failed"}), VALIDATOR, MANAGER)
+    found = state(ExpectedNode(SEVEN, "x"), node("a", **{LABEL: "x", STATE: "failed"}), VALIDATOR, MANAGER)
     assert found.failed_container == Container("gpu-operator", "manager-1", "main", False)
 
 
@@ -96,13 +96,13 @@ def test_a_failed_configuration_is_explained_by_the_mig_manager() -> None:
     ],
 )
 def test_the_validator(pods: t.Sequence[t.Dict[str, t.Any]], ready: bool) -> None:
-    found = state(Wanted(SEVEN, validator=True), node("a", {"nvidia.com/gpu": "7"}), *pods)
+    found = state(ExpectedNode(SEVEN, validator=True), node("a", {"nvidia.com/gpu": "7"}), *pods)
     assert found.ready is ready
 
 
 def test_nodes_that_are_gone_or_not_ready() -> None:
-    assert readiness.state({"a": Wanted()}, [], []).failed == ("a: the cluster no longer has this node",)
-    assert state(Wanted(), node("a", ready=False)).waiting == ("a: the node is not ready",)
+    assert readiness.state({"a": ExpectedNode()}, [], []).failed == ("a: the cluster no longer has this node",)
+    assert state(ExpectedNode(), node("a", ready=False)).waiting == ("a: the node is not ready",)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_nodes_that_are_gone_or_not_ready() -> None:
     ],
 )
 def test_reasons_of_pods(found: t.Dict[str, t.Any], text: str, failed_container: t.Optional[Container]) -> None:
-    seen = state(Wanted(SEVEN), node("a"), found)
+    seen = state(ExpectedNode(SEVEN), node("a"), found)
     assert seen.waiting[1:] == (text,)
     assert seen.failed_container == failed_container
 
@@ -130,7 +130,7 @@ def test_reasons_of_pods(found: t.Dict[str, t.Any], text: str, failed_container:
 def test_other_pods_need_no_explanation() -> None:
     done = waiting("helm-install", "Error")
     done["status"]["phase"] = "Succeeded"
-    seen = state(Wanted(SEVEN), node("a"), pod("p"), waiting("q", "ContainerCreating"), done)
+    seen = state(ExpectedNode(SEVEN), node("a"), pod("p"), waiting("q", "ContainerCreating"), done)
     assert len(seen.waiting) == 1
 
 
@@ -142,7 +142,7 @@ def test_a_failed_job_and_an_unschedulable_pod() -> None:
         "phase": "Pending",
         "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}],
     }
-    seen = state(Wanted(SEVEN), node("a"), full, job)
+    seen = state(ExpectedNode(SEVEN), node("a"), full, job)
     assert seen.waiting[1:] == (
         "pod p is not scheduled: 0/1 nodes are available",
         "container helm of pod helm-install-1 ended with status 1",
@@ -153,21 +153,21 @@ def test_a_failed_job_and_an_unschedulable_pod() -> None:
 def test_pods_that_cannot_start_on_ready_nodes() -> None:
     found = node("a", {"nvidia.com/gpu": "7"})
     broken = waiting("p", "ImagePullBackOff", node_name="other")
-    assert state(Wanted(SEVEN), found, broken).waiting == ("container main of pod p: ImagePullBackOff",)
+    assert state(ExpectedNode(SEVEN), found, broken).waiting == ("container main of pod p: ImagePullBackOff",)
     broken["metadata"]["ownerReferences"] = [{"kind": "DaemonSet"}]
-    assert state(Wanted(SEVEN), found, broken).ready  # its node is not one of the play
+    assert state(ExpectedNode(SEVEN), found, broken).ready  # its node is not one of the play
     broken["spec"]["nodeName"] = "a"
-    assert not state(Wanted(SEVEN), found, broken).ready
+    assert not state(ExpectedNode(SEVEN), found, broken).ready
     broken["status"]["phase"] = "Failed"  # replaced by another pod
-    assert state(Wanted(SEVEN), found, broken).ready
+    assert state(ExpectedNode(SEVEN), found, broken).ready
 
 
 def test_a_chart_that_is_being_installed() -> None:
     job = pod("helm-install-1", **{"helmcharts.helm.cattle.io/chart": "gpu-operator"})
     found = node("a", {"nvidia.com/gpu": "7"})
-    assert state(Wanted(SEVEN), found, job).waiting == ("the chart is being installed by pod helm-install-1",)
+    assert state(ExpectedNode(SEVEN), found, job).waiting == ("the chart is being installed by pod helm-install-1",)
     job["status"]["phase"] = "Succeeded"
-    assert state(Wanted(SEVEN), found, job).ready
+    assert state(ExpectedNode(SEVEN), found, job).ready
 
 
 def test_pods_that_no_node_accepts_because_this_collection_has_cordoned_it() -> None:
@@ -176,18 +176,18 @@ def test_pods_that_no_node_accepts_because_this_collection_has_cordoned_it() -> 
     pending["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "x"}]}
     found = node("a", {"nvidia.com/gpu": "7"})
     commands = ["kubectl uncordon a"]
-    assert not state(Wanted(SEVEN), found, pending).ready
-    assert readiness.state({"a": Wanted(SEVEN)}, [found], [pending], commands).ready
+    assert not state(ExpectedNode(SEVEN), found, pending).ready
+    assert readiness.state({"a": ExpectedNode(SEVEN)}, [found], [pending], commands).ready
     # If there is another reason to wait, or the chart was not installed, the command is shown.
     reasons = (
         "pod gpu-operator-1 is not scheduled: x",
         "an interrupted run has left nodes out of service. Return one with: ",
     )
-    for wanted, first in ({"a": Wanted({"nvidia.com/gpu": 8})}, 1), ({}, 0):
-        waits = readiness.state(wanted, [found], [pending], commands).waiting[first:]
+    for expected, first in ({"a": ExpectedNode({"nvidia.com/gpu": 8})}, 1), ({}, 0):
+        waits = readiness.state(expected, [found], [pending], commands).waiting[first:]
         assert waits == (reasons[0], reasons[1] + commands[0])
     pending["metadata"]["labels"] = {"helmcharts.helm.cattle.io/chart": "gpu-operator"}
-    seen = readiness.state({"a": Wanted(SEVEN)}, [found], [pending], commands)
+    seen = readiness.state({"a": ExpectedNode(SEVEN)}, [found], [pending], commands)
     assert seen.failed == ("the chart is not installed, because no node accepts pod gpu-operator-1",)
     assert seen.waiting[-1] == reasons[1] + commands[0]
 

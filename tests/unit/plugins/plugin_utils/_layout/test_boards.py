@@ -15,7 +15,7 @@ import yaml
 from ansible_collections.gpufleet.node.plugins.module_utils._backend import capable
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import profile
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.explain import refusal
-from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Placement, Wanted
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import DesiredInstance, Placement
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards, gpus
 
 UNKNOWN = ["RTX-PRO-4500-Blackwell-32GB", "RTX-PRO-5000-Blackwell-48GB", "Thor-iGPU-GB10B"]
@@ -98,8 +98,8 @@ def test_a_board_fits_the_counts_of_its_profiles(name: str) -> None:
     for candidate in board.profiles:
         assert candidate.memory_mib > 0
         assert all(place.end <= board.memory_units for place in candidate.placements)
-        assert refusal(board, [Wanted(candidate)] * candidate.max_instances) is None
-        assert refusal(board, [Wanted(candidate)] * (candidate.max_instances + 1)) is not None
+        assert refusal(board, [DesiredInstance(candidate)] * candidate.max_instances) is None
+        assert refusal(board, [DesiredInstance(candidate)] * (candidate.max_instances + 1)) is not None
 
 
 def test_a_board_in_full() -> None:

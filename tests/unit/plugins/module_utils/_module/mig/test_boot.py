@@ -36,8 +36,8 @@ def test_create_change_and_remove(tmp_path: Path) -> None:
     os.umask(0o022)
     all_of = [settings.DEFAULT_PATH, boot.COMMAND, boot.UNIT, PACKAGE]
     for files, changing in (
-        (boot.desired(params(), "/usr/bin/python3"), all_of),
-        (boot.desired(params(time_limit=60), "/usr/bin/python3"), [settings.DEFAULT_PATH, boot.UNIT]),
+        (boot.desired_files(params(), "/usr/bin/python3"), all_of),
+        (boot.desired_files(params(time_limit=60), "/usr/bin/python3"), [settings.DEFAULT_PATH, boot.UNIT]),
         ({}, all_of),
     ):
         before = {path: below(tmp_path, path).exists() for path in all_of}
@@ -57,7 +57,7 @@ def test_create_change_and_remove(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["content", "mode", "link"])
 def test_a_modified_file_is_replaced(tmp_path: Path, damage: str) -> None:
-    files = boot.desired(params(), "/usr/bin/python3")
+    files = boot.desired_files(params(), "/usr/bin/python3")
     boot.apply(files, str(tmp_path), check_mode=False)
     command = below(tmp_path, boot.COMMAND)
     if damage == "content":
@@ -74,7 +74,7 @@ def test_a_modified_file_is_replaced(tmp_path: Path, damage: str) -> None:
 def test_the_settings_are_those_that_the_command_reads(tmp_path: Path) -> None:
     gpus = {"0": "GPU-9f0cc172-3b5e-4f0c-8a2f-5f4d2c1b7a60"}
     given = params(gpus=gpus, reset=True, access_group="mig", access_capabilities=["monitor"], driver_wait=5)
-    boot.apply(boot.desired(given, "/usr/bin/python3"), str(tmp_path), check_mode=False)
+    boot.apply(boot.desired_files(given, "/usr/bin/python3"), str(tmp_path), check_mode=False)
     read = settings.read(str(below(tmp_path, settings.DEFAULT_PATH)))
     assert (read.reset, read.driver_wait, read.access_group) == (True, 5, "mig")
     assert read.gpus == {0: gpus["0"]}
@@ -91,7 +91,7 @@ def test_the_settings_are_those_that_the_command_reads(tmp_path: Path) -> None:
 )
 def test_settings_that_the_boot_command_refuses_are_refused(given: t.Any, problem: str) -> None:
     with pytest.raises((LayoutError, ValueError), match=problem):
-        boot.desired(params(**given), "/usr/bin/python3")
+        boot.desired_files(params(**given), "/usr/bin/python3")
 
 
 def test_the_unit_is_ordered_and_ends_after_the_command() -> None:
