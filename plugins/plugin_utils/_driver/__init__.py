@@ -4,5 +4,15 @@
 
 """Which driver a node gets: generations of GPUs, packages of each distribution.
 
+    node.py         plan and problems of a node, from its facts
+    plan.py         the plan, from these:
+    sources.py      the distribution, NVIDIA's repository, or a mirror
+    branch.py       branch and version
+    modules.py      kernel modules, prebuilt or built on the node
+    names.py        placeholders in the names of packages
+    nvlink.py       fabric manager and its like
+    generations.py  generations of GPUs, by PCI device id
+    tables.py       the tables in distributions/
+
 Imports _layout and _common.
 """

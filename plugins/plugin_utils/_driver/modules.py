@@ -1,0 +1,111 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The kernel modules of a driver: which, and whether they are built on the node."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._common.refusal import Refusal
+from . import generations
+from .generations import OPEN, PROPRIETARY, Found
+from .names import Words, fill
+from .sources import Request
+from .tables import Data
+
+_OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on
+_OPEN_ONLY = 620  # the first without proprietary modules
+
+
+def modules_of(request: Request, found: t.Sequence[Found], branch: Data) -> str:
+    """``open``, ``proprietary`` or ``none``. Raises Refusal."""
+    requested: str = request.settings["kernel_modules"]
+    if requested == "none":
+        return requested
+    possible = [each for each in generations.modules(found) if each in branch.get("modules", (OPEN, PROPRIETARY))]
+    number = int(branch["installs"])
+    if number >= _OPEN_ONLY and PROPRIETARY in possible:
+        possible.remove(PROPRIETARY)
+    if not possible:
+        raise Refusal(
+            "branch %s has no kernel module on %s that supports %s; choose another branch or nvidia_driver_source"
+            % (branch["installs"], request.table["title"], ", ".join(gpu.title for gpu in found))
+        )
+    if requested == "auto":
+        return possible[0] if len(possible) == 1 or number >= _OPEN_BY_DEFAULT else PROPRIETARY
+    if requested not in possible:
+        raise Refusal(
+            "nvidia_driver_kernel_modules is %s, but with branch %s only the %s kernel module runs %s; "
+            "set it to auto" % (requested, branch["installs"], possible[0], ", ".join(gpu.title for gpu in found))
+        )
+    return requested
+
+
+def build_of(request: Request, modules: str, words: Words) -> str:
+    """Whether the modules are installed ``prebuilt`` and signed, or built on the node (``dkms``). Raises Refusal."""
+    table, settings, requested = request.table, request.settings, request.settings["module_build"]
+    if modules == "none":
+        if "none" not in request.source["packages"][settings["flavour"]]:
+            raise Refusal(
+                "there are no packages for nvidia_driver_flavour %s without kernel modules on %s; set it to headless"
+                % (settings["flavour"], table["title"])
+            )
+        return "none"
+    is_prebuilt = requested != "dkms" and (
+        _is_signed(request, words) if table["family"] == "ubuntu" else _is_precompiled(request, modules, words)
+    )
+    if requested == "prebuilt" and not is_prebuilt:
+        raise Refusal(
+            "there are no prebuilt %s modules of branch %s for kernel %s on %s; set nvidia_driver_module_build to dkms"
+            % (modules, words["branch"], request.node["kernel"], table["title"])
+        )
+    if not is_prebuilt and request.node.get("secure_boot") == "enabled":
+        request.notices.append(
+            "Secure Boot is enabled. A kernel module that DKMS builds loads only if DKMS's key is enrolled, which "
+            "somebody must confirm at the console (mokutil --import)."
+        )
+    return "prebuilt" if is_prebuilt else "dkms"
+
+
+def _is_signed(request: Request, words: Words) -> bool:
+    """Whether Canonical offers signed modules for the node's kernel. By default, these are installed."""
+    driver = fill("{branch}{server}{open}", words)
+    is_signed = words["series"] in request.source.get("signed_modules", {}).get(driver, ())
+    if not is_signed and "signed_modules" in request.source:
+        request.notices.append(
+            "Canonical offers no signed modules of driver %s for kernel %s: DKMS builds them on the node."
+            % (driver, request.node["kernel"])
+        )
+    return is_signed
+
+
+def _is_precompiled(request: Request, modules: str, words: Words) -> bool:
+    """Whether precompiled modules are requested and exist, on other systems than Ubuntu. Raises Refusal."""
+    own: Data = request.source.get("prebuilt", {"modules": ()})
+    if (
+        request.settings["module_build"] != "prebuilt"
+        or modules not in own["modules"]
+        or request.node["architecture"] not in own["architectures"]
+        or ("{kernel}" in str(own["packages"]) and not words["kernel"])
+    ):
+        return False
+    if "{version}" in str(own["packages"]) and not (words["version"] or request.settings["packages"]):
+        raise Refusal(
+            "precompiled modules of %s have the driver's version in their names; set nvidia_driver_version"
+            % request.table["title"]
+        )
+    if own.get("repository"):
+        request.notices.append(
+            "The signed modules are in the repository %s, which must be enabled on the node." % own["repository"]
+        )
+    return True
+
+
+def stream_of(request: Request, modules: str, build: str, words: Words) -> t.Optional[str]:
+    streams: Data = request.source.get("module_stream", {})
+    stream = streams.get("prebuilt") if build == "prebuilt" else streams.get(modules)
+    return fill(stream, words) if stream else None
