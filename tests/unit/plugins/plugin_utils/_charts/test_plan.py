@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import input
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import DEVICE_PLUGIN, GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.written import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
@@ -251,6 +252,15 @@ def test_what_verify_reports() -> None:
     given: Data = {"nodes": {"resources": [node("a", **{LABEL: name, STATE: "success"})]}, "namespace": namespace}
     given["config_map"] = {"resources": [config_map]}
     assert built(plan(A, owner="operator", cluster=given)).outdated == []
+
+
+def test_the_objects_of_a_plan_are_recognized_when_they_are_removed() -> None:
+    shared = A._replace(sharing={"timeSlicing": {"resources": [{"name": "nvidia.com/mig-1g.10gb", "replicas": 2}]}})
+    found = built(plan(shared, role="device_plugin"))
+    written_objects = [*found.objects, found.helm_chart]
+    kinds = [each.definition["kind"] for each in written_objects]
+    assert kinds == ["Namespace", "RuntimeClass", "ConfigMap", "HelmChart"]
+    assert all(is_ours(each.definition) for each in written_objects)
 
 
 @pytest.mark.parametrize("privileged", [True, False])
