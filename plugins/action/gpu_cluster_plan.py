@@ -35,7 +35,7 @@ class ActionModule(ClusterAction):
         given = {name: self._templar.template(variables[name]) for name in sorted(names)}
         own, errors = inventory_variables.validated(role, given)
         if errors:
-            return {**_merged({present[0]: errors}), "plan": {}, "missing": False}
+            return {**_merged({present[0]: errors}), "missing": False}
         hosts = [host_of(name, hostvars[name]) for name in present]
         failed = sorted(set(variables["ansible_play_hosts_all"]) - set(present))
         with_gpus = [host.name for host in hosts if host.gpus != []] or present[:1]
@@ -50,7 +50,7 @@ class ActionModule(ClusterAction):
             agreement.differences_of_other_roles(with_gpus, hostvars),
         )
         serialized = {} if problems["problems"] or planned.plan is None else planned.plan.serialized()
-        result = {**problems, "plan": serialized, "missing": planned.missing, "settings": installation.variables}
+        result = {**problems, **serialized, "missing": planned.missing, "settings": installation.variables}
         return {**result, **({"warnings": planned.warnings} if planned.warnings else {})}
 
     def _installation(self, own: Data, others: Data, selected: list[str]) -> Installation:

@@ -71,10 +71,6 @@ refusal:
   returned: success
   type: str
   sample: "gpu1: the cluster has no node named gpu1"
-plan:
-  description: What to install. Empty if there are problems, or if the cluster cannot be read.
-  returned: success
-  type: dict
 settings:
   description: The variables of the role with their defaults, without its prefix.
   returned: success
@@ -83,4 +79,81 @@ missing:
   description: Whether the cluster cannot be read, and this is accepted.
   returned: success
   type: bool
+wanted:
+  description:
+    - The expected state of the nodes that are not pending, by node, as O(gpufleet.node.gpu_cluster_wait#module:wanted)
+      takes it.
+    - This and the following values are the plan. They are only returned if there are no problems, and the cluster can be
+      read.
+  returned: with a plan
+  type: dict
+pending:
+  description:
+    - Nodes that are drained before they change, by host, with C(labels), C(retry), C(plugin_labels) and C(wanted) of this
+      node; C(differences) are between node and variables.
+  returned: with a plan
+  type: dict
+outdated:
+  description: What differs from the variables, except for a chart that helm installs.
+  returned: with a plan
+  type: list
+  elements: str
+  sample: [namespace, node labels]
+objects:
+  description:
+    - The objects to write before the chart is installed, with their C(definition), the C(title) and whether they are
+      current (C(is_current)). C(in_check_mode) is false if the namespace of the object does not exist, because check mode
+      does not create it.
+  returned: with a plan
+  type: list
+  elements: dict
+method:
+  description: How the chart is installed, C(helm_chart) or C(helm).
+  returned: with a plan
+  type: str
+helm_chart:
+  description: The HelmChart, for the method C(helm_chart).
+  returned: with a plan
+  type: dict
+values:
+  description: The values of the chart.
+  returned: with a plan
+  type: dict
+has_gfd:
+  description: Whether GPU feature discovery labels the nodes.
+  returned: with a plan
+  type: bool
+pods_runtime_class:
+  description: The RuntimeClass of pods that use GPUs. Empty if they need none.
+  returned: with a plan
+  type: str
+configs:
+  description: The configuration that the MIG manager applies, by node.
+  returned: with a plan
+  type: dict
+labels:
+  description: Labels of the MIG manager, with C(node) and C(labels), which are written before the chart is installed.
+  returned: with a plan
+  type: list
+  elements: dict
+retry:
+  description: Nodes on which the MIG manager applies a failed configuration again.
+  returned: with a plan
+  type: list
+  elements: str
+removed:
+  description: Labels of the MIG manager, which are removed after the chart has stopped it.
+  returned: with a plan
+  type: list
+  elements: dict
+plugin_labels:
+  description: Labels of the device plugin, which are written after the chart is installed.
+  returned: with a plan
+  type: list
+  elements: dict
+stale:
+  description: Pods of the device plugin that are older than the MIG instances, with C(namespace), C(name) and C(uid).
+  returned: with a plan
+  type: list
+  elements: dict
 """

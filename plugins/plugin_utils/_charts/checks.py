@@ -53,14 +53,9 @@ def of_variables(installation: Installation) -> list[str]:
 
 def of_cluster(installation: Installation, cluster: Cluster) -> list[str]:
     """Objects that cannot be read, conflicting components, missing permissions, and nothing that installs the chart."""
-    unread = [
-        "the cluster's objects of the kind %s cannot be read: %s" % (wanted["kind"], responses.message(result))
-        for field, wanted in objects(installation).items()
-        for result in [getattr(cluster, field)]
-        if "resources" not in result
-    ]
-    if unread:  # they could include another owner of the GPUs
-        return unread
+    unreadable = unread(objects(installation), cluster)
+    if unreadable:  # they could include another owner of the GPUs
+        return unreadable
     daemonsets, policies = cluster.daemonsets["resources"], cluster.policies["resources"]
     remedy = _NEEDED_BY_HELM if method(installation, cluster) == "helm" else permissions.BIND
     denied = permissions.problem(cluster.reviews, remedy)
@@ -69,6 +64,16 @@ def of_cluster(installation: Installation, cluster: Cluster) -> list[str]:
         *installation.chart.conflicts(installation.release, daemonsets, policies),
         *filter(None, [denied]),
         *_of_method(installation, cluster),
+    ]
+
+
+def unread(wanted: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
+    """Objects that cannot be read. ``wanted`` are by their field of Cluster."""
+    return [
+        "the cluster's objects of the kind %s cannot be read: %s" % (each["kind"], responses.message(result))
+        for field, each in wanted.items()
+        for result in [getattr(cluster, field)]
+        if "resources" not in result
     ]
 
 

@@ -13,10 +13,26 @@ import hashlib
 import json
 import typing as t
 
+import yaml
+
 from .comparison import has_object
+from .inputs import Cluster, Installation
 from .releases import Data
+from .written import OWN, Object
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # annotation that kubernetes.core.k8s writes too
+
+
+def of_chart(installation: Installation, values: Data, cluster: Cluster) -> Object:
+    text = yaml.safe_dump(values, sort_keys=True, default_flow_style=False)
+    specified = specification(installation.variables, text, installation.archive)
+    definition = {
+        "apiVersion": "helm.cattle.io/v1",
+        "kind": "HelmChart",
+        "metadata": {"name": installation.variables["release"], "namespace": "kube-system", "labels": OWN},
+        "spec": specified,
+    }
+    return Object("HelmChart", definition, is_current(specified, cluster.helm_charts))
 
 
 def specification(variables: t.Mapping[str, t.Any], values: str, archive: t.Callable[[], bytes]) -> Data:

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Labels of nodes that are removed when a chart is uninstalled."""
+"""The objects and the labels of nodes that are removed when a chart is uninstalled."""
 
 from __future__ import annotations
 
@@ -13,9 +13,30 @@ import typing as t
 from .._cluster import mig_configs, plugin_configs
 from .._cluster.labels import DEPLOY, PRESENT, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
-from . import operator_mig
+from . import inputs, operator_mig, written
+from .inputs import Cluster, Installation
 
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # new values by node; None removes a label
+
+# The fields of Cluster with objects that roles create, in the order in which they are removed.
+_CREATED = ("helm_charts", "config_map", "plugin_config_map", "runtime_class", "namespace")
+
+
+class Removal(t.NamedTuple):
+    uses_helm: bool  # whether helm uninstalls the chart
+    objects: t.List[Data]  # to remove
+
+
+def objects(installation: Installation) -> dict[str, Data]:
+    """The objects to read, by their field of Cluster."""
+    wanted = inputs.objects(installation)
+    return {field: wanted[field] for field in _CREATED}
+
+
+def plan(installation: Installation, cluster: Cluster) -> Removal:
+    """Objects of other owners are kept. Removing a HelmChart uninstalls the chart."""
+    found = [item for field in _CREATED for item in getattr(cluster, field)["resources"]]
+    return Removal(inputs.method(installation, cluster) == "helm", list(filter(written.is_ours, found)))
 
 
 def own_labels(nodes: t.Iterable[Data]) -> Labels:

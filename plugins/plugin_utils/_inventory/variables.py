@@ -25,7 +25,6 @@ from . import values as inventory_values
 _ROLES = Path(__file__).resolve().parents[3] / "roles"
 # Variables that only playbooks read, or that roles set.
 _OF_PLAYBOOKS = (
-    "gpu_chart_changes",
     "gpu_chart_plan",
     "gpu_cluster_access",
     "gpu_cluster_drained",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugins gpu_cluster_plan, gpu_cluster_wait and gpu_cluster_check."""
+"""The action plugins gpu_cluster_plan and gpu_cluster_wait."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
-from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_check, gpu_cluster_plan, gpu_cluster_wait
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
+from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_plan, gpu_cluster_wait
+from ansible_collections.gpufleet.node.plugins.modules import gpu_cluster_plan as documentation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod, waiting
@@ -63,10 +64,11 @@ def plan(
 
 def test_a_plan_for_two_hosts() -> None:
     result = plan([host("a", gpu_operator_version="v26.7.0"), host("b", gpu_operator_version="v26.7.0")])
+    assert set(yaml.safe_load(documentation.RETURN)) == set(result) - {"changed"}
     assert (result["changed"], result["problems"], result["missing"]) == (False, {}, False)
-    assert sorted(result["plan"]["wanted"]) == ["a", "b"]
+    assert sorted(result["wanted"]) == ["a", "b"]
     assert result["settings"]["namespace"] == "gpu-operator"
-    chart = result["plan"]["helm_chart"]
+    chart = result["helm_chart"]["spec"]
     assert (chart["chart"], chart["version"]) == ("gpu-operator", "v26.7.0")
     assert all(chart.values())  # helm-controller removes empty keys, and null is not allowed
 
@@ -75,21 +77,21 @@ def test_a_plan_for_two_hosts() -> None:
 def test_malformed_facts_do_not_stop_the_plan_for_other_hosts(nvidia: object) -> None:
     hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
     hosts[1]["ansible_facts"]["nvidia"] = nvidia
-    assert sorted(plan(hosts)["plan"]["wanted"]) == ["a", "b"]
+    assert sorted(plan(hosts)["wanted"]) == ["a", "b"]
 
 
 @pytest.mark.parametrize("changed", ["x", [1], {"a": 1}, 10**400])
 def test_a_malformed_time_does_not_stop_the_plan_for_other_hosts(changed: object) -> None:
     hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
     hosts[1]["gpu_cluster_mig_changed"] = changed
-    assert sorted(plan(hosts)["plan"]["wanted"]) == ["a", "b"]
+    assert sorted(plan(hosts)["wanted"]) == ["a", "b"]
 
 
 def test_facts_that_replace_variables() -> None:
     hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
     hosts[1]["ansible_facts"]["gpu_cluster_node_name"] = "server-1"
     result = plan(hosts)
-    assert result["plan"] == {}
+    assert "wanted" not in result
     assert any("facts with the names of variables" in problem for problem in result["problems"]["b"])
 
 
@@ -97,7 +99,7 @@ def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(gpu_cluster_plan.shutil, "which", lambda _name: None)
     hosts = [host("a", gpu_operator_version="v26.7.0")]
     result = plan(hosts)
-    assert result["plan"] == {} and result["problems"]["a"][0].startswith("the controller lacks the command helm")
+    assert "wanted" not in result and result["problems"]["a"][0].startswith("the controller lacks the command helm")
     assert plan(hosts, on_controller=False)["problems"] == {}
     assert plan(hosts, helm_controller=True)["problems"] == {}
 
@@ -110,7 +112,7 @@ def test_all_permissions_are_reviewed() -> None:
 def test_names_of_nodes() -> None:
     first = host("a", gpu_operator_version="v26.7.0", gpu_cluster_node_name="node-1")
     second = host("b", gpu_operator_version="v26.7.0", rke2_node_name="node-2")
-    assert sorted(plan([first, second], ["node-1", "node-2"])["plan"]["wanted"]) == ["node-1", "node-2"]
+    assert sorted(plan([first, second], ["node-1", "node-2"])["wanted"]) == ["node-1", "node-2"]
 
 
 def test_missing_and_invalid_variables_are_problems() -> None:
@@ -145,15 +147,15 @@ def test_a_host_without_gpus_needs_no_owner_of_mig(first: bool) -> None:
     server = {**host("b", gpu_operator_version="v26.7.0"), "ansible_facts": {"nvidia": {"gpus": []}, "nodename": "b"}}
     hosts = [host("a", gpu_operator_version="v26.7.0", nvidia_mig_owner="operator"), server]
     result = plan(hosts[::-1] if first else hosts)
-    assert result["problems"] == {} and result["plan"]["configs"]
+    assert result["problems"] == {} and result["configs"]
 
 
 def test_the_values_of_the_chart_also_depend_on_hosts_that_failed_before() -> None:
     """Otherwise verify would report a difference."""
     values = {"gpu_operator_version": "v26.7.0", "gpu_operator_mig_strategy": "none"}
     failed, other = host("a", **values), {**host("b", **values), "nvidia_mig_layout": None}
-    assert plan([other], failed=[failed])["plan"]["values"] == plan([failed, other])["plan"]["values"]
-    assert plan([other])["plan"]["values"] != plan([failed, other])["plan"]["values"]
+    assert plan([other], failed=[failed])["values"] == plan([failed, other])["values"]
+    assert plan([other])["values"] != plan([failed, other])["values"]
 
 
 def test_a_chart_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +163,7 @@ def test_a_chart_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     finds = lambda _action, folder, name: str(tmp_path / name) if folder == "files" else ""  # noqa: E731
     monkeypatch.setattr(gpu_cluster_plan.ActionModule, "_find_needle", finds)
     found = plan([host("a", gpu_operator_version="v26.7.0", gpu_operator_chart_file="chart.tgz")])
-    assert base64.b64decode(found["plan"]["helm_chart"]["chartContent"]) == b"archive"
+    assert base64.b64decode(found["helm_chart"]["spec"]["chartContent"]) == b"archive"
 
 
 class Clock:
@@ -172,7 +174,6 @@ class Clock:
         self.shown: t.List[str] = []
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(progress.time, "sleep", self.sleep)
-        monkeypatch.setattr(gpu_cluster_check, "show", self.shown.append)
         monkeypatch.setattr(gpu_cluster_wait, "show", self.shown.append)
 
     def sleep(self, seconds: float) -> None:
@@ -274,130 +275,3 @@ def test_must_remain_ready(clock: Clock) -> None:
 def test_zero_seconds_read_once(clock: Clock) -> None:
     result = wait(NOT_YET, timeout=0)
     assert result["failed"] and clock.now == 100.0 and clock.shown == []
-
-
-GONE: Data = {"failed": True, "msg": "Connection refused"}
-NODE = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "x"})
-
-
-class Api:
-    """A cluster that starts the pods of each job. Each pod has the next log."""
-
-    def __init__(self, *logs: str, nodes: t.Sequence[Data] = (NODE,), phase: str = "Running") -> None:
-        self.logs, self.nodes, self.phase = logs, list(nodes), phase
-        self.classes: t.List[Data] = [{}]
-        self.pods: t.List[Data] = []  # of the jobs
-        self.others: t.List[Data] = []
-        self.done: t.List[str] = []
-        self.fail: t.Dict[str, Data] = {}
-
-    def __call__(self, module_name: str, module_args: Data, task_vars: object) -> Data:
-        if "objects" in module_args:
-            results = [self.read(**each) for each in module_args["objects"]]
-            return next((each for each in results if each.get("failed")), {"results": results})
-        step = module_args.get("state") or module_name.rpartition(".")[2]
-        self.done.append(step)
-        if step in self.fail:
-            return self.fail[step]
-        if step == "k8s":
-            job = module_args["resource_definition"][0]
-            for number, _log in enumerate(self.logs):
-                self.pods.append(pod("pod-%d" % number, "a"))
-                self.pods[-1]["metadata"].update(job["spec"]["template"]["metadata"])
-                self.pods[-1]["status"]["phase"] = self.phase
-            assert job["metadata"]["labels"] == job["spec"]["template"]["metadata"]["labels"]
-        elif step == "absent":
-            selected = self.selected(module_args["label_selectors"])
-            self.pods = [each for each in self.pods if each not in selected]
-        else:
-            return {"log": self.logs[int(module_args["name"][-1])]}
-        return {}
-
-    def read(self, kind: str, label_selectors: t.Sequence[str] = (), **_options: str) -> Data:
-        self.done.append(kind)
-        if kind in self.fail:
-            return self.fail[kind]
-        if kind == "Node":
-            return {"resources": [self.nodes.pop(0) if len(self.nodes) > 1 else self.nodes[0]]}
-        if kind == "RuntimeClass":
-            return {"resources": self.classes}
-        return {"resources": self.selected(label_selectors) if label_selectors else self.others}
-
-    def selected(self, label_selectors: t.Sequence[str]) -> t.List[Data]:
-        wanted = dict(each.split("=") for each in label_selectors)
-        return [each for each in self.pods if wanted.items() <= each["metadata"]["labels"].items()]
-
-
-def check(api: Api, **arguments: t.Any) -> Data:
-    given: Data = {"wanted": {"a": {"resources": {"nvidia.com/gpu": 2}}}, "strategy": "single", "labels": True}
-    given.update(namespace="ns", runtime_class="nvidia", image="i", timeout=20)
-    found = action(gpu_cluster_check, "gpu_cluster_check", {**given, **arguments})
-    found._execute_module = api
-    result: Data = found.run(task_vars={})
-    assert "failed" not in result
-    return result
-
-
-def mig(uuid: str) -> str:
-    return "GPU 0: A100 (UUID: GPU-1)\n  MIG 1g.10gb Device 0: (UUID: %s)" % uuid
-
-
-def test_each_device_is_checked_and_the_pods_are_removed(clock: Clock) -> None:
-    api = Api(mig("MIG-1"), mig("MIG-2"))
-    result = check(api)
-    assert result["problems"] == [] and "warnings" not in result
-    assert [each["uuid"] for each in result["devices"]] == ["MIG-1", "MIG-2"]
-    assert (api.done[-1], api.pods, clock.now) == ("absent", [], 100.0)
-
-
-def test_the_pods_of_another_check_are_ignored(clock: Clock) -> None:
-    api = Api(mig("MIG-1"), mig("MIG-2"))
-    other = pod("pod-9", "a")
-    other["metadata"]["labels"] = {pod_check.LABEL: "other"}
-    api.pods.append(other)
-    assert check(api)["problems"] == [] and api.pods == [other]
-
-
-def test_the_labels_may_come_later(clock: Clock) -> None:
-    assert check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a"), NODE]))["problems"] == []
-    assert clock.now == 101.0
-    assert check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a")]), labels=False)["problems"] == []
-    assert len(check(Api(mig("MIG-1"), mig("MIG-2"), nodes=[node("a")]))["problems"]) == 2
-
-
-def test_pods_without_output_are_a_problem(clock: Clock) -> None:
-    (problem,) = check(Api(mig("MIG-1"), ""))["problems"]
-    assert problem == "a: 1 of 2 pods with nvidia.com/gpu have listed their devices"
-    assert clock.now == 122.0
-
-
-def test_a_failed_pod_ends_the_wait(clock: Clock) -> None:
-    problems = check(Api("sh: nvidia-smi: not found", "", phase="Failed"))["problems"]
-    assert any(
-        "should list one device, but nvidia-smi -L printed: sh: nvidia-smi: not found" in each for each in problems
-    )
-    assert clock.now == 100.0
-
-
-def test_no_runtime_class(clock: Clock) -> None:
-    api = Api()
-    api.classes = []
-    assert check(api)["problems"] == ["the cluster has no RuntimeClass nvidia, which pods need to use GPUs"]
-    assert "k8s" not in api.done
-
-
-def test_devices_in_use_are_not_checked(clock: Clock) -> None:
-    api = Api()
-    api.others = [pod("user", "a")]
-    api.others[0]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
-    result = check(api)
-    assert result["warnings"] == ["2 GPUs or MIG devices were not checked, because pods use them"]
-    assert result["problems"] == [] and "k8s" not in api.done
-
-
-@pytest.mark.parametrize("step", ["k8s", "Node", "Pod"])
-def test_pods_are_removed_after_an_error(clock: Clock, step: str) -> None:
-    api = Api(mig("MIG-1"), mig("MIG-2"))
-    api.fail[step] = GONE
-    assert check(api)["problems"] == ["the GPUs could not be checked with pods: Connection refused"]
-    assert api.done[-1] == "absent" or step == "Pod"  # before there are any

@@ -54,6 +54,11 @@ def built(found: Planned) -> Plan:
     return found.plan
 
 
+def written(found: Planned, kind: str) -> t.List[Data]:
+    """The definitions of the objects of one kind."""
+    return [each.definition for each in built(found).objects if each.definition["kind"] == kind]
+
+
 def problems(found: Planned) -> t.List[str]:
     assert found.plan is None
     return [problem for each in found.problems.values() for problem in each]

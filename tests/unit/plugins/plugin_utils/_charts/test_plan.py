@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import input
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import DEVICE_PLUGIN, GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.written import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
@@ -30,6 +31,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     built,
     plan,
     problems,
+    written,
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
 
@@ -45,8 +47,8 @@ def test_a_plan_of_the_operator() -> None:
         "a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST},
         "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, **OWNED_BY_HOST},
     }
-    assert yaml.safe_load(built(found).values_text) == built(found).values
-    assert (built(found).config_maps, built(found).labels, built(found).runtime_class) == ([], [], "")
+    assert yaml.safe_load(built(found).helm_chart.definition["spec"]["valuesContent"]) == built(found).values
+    assert [each.title for each in built(found).objects] == ["namespace"] and built(found).labels == []
     assert (built(found).plugin_labels, built(found).pending) == ([], {})
 
 
@@ -246,10 +248,35 @@ def test_what_verify_reports() -> None:
     assert built(configured()).outdated == missing
     labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
     namespace = {"resources": [{"metadata": {"name": "gpu-operator", **labels}}]}
-    (config_map,) = built(configured()).config_maps
+    (config_map,) = written(configured(), "ConfigMap")
     given: Data = {"nodes": {"resources": [node("a", **{LABEL: name, STATE: "success"})]}, "namespace": namespace}
-    given["config_map"] = {"resources": [{"metadata": {}, "data": config_map["data"]}]}
+    given["config_map"] = {"resources": [config_map]}
     assert built(plan(A, owner="operator", cluster=given)).outdated == []
+
+
+def test_the_objects_of_a_plan_are_recognized_when_they_are_removed() -> None:
+    shared = A._replace(sharing={"timeSlicing": {"resources": [{"name": "nvidia.com/mig-1g.10gb", "replicas": 2}]}})
+    found = built(plan(shared, role="device_plugin"))
+    written_objects = [*found.objects, found.helm_chart]
+    kinds = [each.definition["kind"] for each in written_objects]
+    assert kinds == ["Namespace", "RuntimeClass", "ConfigMap", "HelmChart"]
+    assert all(is_ours(each.definition) for each in written_objects)
+
+
+@pytest.mark.parametrize("privileged", [True, False])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_namespace_that_exists_keeps_its_owner(exists: bool, privileged: bool) -> None:
+    existing = {"resources": [{"metadata": {"name": "gpu-operator"}}] if exists else []}
+    found = plan(A, owner="operator", own={"namespace_privileged": privileged}, cluster={"namespace": existing})
+    (namespace,) = written(found, "Namespace")
+    own = {} if exists else {"app.kubernetes.io/managed-by": "gpufleet.node"}
+    assert namespace["metadata"] == {
+        "name": "gpu-operator",
+        "labels": {**own, **({"pod-security.kubernetes.io/enforce": "privileged"} if privileged else {})},
+    }
+    assert ("namespace" in built(found).outdated) is (privileged or not exists)
+    # Check mode does not create the namespace of the ConfigMap.
+    assert [each.in_check_mode for each in built(found).objects] == [True, exists]
 
 
 def test_the_permissions_of_both_methods() -> None:
@@ -284,18 +311,18 @@ def test_the_operator_gets_config_map_and_label() -> None:
     found = configured()
     name = built(found).configs["a"]
     assert built(found).labels == [{"node": "a", "labels": {LABEL: name, STATE: None}}]
-    (config_map,) = built(found).config_maps
-    assert config_map["name"] == built(found).values["migManager"]["config"]["name"]
+    (config_map,) = written(found, "ConfigMap")
+    assert config_map["metadata"]["name"] == built(found).values["migManager"]["config"]["name"]
     assert list(yaml.safe_load(config_map["data"]["config.yaml"])["mig-configs"]) == [name]
     assert built(found).wanted["a"].config == name
     assert built(found).values["migManager"]["enabled"] is True
     assert built(found).retry == []
     again = configured(**{LABEL: name, STATE: "success"})
-    assert built(again).labels == [] and built(again).config_maps == built(found).config_maps
-    assert config_map["version"] == ""
+    assert built(again).labels == [] and written(again, "ConfigMap") == [config_map]
+    assert config_map["metadata"]["resourceVersion"] == ""
     existing = {"metadata": {"resourceVersion": "7"}, "data": {"config.yaml": "mig-configs: {of-another-run: []}"}}
-    (changed,) = built(plan(A, owner="operator", cluster={"config_map": {"resources": [existing]}})).config_maps
-    assert changed["version"] == "7" and "of-another-run" in changed["data"]["config.yaml"]
+    (changed,) = written(plan(A, owner="operator", cluster={"config_map": {"resources": [existing]}}), "ConfigMap")
+    assert changed["metadata"]["resourceVersion"] == "7" and "of-another-run" in changed["data"]["config.yaml"]
     failed = configured(**{LABEL: name, STATE: "failed"})
     assert built(failed).retry == ["a"] and built(failed).labels == []
 
@@ -364,7 +391,7 @@ def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
     found = configured("host", **{LABEL: "all-disabled", STATE: "success"})
     assert built(found).labels == []  # before the chart
     assert built(found).removed == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
-    assert built(found).config_maps == []
+    assert written(found, "ConfigMap") == []
     assert built(found).wanted["a"].config == ""
 
 
@@ -398,7 +425,7 @@ def test_the_runtime_class_of_the_variable_is_read() -> None:
 )
 def test_the_runtime_class_is_created_only_if_nobody_has_it(existing: t.Any, created: str) -> None:
     found = plan(A, role="device_plugin", cluster={"runtime_class": {"resources": existing}})
-    assert built(found).runtime_class == created
+    assert [each["handler"] for each in written(found, "RuntimeClass")] == ([created] if created else [])
     assert built(found).wanted["a"].validator is False
 
 

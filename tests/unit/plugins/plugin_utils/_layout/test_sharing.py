@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     built,
     plan,
     problems,
+    written,
 )
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
@@ -130,17 +131,18 @@ def shared(*hosts: Host, drain: bool = False, **nodes: Data) -> Planned:
 
 
 def test_config_map_label_and_chart() -> None:
-    found = built(shared(host(slices()), host({}, name="b"), a=node("a"), b=node("b"))).serialized()
-    (config_map,) = found["config_maps"]
+    planned = shared(host(slices()), host({}, name="b"), a=node("a"), b=node("b"))
+    (config_map,), found = written(planned, "ConfigMap"), built(planned).serialized()
     (change,) = found["plugin_labels"]
     assert change == {"node": "a", "labels": {LABEL: plugin_configs.name(slices())}}
     texts = {key: yaml.safe_load(text) for key, text in config_map["data"].items()}
     assert texts == {"default": {"version": "v1"}, change["labels"][LABEL]: {"version": "v1", "sharing": slices()}}
-    values = {"name": config_map["name"], "default": "default"}
+    values = {"name": config_map["metadata"]["name"], "default": "default"}
     assert releases.value(found["values"], "devicePlugin.config") == values
     assert found["wanted"]["a"]["replicas"] == {MIG: 4}
-    plugin = built(plan(host(slices()), role="device_plugin")).serialized()
-    assert plugin["values"]["config"] == values and plugin["config_maps"] == found["config_maps"]
+    plugin = plan(host(slices()), role="device_plugin")
+    (other,) = written(plugin, "ConfigMap")
+    assert built(plugin).values["config"] == values and other["data"] == config_map["data"]
 
 
 def test_a_value_of_ansibles_own_type() -> None:
@@ -148,15 +150,15 @@ def test_a_value_of_ansibles_own_type() -> None:
         """As ansible-core 2.19 marks variables."""
 
     value = Tagged(timeSlicing=Tagged(slices()["timeSlicing"]))
-    assert built(plan(host(value))).config_maps == built(plan(host(slices()))).config_maps
+    assert written(plan(host(value)), "ConfigMap") == written(plan(host(slices())), "ConfigMap") != []
 
 
 def test_a_second_run_changes_nothing_and_the_end_of_sharing_removes_the_label() -> None:
     labelled = node("a", **{LABEL: plugin_configs.name(slices())})
     assert built(shared(host(slices()), a=labelled)).plugin_labels == []
-    ended = built(shared(host({}), a=labelled)).serialized()
-    assert ended["plugin_labels"] == [{"node": "a", "labels": {LABEL: None}}]
-    assert ended["config_maps"] == [] and "devicePlugin" not in ended["values"]
+    ended = shared(host({}), a=labelled)
+    assert built(ended).plugin_labels == [{"node": "a", "labels": {LABEL: None}}]
+    assert written(ended, "ConfigMap") == [] and "devicePlugin" not in built(ended).values
 
 
 @pytest.mark.parametrize("role", ["gpu_operator", "device_plugin"])
@@ -167,10 +169,10 @@ def test_the_end_of_sharing_does_not_restart_the_device_plugins(role: str) -> No
         "nodes": {"resources": [labelled]},
         "plugin_config_map": {"resources": [{"metadata": {}, "data": {"default": ""}}]},
     }
-    before = built(plan(host(slices()), role=role, drain=True, cluster=shares)).serialized()
-    ended = built(plan(host({}), role=role, drain=True, cluster=shares)).serialized()
-    assert ended["values"] == before["values"] and ended["config_maps"] == []
-    assert ended["pending"]["a"]["plugin_labels"] == [{"node": "a", "labels": {LABEL: None}}]
+    before = plan(host(slices()), role=role, drain=True, cluster=shares)
+    ended = plan(host({}), role=role, drain=True, cluster=shares)
+    assert built(ended).values == built(before).values and written(ended, "ConfigMap") == []
+    assert built(ended).pending["a"].plugin_labels == [{"node": "a", "labels": {LABEL: None}}]
     own = {
         "values": {"config": {"name": "mine"}}
         if role == "device_plugin"
@@ -184,9 +186,10 @@ def test_configurations_are_kept_because_other_nodes_may_use_them() -> None:
     former = {"gpufleet-other": "kept", "gpufleet-unused": "kept"}  # a run may be about to label a node with the second
     existing = {"resources": [{"metadata": {}, "data": former}]}
     cluster = {"nodes": {"resources": [node("a"), other]}, "plugin_config_map": existing}
-    found = built(plan(host({}), cluster=cluster)).serialized()
-    assert found["config_maps"][0]["data"] == {"default": "version: v1\n", **former}
-    assert releases.value(found["values"], "devicePlugin.config.name") == plugin_configs.CONFIG_MAP
+    found = plan(host({}), cluster=cluster)
+    (config_map,) = written(found, "ConfigMap")
+    assert config_map["data"] == {"default": "version: v1\n", **former}
+    assert releases.value(built(found).values, "devicePlugin.config.name") == plugin_configs.CONFIG_MAP
 
 
 def test_the_label_of_another_owner_is_not_replaced() -> None:

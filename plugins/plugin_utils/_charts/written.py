@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
+
+"""The objects that a role writes to the cluster before it installs its chart, and the label of those that it created."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .._cluster import plugin_configs
+from .._cluster.nodes import labels_of
+from . import comparison, operator_values
+from .inputs import Cluster, Installation
+from .releases import Data
+
+OWN = {"app.kubernetes.io/managed-by": "gpufleet.node"}
+_PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
+
+ConfigData = t.Optional[t.Mapping[str, str]]  # of a ConfigMap; None if it is not needed
+
+
+class Object(t.NamedTuple):
+    title: str  # in the problems that verify reports
+    definition: Data
+    is_current: bool
+    in_check_mode: bool = True  # false if the namespace of the object does not exist: check mode does not create it
+
+
+def is_ours(item: Data) -> bool:
+    """Whether a role has created an object."""
+    return OWN.items() <= labels_of(item).items()
+
+
+def objects(
+    installation: Installation, cluster: Cluster, mig_configs: ConfigData, plugin_configurations: ConfigData
+) -> list[Object]:
+    """The namespace, the RuntimeClass, and the configurations of the MIG manager and of the device plugin."""
+    namespace_exists = bool(cluster.namespace["resources"])
+    maps = (
+        (operator_values.CONFIG_MAP, mig_configs, cluster.config_map),
+        (plugin_configs.CONFIG_MAP, plugin_configurations, cluster.plugin_config_map),
+    )
+    configurations = [
+        _object("configurations", _config_map(installation, name, data, existing), existing, namespace_exists)
+        for name, data, existing in maps
+        if data is not None
+    ]
+    return [
+        _object("namespace", _namespace(installation, namespace_exists), cluster.namespace),
+        *_runtime_class(installation, cluster.runtime_class),
+        *configurations,
+    ]
+
+
+def _object(title: str, definition: Data, existing: Data, in_check_mode: bool = True) -> Object:
+    content = {key: value for key, value in definition.items() if key not in ("apiVersion", "kind")}
+    return Object(title, definition, comparison.has_object(existing, content), in_check_mode)
+
+
+def _namespace(installation: Installation, exists: bool) -> Data:
+    """A namespace that exists keeps its owner."""
+    privileged = _PRIVILEGED if installation.variables["namespace_privileged"] else {}
+    labels = {**({} if exists else OWN), **privileged}
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": installation.variables["namespace"], "labels": labels},
+    }
+
+
+def _runtime_class(installation: Installation, existing: Data) -> list[Object]:
+    """None if another owner, such as RKE2 or the GPU operator, has created it."""
+    name = str(installation.variables.get("runtime_class", ""))
+    if not name or not all(map(is_ours, existing["resources"])):
+        return []
+    definition = {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": name, "labels": OWN},
+        "handler": name,
+    }
+    return [_object("RuntimeClass", definition, existing)]
+
+
+def _config_map(installation: Installation, name: str, data: t.Mapping[str, str], existing: Data) -> Data:
+    """The API rejects it if another run has changed it in the meantime."""
+    version = next((item["metadata"].get("resourceVersion") for item in existing.get("resources") or ()), None)
+    metadata = {"name": name, "namespace": installation.variables["namespace"], "labels": OWN}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {**metadata, "resourceVersion": version or ""},
+        "data": data,
+    }
