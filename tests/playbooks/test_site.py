@@ -230,11 +230,12 @@ def test_mig_checks_all_nodes_first(fleet: Fleet) -> None:
     assert fleet.instances("first") == [[]]
 
 
-def test_the_cluster_is_checked_before_any_node_is_changed(fleet: Fleet) -> None:
+@pytest.mark.parametrize("playbook", [SITE, PLAYBOOKS / "mig.yml"], ids=lambda path: path.name)
+def test_the_cluster_is_checked_before_any_node_is_changed(fleet: Fleet, playbook: Path) -> None:
     fleet.node("a", "--board", "A100-80GB")
     fleet.node("b", "--board", "A100-80GB", nvidia_mig_layout=[{"devices": "all", "mig_enabled": False}])
     run = fleet.play(
-        SITE,
+        playbook,
         fails=True,
         nvidia_mig_layout=LAYOUT,
         gpu_node_roles=["nvidia_mig", "gpu_cluster", "gpu_operator"],

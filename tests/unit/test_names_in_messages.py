@@ -31,8 +31,8 @@ CHOICES: dict[str, set[str]] = {name: set() for name, _option in OPTIONS}
 for name, option in OPTIONS:
     if option["type"] in ("bool", "str"):
         CHOICES[name].update(["true", "false"] if option["type"] == "bool" else option.get("choices", []))
-REGISTRY = yaml.safe_load((TOP / "roles/gpu_node/vars/main.yml").read_text())["__gpu_node_registry"]
-TAGS = {"verify", "always", *(row["tag"] for row in REGISTRY)}
+REGISTRY = yaml.safe_load((TOP / "roles/gpu_node/vars/main.yml").read_text())
+TAGS = {"verify", "always", *(row["tag"] for rows in ("", "chart_") for row in REGISTRY["__gpu_node_%srows" % rows])}
 # Groups that the playbooks add to the inventory, and prefixes of the variables of repositories.
 OTHERS = {"gpu_node_left_out", "gpu_cluster_pending", "gpu_cluster_done"}
 OTHERS |= {name.removesuffix("_key") for name in CHOICES if name.endswith("_repository_key")}

@@ -44,23 +44,85 @@ def test_the_entry_points_of_a_role_are_specified(role: Path) -> None:
     assert (role / "meta" / "main.yml").is_file()
 
 
+BUILTIN, OURS = "ansible.builtin.", "gpufleet.node."
+# Modules that change nothing, whatever their options are. gpu_cluster_check starts temporary pods, and
+# gpu_cluster_access writes files of this run, on the controller.
+READING = {
+    *(BUILTIN + name for name in ("debug", "set_fact", "setup", "slurp", "stat")),
+    *(OURS + "gpu_cluster_" + name for name in ("access", "check", "dra", "permissions", "plan", "wait")),
+    *(OURS + "nvidia_" + name for name in ("container_toolkit_plan", "driver_facts", "driver_plan")),
+    *(OURS + "nvidia_mig_" + name for name in ("differences", "requirements")),
+    *(OURS + name for name in ("gpu_node_reject_forged_facts", "rke2_plan", "rke2_server", "rke2_state")),
+}
+FAILING = {BUILTIN + "fail", BUILTIN + "assert"}
+Task = t.Dict[str, t.Any]
+
+
+def read(role: str, entry: str) -> t.List[Task]:
+    return t.cast("t.List[Task]", yaml.safe_load((TOP / "roles" / role / "tasks" / (entry + ".yml")).read_text()))
+
+
+def reached(role: str, tasks: t.Iterable[Task], inherited: t.Optional[Task] = None) -> t.Iterator[Task]:
+    """The tasks that call modules, also in blocks, files and roles that these tasks include, with what they inherit."""
+    for own in tasks:
+        variables = {**(inherited or {}).get("vars", {}), **own.get("vars", {})}
+        task = {**(inherited or {}), **own, "vars": variables}
+        ((kind, options),) = [(key, task[key]) for key in task if key == "block" or "." in key]
+        given = {key: task[key] for key in ("check_mode", "vars") if key in task}
+        if kind == "block":
+            yield from reached(
+                role, [each for part in ("block", "rescue", "always") for each in task.get(part, ())], given
+            )
+        elif kind.endswith(("_tasks", "_role")):
+            options = options if isinstance(options, dict) else {"file": options}
+            file = options.get("file", "{{ role_path }}/tasks/%s.yml" % options.get("tasks_from", "main"))
+            file = file.replace("{{ role_path }}/tasks/", "").replace(".yml", "")
+            name = options.get("name", OURS + role).replace(OURS, "")
+            yield from reached(name, read(name, file), {**given, **options.get("apply", {})})
+        else:
+            yield {**task, "module": kind}
+
+
+def reads(task: Task) -> bool:
+    """Whether the task changes nothing."""
+    options = task[task["module"]]
+    state = str(options.get("state")) if isinstance(options, dict) else ""
+    state = task["vars"].get(state.strip("{ }"), state)
+    return (
+        task["module"] in READING
+        or task.get("check_mode") is True
+        or (task["module"] == BUILTIN + "command" and task.get("changed_when") is False)
+        or state in ("checked", "verified")
+    )
+
+
 @pytest.mark.parametrize("name", sorted(set(NAMES) - OTHERWISE))
 def test_main_fails_with_all_problems_before_it_changes_anything(name: str) -> None:
-    tasks = yaml.safe_load((TOP / "roles" / name / "tasks" / "main.yml").read_text())
+    tasks = read(name, "main")
     fail = next(task for task in tasks if "ansible.builtin.fail" in task)
     message = "{{ inventory_hostname }}: {{ %s_problems | join('; ') }}. Nothing was changed." % name
     assert fail["ansible.builtin.fail"] == {"msg": message}
     assert fail["when"] == "%s_problems | length > 0" % name
-    before = {key for task in tasks[: tasks.index(fail)] for key in task} - {"name", "vars"}
-    assert before <= {"ansible.builtin.import_tasks", "gpufleet.node.gpu_node_reject_forged_facts"}
+    assert [task["name"] for task in reached(name, tasks[: tasks.index(fail)]) if not reads(task)] == []
 
 
-@pytest.mark.parametrize("entry", ["preflight", "verify"])
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"gpu_node", "gpu_chart"}))
-def test_preflight_and_verify_record_problems_and_do_not_fail(name: str, entry: str) -> None:
-    text = (TOP / "roles" / name / "tasks" / (entry + ".yml")).read_text()
-    assert "%s_problems" % name in text
-    assert "ansible.builtin.fail:" not in text and "ansible.builtin.assert:" not in text
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        (name, entry)
+        for name in sorted(set(NAMES) - {"gpu_node", "gpu_chart"})
+        for entry in ("preflight", "verify", "plan")
+        if entry != "plan" or (TOP / "roles" / name / "tasks" / "plan.yml").is_file()
+    ],
+)
+def test_preflight_verify_and_plan_read_only_and_do_not_fail(name: str, entry: str) -> None:
+    """Except without access to the cluster: no task after connect.yml could read anything."""
+    tasks = list(reached(name, read(name, entry)))
+    facts = {fact for task in tasks for fact in task.get(BUILTIN + "set_fact", ())}
+    assert name + "_problems" in facts or (name, entry) == ("nvidia_mig", "plan")
+    assert [task["name"] for task in tasks if not reads(task) and task["module"] not in FAILING] == []
+    failing = {task["name"] for task in tasks if task["module"] in FAILING}
+    assert failing <= {"connect | Fail if the kubeconfig of the server is refused"}
 
 
 def used() -> t.Set[t.Tuple[str, str]]:

@@ -17,7 +17,9 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import re
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory.registry import Row, Tags
 
 ROLES = Path(__file__).resolve().parents[5] / "roles"
-REGISTRY = yaml.safe_load((ROLES / "gpu_node" / "vars" / "main.yml").read_text())["__gpu_node_registry"]
+VARIABLES = yaml.safe_load((ROLES / "gpu_node" / "vars" / "main.yml").read_text())
+CHARTS = VARIABLES["__gpu_node_chart_rows"]
+REGISTRY = [*VARIABLES["__gpu_node_rows"], *CHARTS]
 INTERNAL = {"gpu_chart"}  # only other roles include it
 ROWS = [Row("gpu_node", "name", True), Row("nvidia_driver", "driver", True), Row("nvidia_mig", "mig", False)]
 NAMES = [row.role for row in ROWS]
@@ -44,6 +46,16 @@ def test_the_documents_name_every_role_and_tag() -> None:
     ):
         text = "".join(part for part in re.split(r"\n\n|\n(?=\|)", path.read_text()) if part.startswith(line))
         assert [row[key] for row in REGISTRY if "`%s`" % row[key] not in text] == [], path
+
+
+def test_only_the_registry_says_which_charts_a_host_has() -> None:
+    """Roles and playbooks select them with gpu_node_charts and gpu_node_cluster_roles."""
+    found = {
+        (str(path.relative_to(ROLES.parent)), name)
+        for path in [*ROLES.glob("*/[tv]*/*.yml"), *ROLES.parent.glob("playbooks/**/*.yml")]
+        for name in re.findall(r"(\w+)_version is (?:not )?defined", path.read_text())
+    }
+    assert found == {("roles/gpu_node/vars/main.yml", row["role"]) for row in CHARTS}
 
 
 @pytest.mark.parametrize(("scope", "file"), [("node", "main.yml"), ("cluster", "cluster.yml")])
