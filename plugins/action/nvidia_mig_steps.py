@@ -1,0 +1,73 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Internal to the collection's roles: decide which steps of the role nvidia_mig follow its plan."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+
+_SERVICES = "gpufleet.node.nvidia_mig_services"
+_OF_SERVICES = ("record", "clients", "mode_clients", "layout")
+_REASON = "%s lists the profiles of a GPU only while MIG mode is on. From the PCI device ids, not read from the GPUs:"
+
+
+class ActionModule(Action):
+    ARGUMENTS = {
+        "plan": {"type": "dict", "required": True},
+        "interrupted": {"type": "bool", "required": True},
+        "skip_busy": {"type": "bool", "required": True},
+        "busy_wait": {"type": "int", "required": True},
+        "record": {"type": "str", "required": True},
+        "clients": {"type": "list", "elements": "str", "required": True},
+        "mode_clients": {"type": "list", "elements": "str", "required": True},
+        "layout": {"type": "list", "elements": "dict", "required": True},
+    }
+
+    def perform(self, variables: Data) -> Data:
+        given, check_mode = self._arguments, variables["ansible_check_mode"]
+        plan: Data = given["plan"]
+        services: Data = {"stopped": [], "others": []}
+        if plan["disruption"] != "none":
+            arguments = {
+                **{name: given[name] for name in _OF_SERVICES},
+                "state": "stopped",
+                "disruption": plan["disruption"],
+                "processes": [client["pid"] for each in plan["pending"] for client in each["clients"]],
+            }
+            services = self._execute_module(_SERVICES, arguments, task_vars=variables)
+            if services.get("failed"):
+                return services
+        ends = given["busy_wait"] > 0 or bool(services["stopped"] and not services["others"])
+        return {
+            **steps(plan, ends, given["interrupted"], given["skip_busy"], check_mode),
+            "preview": preview(plan, given["layout"], variables["ansible_facts"]["nvidia"]) if check_mode else [],
+            "warnings": services.get("warnings", []),
+        }
+
+
+def steps(plan: Data, ends: bool, interrupted: bool, skip_busy: bool, check_mode: bool) -> Data:
+    """The steps that follow the plan. ``ends``: the role can stop or await the processes that block the change."""
+    blocked = [] if ends else [each["reason"] for each in plan["pending"]]
+    pending = blocked if skip_busy else []
+    changes = not check_mode and (interrupted or plan["disruption"] != "none")
+    return {
+        "blocked": blocked if plan.get("busy") else [],
+        "pending": pending,
+        # No client is stopped if all that remains to do is blocked.
+        "converge": changes and (interrupted or not pending or bool(plan["operations"])),
+        "verify": changes,
+    }
+
+
+def preview(plan: Data, layout: list[Data], facts: Data) -> list[str]:
+    """The slice map of the GPUs whose profiles the node does not list yet, and the reason why it is not in the plan."""
+    deferred = {gpu["index"] for gpu in plan.get("gpus", ()) if gpu["deferred"]}
+    gpus = [gpu for gpu in facts["gpus"] or () if gpu["index"] in deferred]
+    if not gpus:
+        return []
+    from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import map as layout_map  # large
+
+    reason = _REASON % ("nvidia-smi" if plan["backend"] == "nvidia_smi" else "The driver")
+    return [reason, *layout_map.of(layout, gpus=gpus).splitlines()]

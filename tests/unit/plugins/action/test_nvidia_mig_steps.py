@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which steps of the role nvidia_mig follow its plan."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.gpufleet.node.plugins.action import nvidia_mig_steps
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import SEVEN, Data, action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
+
+REASON = "GPU 1 is in use"
+BUSY = {"reason": REASON, "clients": [{"pid": 7, "name": "training"}]}
+OPERATION = {"kind": "destroy_gi"}
+STEPS = {"blocked": [], "pending": [], "converge": False, "verify": False, "preview": []}
+CHANGE = {**STEPS, "converge": True, "verify": True}
+NO_CLIENTS = {"stopped": [], "others": [7]}
+CLIENTS = {"stopped": ["dcgm.service"], "others": []}
+
+
+def planned(disruption: str = "none", *pending: Data, **more: t.Any) -> Data:
+    return {"disruption": disruption, "pending": list(pending), "operations": [], "gpus": [], **more}
+
+
+REFUSED = {"failed": True, "busy": True, "disruption": "destroy", "pending": [BUSY]}  # all that such a plan returns
+NOTHING = planned()
+IDLE = planned("destroy", operations=[OPERATION])
+ONLY_BUSY = planned("destroy", BUSY)
+BOTH = planned("destroy", BUSY, operations=[OPERATION])
+
+
+class Role:
+    """The action, with settings of the role, on a node with these clients."""
+
+    def __init__(self, plan: Data, services: Data = NO_CLIENTS, check_mode: bool = False, **settings: t.Any) -> None:
+        self.services = services
+        self.given: t.List[Data] = []
+        self.arguments = {
+            "plan": plan,
+            "interrupted": False,
+            "skip_busy": False,
+            "busy_wait": 0,
+            "record": "/run/record",
+            "clients": ["dcgm*.service"],
+            "mode_clients": ["persistenced.service"],
+            "layout": SEVEN,
+            **settings,
+        }
+        self.variables = host("a", ansible_check_mode=check_mode)
+
+    def _execute(self, name: str, arguments: Data, **_others: object) -> Data:
+        assert name == "gpufleet.node.nvidia_mig_services"
+        self.given.append(arguments)
+        return dict(self.services)
+
+    def run(self) -> Data:
+        found = action(nvidia_mig_steps, "nvidia_mig_steps", self.arguments)
+        found._execute_module = self._execute
+        result: Data = found.run(task_vars=self.variables)
+        return result
+
+    def steps(self) -> Data:
+        result = self.run()
+        return {name: result[name] for name in STEPS}
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize(("plan", "expected"), [(NOTHING, STEPS), (IDLE, CHANGE), (planned("create"), CHANGE)])
+def test_without_processes(plan: Data, skip: bool, expected: Data) -> None:
+    assert Role(plan, skip_busy=skip).steps() == expected
+    assert Role(plan, skip_busy=skip, interrupted=True).steps() == CHANGE
+    assert Role(plan, skip_busy=skip, interrupted=True, check_mode=True).steps() == STEPS
+
+
+def test_processes_that_the_role_can_neither_stop_nor_await() -> None:
+    for services in (NO_CLIENTS, {"stopped": ["dcgm.service"], "others": [7]}):
+        for check_mode in (False, True):
+            assert Role(REFUSED, services, check_mode).steps()["blocked"] == [REASON]
+
+
+def test_processes_that_end_with_the_clients_or_while_the_role_waits() -> None:
+    for plan, skip in ((REFUSED, False), (ONLY_BUSY, True)):
+        assert Role(plan, CLIENTS, skip_busy=skip).steps() == CHANGE
+        assert Role(plan, NO_CLIENTS, skip_busy=skip, busy_wait=1).steps() == CHANGE
+        assert Role(plan, CLIENTS, check_mode=True, skip_busy=skip).steps() == STEPS
+
+
+def test_a_mode_change_that_processes_delay_is_not_refused() -> None:
+    """An Ampere GPU whose mode is requested now, and changes with the next reset."""
+    assert Role(planned("mode", BUSY)).steps() == CHANGE
+
+
+@pytest.mark.parametrize(
+    ("plan", "interrupted", "converge"),
+    [(ONLY_BUSY, False, False), (ONLY_BUSY, True, True), (BOTH, False, True), (BOTH, True, True)],
+)
+def test_blocked_gpus_that_are_skipped(plan: Data, interrupted: bool, converge: bool) -> None:
+    expected = {**CHANGE, "pending": [REASON], "converge": converge}
+    assert Role(plan, skip_busy=True, interrupted=interrupted).steps() == expected
+    assert Role(plan, skip_busy=True, interrupted=interrupted, check_mode=True).steps() == {
+        **STEPS,
+        "pending": [REASON],
+    }
+
+
+def test_finds_the_clients_of_a_disruptive_change_only() -> None:
+    role = Role({**REFUSED, "disruption": "mode"}, {**CLIENTS, "warnings": ["split"]})
+    assert role.run()["warnings"] == ["split"]
+    assert role.given == [
+        {
+            "state": "stopped",
+            "disruption": "mode",
+            "processes": [7],
+            "record": "/run/record",
+            "clients": ["dcgm*.service"],
+            "mode_clients": ["persistenced.service"],
+            "layout": SEVEN,
+        }
+    ]
+    role = Role(NOTHING)
+    role.run()
+    assert role.given == []
+
+
+def test_fails_if_the_clients_cannot_be_found() -> None:
+    failure = {"failed": True, "msg": "The record of stopped units is damaged"}
+    result = Role(IDLE, failure).run()
+    assert (result["failed"], result["msg"]) == (True, failure["msg"])
+
+
+def test_previews_gpus_whose_profiles_are_unknown() -> None:
+    gpus = [{"index": 0, "deferred": False}, {"index": 1, "deferred": True}]
+    for backend, name in (("nvidia_smi", "nvidia-smi"), ("nvml", "The driver")):
+        role = Role(planned("mode", gpus=gpus, backend=backend), check_mode=True)
+        role.variables["ansible_facts"] = {"nvidia": {"gpus": [gpu(0), gpu(1, current=False)]}}
+        reason, line = role.steps()["preview"]
+        assert reason.startswith(name + " lists the profiles of a GPU only while MIG mode is on.")
+        assert line.startswith("GPU 1 ") and line.count("|1g.10gb") == 7
+        role.variables["ansible_check_mode"] = False
+        assert role.steps()["preview"] == []
+
+
+def test_previews_nothing_where_the_node_lists_no_gpus() -> None:
+    role = Role(planned("create", gpus=[{"index": 0, "deferred": True}]), check_mode=True)
+    role.variables["ansible_facts"] = {"nvidia": {"gpus": None}}
+    assert role.steps()["preview"] == []
