@@ -113,6 +113,23 @@ def _yaml(text: str, not_json: Exception) -> t.Tuple[t.Any, t.List[str]]:
             "(package python3-yaml or python3-pyyaml), or give the configuration in layout: %s"
             % (_cut(str(not_json)), _FROM_CONTROLLER)
         ) from None
+    try:
+        loader = _loader(text)
+        try:
+            data = loader.get_data()
+            return data, _of_keys(loader.twice) + ([_SEVERAL] if _has_more(loader) else [])
+        except _INVALID as error:
+            reason = "%s: %s" % (_place(loader.get_mark()), _cut(str(error)))
+    except yaml.YAMLError as error:
+        reason = _problem(error)
+    except RecursionError:
+        reason = "it is nested too deeply"
+    raise _Refused("is neither JSON nor YAML: %s. Correct it there" % reason)
+
+
+def _loader(text: str) -> t.Any:
+    """A loader of PyYAML, which may be missing on the node."""
+    import yaml
 
     class Loader(yaml.SafeLoader):
         """Rejects aliases that expand to too many values, and values that PyYAML fails to construct."""
@@ -161,39 +178,33 @@ def _yaml(text: str, not_json: Exception) -> t.Tuple[t.Any, t.List[str]]:
                     return super().construct_object(node, deep)
             except _INVALID:
                 pass
-            value = _cut(node.value) if isinstance(node, yaml.ScalarNode) else node.id
+            value = _cut(node.value) if node.id == "scalar" else node.id
             raise _Refused(
                 "has the value %s at %s, which is not a valid %s: correct it, or put it in quotes if it is text"
                 % (value, _place(node.start_mark), kind)
             )
 
-    def _repeated_keys(node: t.Any) -> t.Iterator[str]:
-        """The keys of a mapping that repeat another one, not only a merged one."""
-        seen: t.Set[str] = set()
-        for key, _value in node.value if isinstance(node, yaml.MappingNode) else ():
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    yield "%s (%s)" % (_cut(repr(key.value)), _place(key.start_mark))
-                seen.add(key.value)
+    return Loader(text)
 
-    def _has_more(loader: Loader) -> bool:
-        try:
-            return bool(loader.check_data())  # type: ignore[no-untyped-call]
-        except yaml.YAMLError:
-            return True
+
+def _repeated_keys(node: t.Any) -> t.Iterator[str]:
+    """The keys of a mapping that repeat another one, not only a merged one."""
+    seen: t.Set[str] = set()
+    for key, _value in node.value if node.id == "mapping" else ():
+        if key.id == "scalar" and key.tag != "tag:yaml.org,2002:merge":
+            if key.value in seen:
+                yield "%s (%s)" % (_cut(repr(key.value)), _place(key.start_mark))
+            seen.add(key.value)
+
+
+def _has_more(loader: t.Any) -> bool:
+    """Whether another document follows, which may be invalid."""
+    import yaml
 
     try:
-        loader = Loader(text)
-        try:
-            data = loader.get_data()
-            return data, _of_keys(loader.twice) + ([_SEVERAL] if _has_more(loader) else [])
-        except _INVALID as error:
-            reason = "%s: %s" % (_place(loader.get_mark()), _cut(str(error)))
-    except yaml.YAMLError as error:
-        reason = _problem(error)
-    except RecursionError:
-        reason = "it is nested too deeply"
-    raise _Refused("is neither JSON nor YAML: %s. Correct it there" % reason)
+        return bool(loader.check_data())
+    except yaml.YAMLError:
+        return True
 
 
 def _problem(error: t.Any) -> str:
