@@ -27,7 +27,11 @@ class ActionModule(Action):
 
     def perform(self, variables: Data) -> Data:
         arguments = self._arguments
-        folder = runs.folder(Path(constants.DEFAULT_LOCAL_TMP))
+        try:
+            folder = runs.folder(Path(constants.DEFAULT_LOCAL_TMP))
+        except OSError as error:
+            # Tasks with credentials have no_log: another one fails with this.
+            return {"problem": "credentials cannot be kept on the controller: %s" % error}
         result: Data = {"folder": str(folder)}
         if arguments["kubeconfig"] is not None:
             text, path = base64.b64decode(arguments["kubeconfig"]).decode(errors="replace"), folder / arguments["name"]
@@ -35,8 +39,10 @@ class ActionModule(Action):
                 # An empty one hides that of the user, which may be of another cluster.
                 runs.write(path, kubeconfig.rebuild(text, arguments["server"]) if text else "")
             except Refusal as refusal:
-                # Tasks with credentials have no_log: another one fails with this.
-                result["problem"] = "the kubeconfig of %s is refused: %s" % (arguments["server"], refusal)
+                result["problem"] = (
+                    "the kubeconfig of %s is refused: %s. Set gpu_cluster_kubeconfig to one on the controller"
+                    % (arguments["server"], refusal)
+                )
             else:
                 result["kubeconfig"] = str(path)
         if arguments["keep"]:

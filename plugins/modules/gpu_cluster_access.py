@@ -52,9 +52,13 @@ EXAMPLES = r"""
 RETURN = r"""
 folder:
   description: The path of the folder.
-  returned: always
+  returned: if it can be used
   type: str
   sample: /home/ops/.ansible/tmp/ansible-local-1234abcdefgh/gpufleet
+problem:
+  description: Why the folder or the kubeconfig cannot be used.
+  returned: if there is one
+  type: str
 kubeconfig:
   description: The path of the kubeconfig.
   returned: if one was given

@@ -80,7 +80,7 @@ LAYERS = (
         Layer(
             "module_utils/_module/" + name,
             [BOOT, BACKEND, MIG, *("module_utils._module." + each for each in (name, "common", *below))],
-            ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "yaml"],
+            ["ansible.module_utils", "ansible_collections.kubernetes.core", "kubernetes", "urllib3", "yaml"],
         )
         for name, below in OF_MODULES.items()
     ),

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import typing as t
 
-# C0 except tab and newline, delete, C1, characters that reorder the text around them, and those that XML rejects.
+# C0 except tab and newline, delete, C1, characters that end a line or reorder the text around them, and those that XML rejects.
 _REMOVED = dict.fromkeys(
     [
         *range(9),
         *range(11, 32),
         *range(127, 160),
+        0x061C,
         *range(0x200E, 0x2010),
-        *range(0x202A, 0x202F),
+        *range(0x2028, 0x202F),
         *range(0x2066, 0x206A),
         *range(0xFFFE, 0x10000),
     ]

@@ -46,7 +46,9 @@ def rebuild(text: str, server: str) -> str:
         user = _strings("user", _named(found, "user", context["user"]), _USER)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         raise Refusal("it is not a kubeconfig with a current context, cluster and user") from error
-    cluster["server"] = _LOOPBACK.sub("https://%s" % ("[%s]" % server if ":" in server else server), cluster["server"])
+    cluster["server"] = _LOOPBACK.sub(
+        "https://%s" % ("[%s]" % server if ":" in server else server), cluster.get("server", "")
+    )
     if not _SERVER.fullmatch(cluster["server"]):
         raise Refusal("the address of its cluster is not https://HOST:PORT")
     return json.dumps(

@@ -25,6 +25,7 @@ import typing as t
 from pathlib import Path
 
 _FOLDER, _RECORD = "gpufleet", "run.json"
+_OF_ANSIBLE = "ansible-local-*"  # its temporary directories
 _ABANDONED = 86400  # seconds after which files of a run on another controller, with the same home, are removed
 
 
@@ -57,36 +58,66 @@ def is_same(one: Run, other: Run) -> bool:
 def has_ended(run: Run, seconds: int) -> bool:
     """Whether a run has ended. One on another controller has if its last change is so many seconds ago.
 
-    Clocks differ, but a time further than that in the future is no time of a run.
+    Clocks differ, but a time further than that in the future is no time of a run. Whoever may patch a node can write any
+    record: none holds a node longer than a day after its last change.
     """
-    if run.place == _place():
+    age = abs(int(time.time()) - run.written)
+    if run.place == _place() and age < max(seconds, _ABANDONED):
         # The processes of other users may be hidden.
         return not _exists(run.pid) or _started(run.pid) not in ("", run.started)
-    return abs(int(time.time()) - run.written) >= seconds
+    return age >= seconds
 
 
 def folder(temporary: Path) -> Path:
     """The folder of this run in its temporary directory, for its user only. Both are removed when the run ends.
 
     Also if a signal ends the run, after which Ansible does not remove them. If the whole container or session is killed,
-    the next run removes them: Ansible also keeps secrets there that tasks write.
+    the next run removes them: Ansible also keeps secrets there that tasks write. Raises OSError, and PermissionError if
+    another user could replace them.
     """
+    _require_own(temporary)
     own = temporary / _FOLDER
     try:
         own.mkdir(mode=0o700)
     except FileExistsError:
-        pass
+        _require_own(own)
     else:
         _remove_at_end(temporary)
     write(own / _RECORD, json.dumps(current()))
-    for record in own.parents[1].glob("*/%s/%s" % (_FOLDER, _RECORD)):
-        with contextlib.suppress(OSError, ValueError, TypeError):  # removed by another run, or not readable
-            # Other users can write to the directory if it is below /tmp.
-            found = record.parents[1].lstat()
-            ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-            if ours and has_ended(Run(*json.loads(record.read_text(encoding="utf-8"))), _ABANDONED):
-                shutil.rmtree(record.parents[1])
+    for path in temporary.parent.glob(_OF_ANSIBLE):
+        if path != temporary and _is_abandoned(path):
+            shutil.rmtree(path, ignore_errors=True)
     return own
+
+
+def _require_own(directory: Path) -> None:
+    """Raises PermissionError if the directory is not this user's alone, or another user has made one that contains it."""
+    if not _is_own_directory(directory.lstat()):
+        raise PermissionError("%s is not a directory of this user with mode 0700" % directory)
+    path = directory.resolve()
+    for parent in path.parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IWOTH and (not mode & stat.S_ISVTX or path.stat().st_uid not in (0, os.geteuid())):
+            raise PermissionError(
+                "another user can replace %s in %s: set local_tmp in ansible.cfg to a directory of your own"
+                % (path, parent)
+            )
+        path = parent
+
+
+def _is_own_directory(found: os.stat_result) -> bool:
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether a directory is that of a run that has ended. Other users may write to the directory that contains it."""
+    try:
+        if not (_is_own_directory(path.lstat()) and _is_own_directory((path / _FOLDER).lstat())):
+            return False
+        found = json.loads((path / _FOLDER / _RECORD).read_text(encoding="utf-8"))
+        return has_ended(Run(*found), _ABANDONED)
+    except (OSError, ValueError, TypeError, RecursionError):  # being removed by another run, or damaged
+        return False
 
 
 def _remove_at_end(directory: Path) -> None:
@@ -103,10 +134,10 @@ def _remove_at_end(directory: Path) -> None:
 
 def write(path: Path, text: str) -> None:
     """Replace a file in the folder. Other processes of the run may be reading it."""
-    new = path.with_name("%s.%d" % (path.name, os.getpid()))
-    new.touch(mode=0o600)
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
+    descriptor, new = tempfile.mkstemp(prefix=path.name + ".", dir=path.parent)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(new, path)
 
 
 def keep(source: Path, path: Path, check_mode: bool) -> bool:
@@ -164,8 +195,31 @@ def _started(pid: int) -> str:
         return ""
 
 
+def _uses(directory: Path) -> bool:
+    """Whether a process has a folder in the directory as TMPDIR. Without it, Python would write to /tmp."""
+    variable = ("TMPDIR=%s/" % directory).encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # of another user, or ended
+            if environment.parent.name != str(os.getpid()) and variable in environment.read_bytes():
+                return True
+    return False
+
+
+def _remove(directory: Path) -> None:
+    """Remove the files of a run that has ended, and the directory when its last process has ended."""
+    for path in (directory / _FOLDER).glob("*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    if not _uses(directory):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 if __name__ == "__main__":  # the process that _remove_at_end() starts
     _directory, _run = Path(sys.argv[1]), Run(*json.loads(sys.argv[2]))
-    while _directory.exists() and not has_ended(_run, _ABANDONED):
+    while _directory.exists():
+        if has_ended(_run, _ABANDONED):
+            with contextlib.suppress(OSError):
+                _remove(_directory)
         time.sleep(1)
-    shutil.rmtree(_directory, ignore_errors=True)

@@ -12,6 +12,7 @@ import functools
 import time
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible.utils.display import Display
 
 from ...module_utils._mig.printable import printable
@@ -24,11 +25,16 @@ def show(text: str) -> None:
 
 
 def clean(run: t.Callable[P, dict[str, t.Any]]) -> t.Callable[P, dict[str, t.Any]]:
-    """Remove control characters from the result of an action plugin."""
+    """Remove control characters from the result of an action plugin, and from the errors that it raises."""
 
     @functools.wraps(run)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> dict[str, t.Any]:
-        return t.cast("dict[str, t.Any]", printable(run(*args, **kwargs)))
+        try:
+            return t.cast("dict[str, t.Any]", printable(run(*args, **kwargs)))
+        except AnsibleError as error:
+            if printable(str(error)) == str(error):
+                raise
+            raise AnsibleError(printable(str(error))) from None
 
     return wrapper
 

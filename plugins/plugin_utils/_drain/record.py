@@ -13,7 +13,6 @@ cordoned, the former values of labels, and by which run. A later run can therefo
 from __future__ import annotations
 
 import json
-import re
 import time
 import typing as t
 
@@ -22,10 +21,9 @@ from .._cluster.labels import DEPLOY, PAUSED, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
 from .._cluster.runs import Run
 from .operands import OPERANDS
-from .workloads import KINDS, Workload
+from .workloads import Workload, workload_of
 
 RECORD = "gpufleet.node/out-of-service"
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")  # of an object
 _RENEWED = 300  # seconds after which the record is written again while the run waits
 
 
@@ -99,7 +97,7 @@ def read(node: t.Mapping[str, t.Any]) -> Record | None:
             bool(found["cordoned"]),
             bool(found["drained"]),
             _labels_of(found["labels"]),
-            [_workload_of(*each) for each in found["workloads"]],
+            [workload_of(*each) for each in found["workloads"]],
             _run_of(found["run"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
@@ -118,17 +116,6 @@ def _labels_of(found: t.Any) -> dict[str, str]:
     if not all(isinstance(each, str) for pair in found.items() for each in pair):
         raise ValueError("not labels")
     return dict(found)
-
-
-def _workload_of(*found: t.Any) -> Workload:
-    """Raises these and TypeError. The client copies names to the path of a request, which could become another one."""
-    known = Workload(*found)
-    names = (known.namespace, *known.api_version.split("/"), known.name)
-    if not (all(map(_NAME.fullmatch, names)) and known.kind in KINDS):
-        raise ValueError("not a controller of pods")
-    if not (isinstance(known.uid, str) and isinstance(known.ready, int)):
-        raise ValueError("not a controller of pods")
-    return known
 
 
 def available(node: Data, run: Run, takeover: int) -> Record | None:

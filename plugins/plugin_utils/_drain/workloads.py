@@ -11,6 +11,8 @@ Their own status is read, because one of them may have pods on all nodes of a la
 
 from __future__ import annotations
 
+import contextlib
+import re
 import typing as t
 
 from .._cluster import readiness
@@ -18,7 +20,8 @@ from .._cluster.nodes import Data
 from .._cluster.pods import controller_of, has_ended
 
 # Others, such as those of operators for training jobs, have no common field for ready pods.
-KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
+_KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")  # of an object
 
 
 class Workload(t.NamedTuple):
@@ -33,15 +36,32 @@ class Workload(t.NamedTuple):
         return "%s %s in namespace %s" % (self.kind, self.name, self.namespace)
 
 
+def workload_of(*found: t.Any) -> Workload:
+    """A workload from what a pod or a record says. Raises ValueError, TypeError and AttributeError.
+
+    Whoever may create a pod can write any owner, and the names become the path of a request.
+    """
+    known = Workload(*found)
+    names = (known.namespace, *known.api_version.split("/"), known.name)
+    if not (all(map(_NAME.fullmatch, names)) and known.kind in _KINDS):
+        raise ValueError("not a controller of pods")
+    if not (isinstance(known.uid, str) and isinstance(known.ready, int)):
+        raise ValueError("not a controller of pods")
+    return known
+
+
 def of(evicted: t.Iterable[Data], recorded: t.Iterable[Workload] = ()) -> list[Workload]:
     """The controllers of the evicted pods, except of those that have ended, and those that are recorded already."""
     known = {each.uid for each in recorded}
     out = set()
     for pod in evicted:
         owner = controller_of(pod)
-        if owner.get("kind") in KINDS and owner["uid"] not in known and not has_ended(pod):
-            namespace = str(pod["metadata"].get("namespace"))
-            out.add(Workload(namespace, owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]))
+        fields = [owner.get(key) for key in ("apiVersion", "kind", "name", "uid")]
+        # Other controllers, and owners with names that no object can have.
+        with contextlib.suppress(ValueError, TypeError, AttributeError):
+            found = workload_of(pod["metadata"].get("namespace"), *fields)
+            if found.uid not in known and not has_ended(pod):
+                out.add(found)
     return sorted(out)
 
 

@@ -122,7 +122,7 @@ def test_preflight_verify_and_plan_read_only_and_do_not_fail(name: str, entry: s
     assert name + "_problems" in facts or (name, entry) == ("nvidia_mig", "plan")
     assert [task["name"] for task in tasks if not reads(task) and task["module"] not in FAILING] == []
     failing = {task["name"] for task in tasks if task["module"] in FAILING}
-    assert failing <= {"connect | Fail if the kubeconfig of the server is refused"}
+    assert failing <= {"connect | Fail if credentials are refused"}
 
 
 def used() -> t.Set[t.Tuple[str, str]]:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import typing as t
 from concurrent.futures import TimeoutError as NoResult
 
@@ -17,6 +18,7 @@ from . import background
 T = t.TypeVar("T")
 
 _LIMIT = 120  # seconds. The client would wait for ever for a server that accepts connections only
+_LONGEST = 1 << 29  # bytes of a response; 20,000 pods have about 200 MB
 
 
 class Failure(Exception):
@@ -31,12 +33,15 @@ class Client:
 
     def __init__(self) -> None:
         self._connected: t.Any = None
+        self._stopped = threading.Event()
 
     def use(self, function: t.Callable[..., T], *arguments: t.Any) -> T:
         """The result of a function that gets kubernetes.core's client and the arguments. Raises Failure."""
 
+        stopped = self._stopped
+
         def work() -> T:
-            self._connected = self._connected or _connect()
+            self._connected = self._connected or _connect(stopped)
             return function(self._connected, *arguments)
 
         try:
@@ -45,13 +50,14 @@ class Client:
             message = "the API server has not responded for %d seconds" % _LIMIT
         except Exception as error:  # the client has many, and some have no common base class
             message = str(error) or type(error).__name__
-        self._connected = None
+        stopped.set()  # the function may still run
+        self._connected, self._stopped = None, threading.Event()
         if message.endswith("No configuration found."):
             message = "%s in %s" % (message[:-1], _kubeconfig())
         raise Failure(message)
 
 
-def _connect() -> t.Any:
+def _connect(stopped: threading.Event) -> t.Any:
     try:
         from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
         from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import requires
@@ -61,7 +67,35 @@ def _connect() -> t.Any:
             "kubernetes.core"
         ) from error
     requires("kubernetes")  # a clear message if the Python library is missing
-    return get_api_client()
+    connected = get_api_client()
+    _limit_responses(connected, stopped)
+    return connected
+
+
+def _limit_responses(connected: t.Any, stopped: threading.Event) -> None:
+    """Have requests follow no redirect, refuse longer responses, and not begin after ``stopped``."""
+    import urllib3
+
+    manager = connected.client.client.rest_client.pool_manager
+    send = manager.urlopen
+
+    def urlopen(method: str, url: str, **options: t.Any) -> t.Any:
+        if stopped.is_set():
+            raise Failure("the request was stopped")
+        response = send(method, url, **{**options, "redirect": False, "preload_content": False})
+        try:
+            body = response.read(_LONGEST + 1)
+            if len(body) > _LONGEST:
+                raise Failure("a response of the API server is longer than %d MiB" % (_LONGEST >> 20))
+        except BaseException:
+            response.close()
+            raise
+        response.release_conn()
+        return urllib3.HTTPResponse(
+            body=body, headers=response.headers, status=response.status, reason=response.reason, decode_content=False
+        )
+
+    manager.urlopen = urlopen
 
 
 def _kubeconfig() -> str:

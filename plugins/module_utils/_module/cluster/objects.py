@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .names import require_names
+
 Data = t.Dict[str, t.Any]
 
 
@@ -29,6 +31,8 @@ def read_objects(client: t.Any, objects: t.Sequence[Data]) -> t.List[Data]:
     service = K8sService(client, None)
     results = []
     for each in objects:
+        require_names(*(each[key] for key in ("name", "namespace") if each.get(key) is not None))
+        require_names(*each.get("api_version", "v1").split("/"))
         try:
             results.append(service.find(**{"api_version": "v1", **each}))
         except CoreException as error:

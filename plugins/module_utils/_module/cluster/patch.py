@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import typing as t
 
+from .names import require_names
+
 _CONFLICT = 409
 
 Data = t.Dict[str, t.Any]
@@ -28,6 +30,7 @@ def patch_nodes(client: t.Any, patches: t.Sequence[Data], check_mode: bool) -> t
     nodes = client.resource("Node", "v1")
     out: t.List[t.Optional[Data]] = []
     for each in patches:
+        require_names(each["node"])
         try:
             changed = nodes.patch(
                 name=each["node"],

@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 import typing as t
 
+from .names import require_names
+
 _GONE = (404, 409)  # 409: another pod has the name now
 
 Data = t.Dict[str, t.Any]
@@ -32,6 +34,7 @@ def remove_pods(
     resource = client.resource("Pod", "v1")
     accepted, rejected = 0, []
     for pod in pods:
+        require_names(pod["name"], pod["namespace"])
         where = {"name": pod["name"], "namespace": pod["namespace"]}
         options: Data = {"preconditions": {"uid": pod["uid"]}}
         if check_mode:

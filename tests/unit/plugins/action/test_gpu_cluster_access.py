@@ -51,6 +51,14 @@ def test_a_program_in_the_kubeconfig_of_a_server_is_refused(tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "gpufleet").iterdir()] == ["run.json"]
 
 
+def test_a_directory_that_another_user_may_write_to_is_a_problem(tmp_path: Path) -> None:
+    """The task has no_log, which would hide an error."""
+    tmp_path.chmod(0o777)
+    result = given(config())
+    assert result.keys() == {"changed", "problem"}
+    assert "is not a directory of this user with mode 0700" in result["problem"]
+
+
 def test_the_kubeconfig_of_a_server_writes_no_control_characters_to_the_terminal() -> None:
     assert "user has ]0;owned, which" in given(config(user={"\x1b]0;owned\x07": ""}))["problem"]
 

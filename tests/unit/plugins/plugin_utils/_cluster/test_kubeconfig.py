@@ -69,6 +69,11 @@ def test_anything_else_is_refused(cluster: t.Mapping[str, t.Any], user: t.Mappin
     assert "S0VZ" not in str(refused.value)
 
 
+def test_a_cluster_without_an_address_is_refused() -> None:
+    with pytest.raises(Refusal, match="is not https://HOST:PORT"):
+        kubeconfig.rebuild(config({"certificate-authority-data": "Q0E="}), "gpu-1")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible.errors import AnsibleError
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common import output
 
@@ -26,6 +27,15 @@ def test_results_have_no_control_characters() -> None:
         return {"failed": True, "msg": "process 1 on \x1b]0;owned\x07", "waiting": ["line\n\tline\r"], "changed": False}
 
     assert run() == {"failed": True, "msg": "process 1 on ]0;owned", "waiting": ["line\n\tline"], "changed": False}
+
+
+def test_errors_have_no_control_characters() -> None:
+    @output.clean
+    def run() -> dict[str, object]:
+        raise AnsibleError("unknown option \x1b[31m\u061c\u2028x")
+
+    with pytest.raises(AnsibleError, match=r"unknown option \[31mx$"):
+        run()
 
 
 @pytest.mark.parametrize("path", sorted(ACTIONS.glob("*.py")), ids=lambda path: path.stem)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+import pytest
+
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.workloads import Workload
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import pod, waiting
@@ -49,6 +51,14 @@ def test_the_controllers_of_pods() -> None:
     assert workloads.requests([TRAIN]) == [
         {"api_version": "apps/v1", "kind": "ReplicaSet", "name": "train", "namespace": "gpu-operator"}
     ]
+
+
+@pytest.mark.parametrize("name", ["web/status", "../../namespaces/x/pods/evil:8088/proxy/x?a=", "a?watch=1", "", None])
+def test_an_owner_that_no_object_can_be_is_ignored(name: t.Optional[str]) -> None:
+    """Whoever may create a pod can write any: it would become the path of a request, and of the record."""
+    forged = owned(pod("a"))
+    forged["metadata"]["ownerReferences"][1]["name"] = name
+    assert workloads.of([forged, owned(pod("b"))]) == [TRAIN]
 
 
 def test_only_what_was_ready_must_be_ready_again() -> None:

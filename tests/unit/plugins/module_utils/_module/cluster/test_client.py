@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import socket
 import sys
+import tempfile
+import threading
 import time
 import typing as t
 from pathlib import Path
@@ -48,10 +51,85 @@ def test_a_kubeconfig_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_p
         Client().use(read_objects, NODES)
 
 
+class Server(http.server.BaseHTTPRequestHandler):
+    """An API server whose node ``redirect`` is elsewhere, and whose node ``endless`` has no end."""
+
+    def do_GET(self) -> None:
+        answers = {
+            "/version": {"major": "1", "minor": "36"},
+            "/apis": {"kind": "APIGroupList", "groups": []},
+            "/api/v1": {
+                "kind": "APIResourceList",
+                "groupVersion": "v1",
+                "resources": [{"name": "nodes", "kind": "Node", "namespaced": False, "verbs": ["get"]}],
+            },
+            "/api/v1/nodes/a": {"kind": "Node", "metadata": {"name": "a"}},
+            "/elsewhere": {"kind": "Node", "metadata": {"name": "elsewhere"}},
+        }
+        self.send_response(302 if self.path.endswith("/redirect") else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+        self.wfile.write(json.dumps(answers.get(self.path, {"filler": "x" * 5000})).encode())
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+@pytest.fixture(name="read")
+def fixture_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> t.Iterator[t.Callable[[str], t.Any]]:
+    monkeypatch.setenv("K8S_AUTH_KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # for the client's cache
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        write_kubeconfig(tmp_path / "kubeconfig", server.server_address[1])
+        client = Client()
+        yield lambda name: client.use(read_objects, [{"kind": "Node", "name": name}])
+        server.shutdown()
+
+
+def test_redirects_and_long_responses(monkeypatch: pytest.MonkeyPatch, read: t.Callable[[str], t.Any]) -> None:
+    assert read("a")[0]["resources"] == [{"kind": "Node", "metadata": {"name": "a"}}]
+    (redirected,) = read("redirect")
+    assert "resources" not in redirected and redirected["msg"].startswith("302")
+    monkeypatch.setattr(cluster_client, "_LONGEST", 4096)
+    with pytest.raises(Failure, match="a response of the API server is longer than"):
+        read("endless")
+
+
+@pytest.mark.parametrize("name", ["../configmaps", "a/status", "a?watch=1", "..", "a%2fb", "a b", ""])
+def test_a_name_that_is_another_path(read: t.Callable[[str], t.Any], name: str) -> None:
+    with pytest.raises(Failure, match="is not the name of an object"):
+        read(name)
+
+
+def test_a_function_sends_no_further_requests_after_its_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read: t.Callable[[str], t.Any]
+) -> None:
+    """It may be evicting pods, while the run returns the node to service."""
+    assert read("a")
+    monkeypatch.setattr(cluster_client, "_LIMIT", 0.5)
+    later: t.List[str] = []
+
+    def slow(connected: t.Any) -> None:
+        time.sleep(1)
+        try:
+            read_objects(connected, [{"kind": "Node", "name": "a"}])
+        except Exception as error:
+            later.append(str(error))
+
+    with pytest.raises(Failure, match="has not responded"):
+        Client().use(slow)
+    deadline = time.monotonic() + 30
+    while not later and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "the request was stopped" in later[0]
+
+
 def test_it_connects_again_only_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     connections: t.List[object] = []
 
-    def connect() -> object:
+    def connect(_stopped: object) -> object:
         connections.append(object())
         return connections[-1]
 
@@ -70,7 +148,7 @@ def test_it_connects_again_only_after_a_failure(monkeypatch: pytest.MonkeyPatch)
 def test_the_time_limit_includes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kubeconfig may name a program that prints credentials."""
     monkeypatch.setattr(cluster_client, "_LIMIT", 0.1)
-    monkeypatch.setattr(cluster_client, "_connect", lambda: time.sleep(60))
+    monkeypatch.setattr(cluster_client, "_connect", lambda _stopped: time.sleep(60))
     with pytest.raises(Failure, match="has not responded"):
         Client().use(lambda connected: connected)
 
