@@ -37,6 +37,12 @@ options:
       - Whether the play has the keyword C(order) with the value C(sorted).
     type: bool
     default: false
+  done_before:
+    description:
+      - Hosts that an earlier play has changed.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""

@@ -30,6 +30,8 @@ _OF_PLAYBOOKS = (
     "gpu_cluster_drained",
     "gpu_cluster_mig_changed",
     "gpu_node_batches",
+    "gpu_node_charts",
+    "gpu_node_cluster_roles",
     "gpu_node_max_fail_percentage",
     "gpu_node_environment",
     "gpu_node_target",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import registry
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import registry, variables
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory.registry import Row, Tags
 
 ROLES = Path(__file__).resolve().parents[5] / "roles"
@@ -35,6 +35,12 @@ def test_every_role_is_in_the_registry_with_its_entry_points() -> None:
             assert (ROLES / row["role"] / "tasks" / (entry + ".yml")).is_file(), (row["role"], entry)
         if "plan" in row:
             assert row["role"] + "_disruption:" in (ROLES / row["role"] / "tasks" / "plan.yml").read_text()
+
+
+def test_variables_that_gpu_node_sets_for_playbooks_are_known() -> None:
+    """The preflight warns of unknown ones."""
+    public = {name for name in yaml.safe_load((ROLES / "gpu_node/vars/main.yml").read_text()) if name[0] != "_"}
+    assert public and public <= variables.known()
 
 
 def test_the_documents_name_every_role_and_tag() -> None:
