@@ -4,7 +4,7 @@
 
 # All generated files are in .cache/; `make clean` removes them.
 
-.PHONY: help demo demo-cluster test test-fast lint bench clean
+.PHONY: help build demo demo-cluster test test-fast lint bench clean
 
 help:
 	@echo 'make demo          provision and partition a simulated eight-GPU node; without root, only partition it'
@@ -13,6 +13,7 @@ help:
 	@echo 'make test-fast     the tests that fail most often, in a few minutes'
 	@echo 'make lint          only the linters'
 	@echo 'make bench         benchmarks of the planner and the modules'
+	@echo 'make build         the artifact for Galaxy and ansible-galaxy: .cache/artifact/gpufleet-node-VERSION.tar.gz'
 	@echo 'make clean         remove all generated files'
 
 demo:
@@ -35,6 +36,10 @@ lint:
 
 bench:
 	@benchmarks/run
+
+build:
+	@scripts/bootstrap run
+	@.cache/venv/bin/python scripts/build.py
 
 clean:
 	@if [ -d .cache/lab/podman ] || [ -d .cache/lab/nodes ]; then tests/lab/lab down; fi

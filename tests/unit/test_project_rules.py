@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import tomllib
+import yaml
 
 from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, files, text_of
 
@@ -51,6 +52,37 @@ def test_the_documents_list_every_plugin_that_users_call() -> None:
     paths = [path for kind in ("modules", "filter", "test") for path in TOP.glob("plugins/%s/*.py" % kind)]
     public = {path.stem for path in paths if "\nshort_description: Internal to " not in path.read_text()}
     assert listed == public
+
+
+LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def headings(document: Path) -> t.Set[str]:
+    """The names that links give to a document's headings."""
+    titles = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", [path for path in files() if path.suffix == ".md"], ids=str)
+def test_links_lead_to_files_and_headings(path: Path) -> None:
+    missing = []
+    for name, heading in LINK.findall(text_of(path)):
+        target = (TOP / path.parent / name) if name else TOP / path
+        document = target / "README.md" if target.is_dir() else target
+        if not target.exists() or (heading and heading not in headings(document)):
+            missing.append("%s#%s" % (name, heading))
+    assert missing == []
+
+
+def test_the_addresses_of_the_project_are_those_of_galaxy_yml() -> None:
+    repository = yaml.safe_load((TOP / "galaxy.yml").read_text())["repository"]
+    found = {
+        str(path): address
+        for path in files()
+        for address in re.findall(r"https://github\.com/gpufleet/[^/\s]*", text_of(path))
+        if address.removesuffix(".git") != repository
+    }
+    assert found == {}
 
 
 # --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
