@@ -44,7 +44,14 @@ POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
 LAST = 3000  # characters of a failed part's output that are printed
 ERROR = 500  # and of each of its errors
-NODES = ("integration", "playbooks", "cluster", "cores", "bench")  # parts whose playbooks take this machine as a node
+NODES = (
+    "integration",
+    "playbooks",
+    "cluster",
+    "cores",
+    "artifact",
+    "bench",
+)  # parts whose playbooks take this machine as a node
 
 STARTING = threading.Lock()  # held while a part starts, and by a run that ends, so that it starts no further part
 # Not in .cache: the paths of sockets in it must be short.
@@ -116,6 +123,7 @@ PARTS: t.Sequence[Part] = (
     Part(
         "cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2
     ),
+    Part("artifact", "The artifact: same bytes twice, Galaxy's importer, use", ["scripts/artifact"], PYTEST_CLOSING),
     Part("bench", "Benchmarks, at their smallest size", ["benchmarks/run", "--small"]),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
