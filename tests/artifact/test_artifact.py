@@ -24,7 +24,7 @@ LAYOUT = [{"devices": "all", "mig_enabled": True, "mig_devices": {"3g.40gb": 1, 
 INSTANCES = ["1g.10gb at 0", "1g.10gb at 1", "1g.10gb at 2", "3g.40gb at 4"]
 # What users need; the rest belongs to the project.
 SHIPPED = {
-    *("COPYING", "FILES.json", "LICENSES", "MANIFEST.json", "README.md"),
+    *("CHANGELOG.rst", "COPYING", "FILES.json", "LICENSES", "MANIFEST.json", "README.md"),
     *("changelogs", "docs", "inventory", "meta", "playbooks", "plugins", "roles"),
 }
 
