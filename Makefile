@@ -6,6 +6,8 @@
 
 .PHONY: help build demo demo-cluster test test-fast lint bench clean
 
+LINTERS = ansible-lint ruff mypy docs changelog shell licences workflow
+
 help:
 	@echo 'make demo          provision and partition a simulated eight-GPU node; without root, only partition it'
 	@echo 'make demo-cluster  a Kubernetes cluster whose pods get MIG devices of a simulated GPU'
@@ -24,15 +26,15 @@ demo-cluster:
 
 test:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py
+	@.cache/venv/bin/python scripts/test.py $(PARTS)
 
 test-fast:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain ansible-lint ruff mypy docs changelog shell
+	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain $(LINTERS)
 
 lint:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py ansible-lint ruff mypy docs changelog shell
+	@.cache/venv/bin/python scripts/test.py $(LINTERS)
 
 bench:
 	@benchmarks/run

@@ -2,18 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rules of the project that linters do not cover: delegated tasks, documents, licences, pins and forbidden texts."""
+"""Rules of the project that linters do not cover: delegated tasks, documents, pins and forbidden texts."""
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import typing as t
-from functools import cache
 from pathlib import Path
 
 import pytest
-import tomllib
 import yaml
 
 from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, files, text_of
@@ -85,28 +82,7 @@ def test_the_addresses_of_the_project_are_those_of_galaxy_yml() -> None:
     assert found == {}
 
 
-# --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
-
-
-@cache
-def annotated() -> t.Sequence[str]:
-    """The patterns of REUSE.toml."""
-    annotations = tomllib.loads((TOP / "REUSE.toml").read_text())["annotations"]
-    return [annotation["path"] for annotation in annotations]
-
-
-def licensed(path: Path) -> bool:
-    if (TOP / path).is_symlink() or not (TOP / path).stat().st_size:
-        return True
-    if path.name == "COPYING" or path.parts[0] == "LICENSES":
-        return True
-    if (TOP / (str(path) + ".license")).exists() or any(fnmatch.fnmatch(str(path), each) for each in annotated()):
-        return True
-    return any("SPDX-License-Identifier: " in line for line in text_of(path).splitlines()[:12])
-
-
-def test_every_file_has_a_licence() -> None:
-    assert [str(path) for path in files() if not licensed(path)] == []
+# --- Pins and forbidden texts -------------------------------------------------------------------------------
 
 
 # The brackets keep this file from matching its own patterns.
