@@ -43,12 +43,26 @@ def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
 # --- Documents --------------------------------------------------------------------------------------------------------
 
 
+def public(kind: str) -> t.Set[str]:
+    """The plugins that users call. Modules say in their documentation whether they are internal."""
+    paths = TOP.glob("plugins/%s/*.py" % kind)
+    return {path.stem for path in paths if "\nshort_description: Internal to " not in path.read_text()}
+
+
 def test_the_documents_list_every_plugin_that_users_call() -> None:
-    """Modules say in their documentation whether they are internal."""
     listed = set(re.findall(r"(?:module|filter|test) `(\w+)`", text_of(Path("docs/README.md"))))
-    paths = [path for kind in ("modules", "filter", "test") for path in TOP.glob("plugins/%s/*.py" % kind)]
-    public = {path.stem for path in paths if "\nshort_description: Internal to " not in path.read_text()}
-    assert listed == public
+    assert listed == public("modules") | public("filter") | public("test")
+
+
+def test_the_action_group_has_the_modules_that_users_call_with_options() -> None:
+    """Internal modules get their options from the roles only."""
+    groups = yaml.safe_load((TOP / "meta/runtime.yml").read_text())["action_groups"]
+    with_options = {
+        name
+        for name in public("modules")
+        if re.search(r"^options:\n", text_of(Path("plugins/modules/%s.py" % name)), re.M)
+    }
+    assert set(groups["gpu"]) == with_options
 
 
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)")
