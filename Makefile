@@ -4,7 +4,7 @@
 
 # All generated files are in .cache/; `make clean` removes them.
 
-.PHONY: help build demo demo-cluster test test-fast lint bench clean
+.PHONY: help build demo demo-cluster test test-fast test-matrix lint bench clean
 
 LINTERS = ansible-lint ruff mypy docs changelog shell licences workflow
 
@@ -13,6 +13,7 @@ help:
 	@echo 'make demo-cluster  a Kubernetes cluster whose pods get MIG devices of a simulated GPU'
 	@echo 'make test          every test and linter'
 	@echo 'make test-fast     the tests that fail most often, in a few minutes'
+	@echo 'make test-matrix   sanity, playbooks and plugins on all ansible-cores and Pythons, in about an hour'
 	@echo 'make lint          only the linters'
 	@echo 'make bench         benchmarks of the planner and the modules'
 	@echo 'make build         the artifact for Galaxy and ansible-galaxy: .cache/artifact/gpufleet-node-VERSION.tar.gz'
@@ -31,6 +32,12 @@ test:
 test-fast:
 	@scripts/bootstrap test
 	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain $(LINTERS)
+
+test-matrix:
+	@scripts/bootstrap test
+	@scripts/fetch-python 3.14 forky >/dev/null || echo 'continuing without Python 3.14'
+	@scripts/pythons 3.8 3.9 3.10 3.11 3.12 3.13 3.14
+	@scripts/cores --matrix
 
 lint:
 	@scripts/bootstrap test
