@@ -4,15 +4,19 @@
 
 # All generated files are in .cache/; `make clean` removes them.
 
-.PHONY: help demo demo-cluster test test-fast lint bench clean
+.PHONY: help build demo demo-cluster test test-fast test-matrix lint bench clean
+
+LINTERS = ansible-lint ruff mypy docs changelog shell licences workflow
 
 help:
 	@echo 'make demo          provision and partition a simulated eight-GPU node; without root, only partition it'
 	@echo 'make demo-cluster  a Kubernetes cluster whose pods get MIG devices of a simulated GPU'
 	@echo 'make test          every test and linter'
 	@echo 'make test-fast     the tests that fail most often, in a few minutes'
+	@echo 'make test-matrix   sanity, playbooks and plugins on all ansible-cores and Pythons, in about an hour'
 	@echo 'make lint          only the linters'
 	@echo 'make bench         benchmarks of the planner and the modules'
+	@echo 'make build         the artifact for Galaxy and ansible-galaxy: .cache/artifact/gpufleet-node-VERSION.tar.gz'
 	@echo 'make clean         remove all generated files'
 
 demo:
@@ -23,18 +27,28 @@ demo-cluster:
 
 test:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py
+	@.cache/venv/bin/python scripts/test.py $(PARTS)
 
 test-fast:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain ansible-lint ruff mypy docs changelog shell
+	@.cache/venv/bin/python scripts/test.py unit integration-main simulator-plain $(LINTERS)
+
+test-matrix:
+	@scripts/bootstrap test
+	@scripts/fetch-python 3.14 forky >/dev/null || echo 'continuing without Python 3.14'
+	@scripts/pythons 3.8 3.9 3.10 3.11 3.12 3.13 3.14
+	@scripts/cores --matrix
 
 lint:
 	@scripts/bootstrap test
-	@.cache/venv/bin/python scripts/test.py ansible-lint ruff mypy docs changelog shell
+	@.cache/venv/bin/python scripts/test.py $(LINTERS)
 
 bench:
 	@benchmarks/run
+
+build:
+	@scripts/bootstrap run
+	@.cache/venv/bin/python scripts/build.py
 
 clean:
 	@if [ -d .cache/lab/podman ] || [ -d .cache/lab/nodes ]; then tests/lab/lab down; fi

@@ -25,6 +25,18 @@ die() {
   exit 1
 }
 
+# Install requirements into a virtual environment of their own, unless they are installed there.
+separate_environment() { # TARGET REQUIREMENTS INTERPRETER
+  local hash
+  hash=$({ printf '%s\n' "$1" && "$3" -VV && cat "$2"; } | sha256sum)
+  [ "$(cat "$1/.stamp" 2>/dev/null)" = "$hash" ] && "$1/bin/python" -c 'import pip' 2>/dev/null && return 0
+  rm -rf "$1"
+  mkdir -p "$(dirname "$1")"
+  "$3" -m venv "$1"
+  "$1/bin/python" -m pip --disable-pip-version-check --quiet install -r "$2"
+  printf '%s\n' "$hash" >"$1/.stamp"
+}
+
 # Run a command that does not see the machine's other processes, such as the pods of the lab's clusters. Without root it
 # sees them.
 isolated() { # COMMAND...

@@ -44,7 +44,8 @@ POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
 LAST = 3000  # characters of a failed part's output that are printed
 ERROR = 500  # and of each of its errors
-NODES = ("integration", "playbooks", "cluster", "cores", "bench")  # parts whose playbooks take this machine as a node
+# Parts whose playbooks take this machine as a node.
+NODES = ("integration", "playbooks", "cluster", "cores", "artifact", "bench")
 
 STARTING = threading.Lock()  # held while a part starts, and by a run that ends, so that it starts no further part
 # Not in .cache: the paths of sockets in it must be short.
@@ -96,6 +97,8 @@ ANTSIBULL_DOCS = [
 SHELLCHECK = r"""
 scripts/files | xargs -0 grep -lsE '^#!.*\bbash$|^# shellcheck shell' | xargs shellcheck --external-sources
 """
+REUSE = "scripts/files | xargs -0 reuse lint-file --lines"
+CHECK_JSONSCHEMA = ["check-jsonschema", "--builtin-schema", "vendor.github-workflows"]
 
 # The longest first, so that the short ones fill the gaps at the end. The first one builds the programs with Go; beside it
 # runs one that does not need the lab, because others would wait.
@@ -116,6 +119,7 @@ PARTS: t.Sequence[Part] = (
     Part(
         "cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2
     ),
+    Part("artifact", "The artifact: same bytes twice, Galaxy's importer, use", ["scripts/artifact"], PYTEST_CLOSING),
     Part("bench", "Benchmarks, at their smallest size", ["benchmarks/run", "--small"]),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
@@ -130,6 +134,8 @@ PARTS: t.Sequence[Part] = (
     Part("ruff", "Python: format and linter", ["sh", "-c", "ruff format --check . && ruff check ."]),
     Part("shell", "Shell scripts", ["bash", "-c", SHELLCHECK]),
     Part("changelog", "Changelog fragments", ["antsibull-changelog", "lint"]),
+    Part("licences", "Licence and copyright of all files", ["bash", "-c", REUSE]),
+    Part("workflow", "Workflow of the hosted CI", [*CHECK_JSONSCHEMA, ".github/workflows/ci.yml"]),
 )
 
 # Shorter forms of the long ones, for `make test-fast`.

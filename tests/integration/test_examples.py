@@ -39,3 +39,20 @@ def test_examples(make_node, tmp_path: Path, module):
     layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
     printed = node.play(playbook, {"nvidia_mig_layout": layout}, "--check")
     assert "ok=%d" % len(tasks) in printed
+
+
+def test_defaults_of_the_action_group(make_node, tmp_path: Path):
+    """They do not disturb modules outside the group, which have other options."""
+    node = make_node("--board", "A100-80GB")
+    layout = [{"devices": "all", "mig_enabled": True, "mig_devices": {"7g.80gb": 1}}]
+    defaults = {"layout": layout, "reset": True, "lock_path": str(tmp_path / "lock")}
+    play = {
+        "hosts": "gpu_nodes",
+        "gather_facts": False,
+        "module_defaults": {"group/gpufleet.node.gpu": defaults},
+        "tasks": [{"gpufleet.node.nvidia_mig": {}}, {"gpufleet.node.nvidia_driver_facts": {}}],
+    }
+    playbook = tmp_path / "group.yml"
+    playbook.write_text(yaml.safe_dump([play]))
+    node.play(playbook, {})
+    assert node.instances() == [["7g.80gb at 0"]]

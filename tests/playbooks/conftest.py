@@ -53,6 +53,7 @@ class Fleet:
 
     def __init__(self, work: Path) -> None:
         self.work = work
+        self.environment: t.Dict[str, str] = {}
         self.hosts: t.Dict[str, t.Dict[str, t.Any]] = {}
         self.variables: t.Dict[str, t.Any] = {
             "ansible_connection": "local",
@@ -112,7 +113,7 @@ class Fleet:
         """Run a playbook by path or by its name in the collection. The variables apply to all hosts."""
         inventory = self.work / "inventory.json"
         inventory.write_text(json.dumps({"gpu_nodes": {"hosts": self.hosts, "vars": {**self.variables, **variables}}}))
-        run = ansible_playbook(self.work, "-i", inventory, *arguments, playbook)
+        run = ansible_playbook(self.work, "-i", inventory, *arguments, playbook, **self.environment)
         if (run.status != 0) != fails:
             pytest.fail("ansible-playbook ended with status %d\n%s" % (run.status, run.output), pytrace=False)
         return run

@@ -2,18 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rules of the project that linters do not cover: delegated tasks, documents, licences, pins and forbidden texts."""
+"""Rules of the project that linters do not cover: delegated tasks, documents, pins and forbidden texts."""
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import typing as t
-from functools import cache
 from pathlib import Path
 
 import pytest
-import tomllib
+import yaml
 
 from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, files, text_of
 
@@ -45,36 +43,60 @@ def test_a_node_does_not_choose_what_runs_on_other_hosts() -> None:
 # --- Documents --------------------------------------------------------------------------------------------------------
 
 
+def public(kind: str) -> t.Set[str]:
+    """The plugins that users call. Modules say in their documentation whether they are internal."""
+    paths = TOP.glob("plugins/%s/*.py" % kind)
+    return {path.stem for path in paths if "\nshort_description: Internal to " not in path.read_text()}
+
+
 def test_the_documents_list_every_plugin_that_users_call() -> None:
-    """Modules say in their documentation whether they are internal."""
     listed = set(re.findall(r"(?:module|filter|test) `(\w+)`", text_of(Path("docs/README.md"))))
-    paths = [path for kind in ("modules", "filter", "test") for path in TOP.glob("plugins/%s/*.py" % kind)]
-    public = {path.stem for path in paths if "\nshort_description: Internal to " not in path.read_text()}
-    assert listed == public
+    assert listed == public("modules") | public("filter") | public("test")
 
 
-# --- Licences, pins and forbidden texts -------------------------------------------------------------------------------
+def test_the_action_group_has_the_modules_that_users_call_with_options() -> None:
+    """Internal modules get their options from the roles only."""
+    groups = yaml.safe_load((TOP / "meta/runtime.yml").read_text())["action_groups"]
+    with_options = {
+        name
+        for name in public("modules")
+        if re.search(r"^options:\n", text_of(Path("plugins/modules/%s.py" % name)), re.M)
+    }
+    assert set(groups["gpu"]) == with_options
 
 
-@cache
-def annotated() -> t.Sequence[str]:
-    """The patterns of REUSE.toml."""
-    annotations = tomllib.loads((TOP / "REUSE.toml").read_text())["annotations"]
-    return [annotation["path"] for annotation in annotations]
+LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
-def licensed(path: Path) -> bool:
-    if (TOP / path).is_symlink() or not (TOP / path).stat().st_size:
-        return True
-    if path.name == "COPYING" or path.parts[0] == "LICENSES":
-        return True
-    if (TOP / (str(path) + ".license")).exists() or any(fnmatch.fnmatch(str(path), each) for each in annotated()):
-        return True
-    return any("SPDX-License-Identifier: " in line for line in text_of(path).splitlines()[:12])
+def headings(document: Path) -> t.Set[str]:
+    """The names that links give to a document's headings."""
+    titles = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_every_file_has_a_licence() -> None:
-    assert [str(path) for path in files() if not licensed(path)] == []
+@pytest.mark.parametrize("path", [path for path in files() if path.suffix == ".md"], ids=str)
+def test_links_lead_to_files_and_headings(path: Path) -> None:
+    missing = []
+    for name, heading in LINK.findall(text_of(path)):
+        target = (TOP / path.parent / name) if name else TOP / path
+        document = target / "README.md" if target.is_dir() else target
+        if not target.exists() or (heading and heading not in headings(document)):
+            missing.append("%s#%s" % (name, heading))
+    assert missing == []
+
+
+def test_the_addresses_of_the_project_are_those_of_galaxy_yml() -> None:
+    repository = yaml.safe_load((TOP / "galaxy.yml").read_text())["repository"]
+    found = {
+        str(path): address
+        for path in files()
+        for address in re.findall(r"https://github\.com/gpufleet/[^/\s]*", text_of(path))
+        if address.removesuffix(".git") != repository
+    }
+    assert found == {}
+
+
+# --- Pins and forbidden texts -------------------------------------------------------------------------------
 
 
 # The brackets keep this file from matching its own patterns.

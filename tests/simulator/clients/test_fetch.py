@@ -20,6 +20,7 @@ from .support import REPOSITORY, Result
 def script(tmp_path: Path) -> Path:
     """The script in a separate checkout with an empty cache."""
     (tmp_path / "scripts").mkdir()
+    shutil.copy(REPOSITORY / "scripts" / "private-apt.sh", tmp_path / "scripts")
     return Path(shutil.copy(REPOSITORY / "scripts" / "fetch-nvidia-smi", tmp_path / "scripts"))
 
 

@@ -15,8 +15,10 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "test.py"
+TOP = Path(__file__).resolve().parents[3]
+SCRIPT = TOP / "scripts" / "test.py"
 
 
 @pytest.fixture()
@@ -137,3 +139,9 @@ def test_a_second_run_does_not_remove_the_nodes_of_the_first(runner: t.Any, monk
 def test_the_parts_have_different_names(runner: t.Any) -> None:
     names = [part.name for part in (*runner.PARTS, *runner.SHORT)]
     assert len(names) == len(set(names))
+
+
+def test_the_hosted_workflow_runs_every_part_once(runner: t.Any) -> None:
+    workflow = yaml.safe_load((TOP / ".github" / "workflows" / "ci.yml").read_text())
+    jobs = workflow["jobs"]["test"]["strategy"]["matrix"]["parts"]
+    assert sorted(" ".join(jobs).split()) == sorted(part.name for part in runner.PARTS)
