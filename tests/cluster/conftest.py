@@ -48,6 +48,7 @@ class Cluster:
         self.plane, self.proxy, self.work, self.name = plane, proxy, work, name
         self.node = name + "-1"
         self.playbook = PLAYBOOK
+        self.access: t.Dict[str, str] = {}  # environment variables instead of the proxy's kubeconfig
 
     def create(self, **pod: t.Any) -> None:
         for number in (1, 2):
@@ -68,7 +69,7 @@ class Cluster:
         environment = {
             **self.plane.environment("run"),
             **controller.environment(),
-            "K8S_AUTH_KUBECONFIG": str(self.proxy.kubeconfig),
+            **(self.access or {"K8S_AUTH_KUBECONFIG": str(self.proxy.kubeconfig)}),
             "ANSIBLE_COLLECTIONS_PATH": str(TOP / ".cache" / "collections"),
             "ANSIBLE_HOME": str(self.work / "ansible"),
             "ANSIBLE_NOCOLOR": "1",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import typing as t
@@ -30,6 +31,26 @@ def test_a_drain(plane: control_plane.ControlPlane, cluster: Cluster, user: str)
     with Proxy(plane.kubeconfig(user, None), cluster.work / "limited") as cluster.proxy:
         cluster.run()
         cluster.is_in_service()
+
+
+def test_the_credential_that_awx_gives(plane: control_plane.ControlPlane, cluster: Cluster) -> None:
+    """Address and token of a service account in the environment, without a kubeconfig."""
+    allow(plane, "awx")
+    plane.kubectl("create", "serviceaccount", "awx")
+    plane.kubectl("create", "clusterrolebinding", "awx", "--clusterrole=gpufleet-drain", "--serviceaccount=default:awx")
+    cluster.create()
+    known = json.loads(plane.kubeconfig("awx", None).read_text())["clusters"][0]["cluster"]
+    authority = cluster.work / "ca.crt"
+    authority.write_bytes(base64.b64decode(known["certificate-authority-data"]))
+    cluster.access = {
+        "K8S_AUTH_HOST": known["server"],
+        "K8S_AUTH_API_KEY": plane.kubectl("create", "token", "awx").strip(),
+        "K8S_AUTH_VERIFY_SSL": "True",
+        "K8S_AUTH_SSL_CA_CERT": str(authority),
+        "KUBECONFIG": "",
+    }
+    cluster.run()
+    cluster.is_in_service()
 
 
 def test_the_preflight_of_a_drain(plane: control_plane.ControlPlane, tmp_path: Path) -> None:
