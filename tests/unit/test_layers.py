@@ -66,6 +66,7 @@ SUBJECTS = {
     "_cluster": ("_layout",),
     "_drain": ("_cluster", "_layout"),
     "_charts": ("_drain", "_cluster", "_layout"),
+    "_managed": ("_charts", "_drain", "_cluster", "_layout"),
 }
 # On the controller, actions send the requests of these modules themselves.
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}

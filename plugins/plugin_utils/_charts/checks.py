@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig.errors import MigError
-from .._cluster import mig_configs, responses
+from .._cluster import mig_configs, permissions, responses
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._cluster.readiness import ExpectedNode
@@ -19,7 +19,7 @@ from .._common.refusal import Refusal
 from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
-from . import helm_chart, operator_mig, owner, permissions, plugin_sharing, releases
+from . import helm_chart, operator_mig, owner, plugin_sharing, releases
 from .inputs import Cluster, Installation, method, objects
 from .releases import Data
 

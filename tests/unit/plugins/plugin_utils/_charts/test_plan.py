@@ -13,7 +13,7 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs, permissions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import DEVICE_PLUGIN, GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
@@ -277,20 +277,6 @@ def test_a_namespace_that_exists_keeps_its_owner(exists: bool, privileged: bool)
     assert ("namespace" in built(found).outdated) is (privileged or not exists)
     # Check mode does not create the namespace of the ConfigMap.
     assert [each.in_check_mode for each in built(found).objects] == [True, exists]
-
-
-def test_the_permissions_of_both_methods() -> None:
-    found = permissions.of_chart("gpus", "helm_chart", changes=True, drain=False, check_pods=False)
-    assert {"namespace": "kube-system", "verb": "create", "group": "helm.cattle.io", "resource": "helmcharts"} in found
-    name = {"namespace": "gpus", "name": "gpufleet-mig-configs"}
-    assert {**name, "verb": "patch", "group": "", "resource": "configmaps"} in found
-    assert not {"jobs", "clusterroles", "replicasets"}.intersection(each["resource"] for each in found)
-    only = permissions.of_chart("gpus", "helm_chart", changes=False, drain=False, check_pods=False)
-    assert {each["verb"] for each in only} == {"get", "list"}
-    more = permissions.of_chart("gpus", "helm", changes=True, drain=True, check_pods=True)
-    assert {each["resource"] for each in more} >= {"jobs", "clusterroles", "replicasets"}
-    assert {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"} in more
-    assert len(permissions.reviews(more)) == len(more)
 
 
 def test_other_owners_are_found() -> None:

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ...module_utils._mig.errors import MigError
+from .._charts import pod_check
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
 from .._cluster.labels import PRODUCT
@@ -21,7 +22,7 @@ from .._drain import operands
 from .._layout import boards as layout_boards
 from .._layout import resources
 from .._layout.layouts_on_gpus import Content
-from . import instance_types, node_sharing, platforms, pod_check
+from . import instance_types, node_sharing, platforms
 from .platforms import Platform
 
 _PARTITION = "cloud.google.com/gke-gpu-partition-size"
