@@ -21,7 +21,6 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.written impo
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
     OWN,
     PLUGIN,
@@ -33,6 +32,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     problems,
     written,
 )
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
 
 Data = t.Dict[str, t.Any]

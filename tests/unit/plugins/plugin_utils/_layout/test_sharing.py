@@ -17,7 +17,6 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import sharing as layout_sharing
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
     RECORD,
     SEVEN,
@@ -26,6 +25,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     problems,
     written,
 )
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
