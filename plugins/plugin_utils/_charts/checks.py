@@ -120,7 +120,7 @@ def _of_node(installation: Installation, host: Host, node: Data) -> list[str]:
 def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dict[str, ExpectedNode], Problems]:
     """The expected state of each host's node, by host, and layouts that the MIG strategy or the owner does not support."""
     strategy = installation.variables["mig_strategy"]
-    wanted: dict[str, ExpectedNode] = {}
+    expected: dict[str, ExpectedNode] = {}
     problems: Problems = {}
     for host in hosts:
         missing = operator_mig.without_layout(host) if installation.uses_mig_manager else []
@@ -130,16 +130,16 @@ def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dic
         if malformed:
             continue
         try:
-            wanted[host.name] = _wanted(installation, host)
+            expected[host.name] = _expected(installation, host)
         except layout_sharing.Unshareable as error:
             problems[host.name].append(str(error))
         except (MigError, Refusal) as error:
             text = "%s (%s_mig_strategy is %s)"
             problems[host.name].append(text % (error, installation.chart.role, strategy))
-    return wanted, problems
+    return expected, problems
 
 
-def _wanted(installation: Installation, host: Host) -> ExpectedNode:
+def _expected(installation: Installation, host: Host) -> ExpectedNode:
     """Raises MigError and Refusal."""
     strategy = installation.variables["mig_strategy"]
     resources = cluster_nodes.expected(host, strategy)
