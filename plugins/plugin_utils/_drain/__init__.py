@@ -4,7 +4,7 @@
 
 """Taking nodes out of service and returning them.
 
-drain_node.py and return_node.py have the steps, with access.py. The others decide, without access to the cluster: record
+drain_node.py and return_node.py have the steps, with node_guard.py. The others decide, without access to the cluster: record
 on the node, evictions, operands, workloads, DRA claims.
 
 Imports _cluster, _layout and _common.
