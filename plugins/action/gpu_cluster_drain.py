@@ -12,8 +12,8 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes impor
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, drain_node, evictions
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.access import Access
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import EvictionOptions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard
 
 
 class ActionModule(ClusterAction):
@@ -50,6 +50,6 @@ class ActionModule(ClusterAction):
             wait_for_pods=arguments["wait_for_pods"],
             check_mode=self._task.check_mode,
         )
-        access = Access(self._api, Progress(arguments["timeout"], show), runs.current(), arguments["takeover"])
-        result = drain_node.drain(access, host, options)
+        guard = NodeGuard(self._api, Progress(arguments["timeout"], show), runs.current(), arguments["takeover"])
+        result = drain_node.drain(guard, host, options)
         return {**result.of_task(), "evicted": result.evicted}

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes impor
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.access import Access
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard
 
 _UNDO = {"own": removal.own_labels, "operator": removal.operator_labels}
 
@@ -31,13 +31,13 @@ class ActionModule(ClusterAction):
 
     def perform(self, variables: Data) -> Data:
         arguments = self._arguments
-        access = Access(self._api, Progress(arguments["timeout"], show), runs.current(), arguments["takeover"])
+        guard = NodeGuard(self._api, Progress(arguments["timeout"], show), runs.current(), arguments["takeover"])
         changes: removal.Labels = {each["node"]: each["labels"] for each in arguments["nodes"]}
         if arguments["undo"]:
             try:
-                (nodes,) = access.progress.result("reading the nodes", lambda: self._api.read({"kind": "Node"}))
+                (nodes,) = guard.progress.result("reading the nodes", lambda: self._api.read({"kind": "Node"}))
             except Unreadable as error:
                 return {"failed": True, "msg": str(error)}
             changes = _UNDO[arguments["undo"]](nodes)
         request = node_labels.Request(changes, arguments["retry"], arguments["managers"], arguments["drained"])
-        return node_labels.change(access, request, self._task.check_mode).of_task()
+        return node_labels.change(guard, request, self._task.check_mode).of_task()

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import managed
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
+from ansible_collections.gpufleet.node.plugins.plugin_utils._managed import gpu_nodes
 
 _FEW = 5  # nodes that a warning names
 _UNREADABLE = "the cluster cannot be read: %s. Check gpu_cluster_kubeconfig and gpu_cluster_context"
@@ -26,7 +26,7 @@ class ActionModule(ClusterAction):
 
     def perform(self, variables: Data) -> Data:
         arguments = self._arguments
-        common = managed.NodeVariables(
+        common = gpu_nodes.NodeVariables(
             bool(arguments["selector"]),
             arguments["strategy"],
             arguments["boards"],
@@ -39,13 +39,13 @@ class ActionModule(ClusterAction):
             nodes, *rest = self._api.read(*wanted, *every)
         except Unreadable as error:
             return {"failed": True, "msg": _UNREADABLE % error}
-        found = managed.find(nodes, common)
+        found = gpu_nodes.find(nodes, common)
         result: Data = found._asdict()
         warnings = []
         if found.skipped:
             text = "nothing is installed or compared on %s: set nvidia_mig_layout to compare their GPUs with it"
             warnings.append(text % ", ".join(found.skipped))
-        unselected = [each for others in rest for each in managed.unselected(others, nodes)]
+        unselected = [each for others in rest for each in gpu_nodes.unselected(others, nodes)]
         if unselected:
             more = " and %d more" % (len(unselected) - _FEW) if len(unselected) > _FEW else ""
             text = "gpu_cluster_selector does not select %d nodes with GPUs: %s%s"

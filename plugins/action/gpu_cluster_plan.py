@@ -10,10 +10,11 @@ import contextlib
 import shutil
 import typing as t
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import agreement, inputs, permissions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import agreement, inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import plan
+from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import permissions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data, host_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes impor
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, return_node
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.access import Access
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard
 
 
 class ActionModule(ClusterAction):
@@ -33,5 +33,5 @@ class ActionModule(ClusterAction):
         progress, takeover = Progress(arguments.pop("timeout"), show), arguments.pop("takeover")
         uses_dra = arguments.pop("allocator") == dra.ALLOCATOR
         options = return_node.Options(**arguments, uses_dra=uses_dra, check_mode=self._task.check_mode)
-        access = Access(self._api, progress, runs.current(), takeover)
-        return return_node.return_node(access, self._api.host(), options).of_task()
+        guard = NodeGuard(self._api, progress, runs.current(), takeover)
+        return return_node.return_node(guard, self._api.host(), options).of_task()

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output impor
 
 class ActionModule(ClusterAction):
     ARGUMENTS = {
-        "wanted": {"type": "dict", "required": True},
+        "expected": {"type": "dict", "required": True},
         "namespace": {"type": "str", "required": True},
         "helm_chart": {"type": "str", "default": ""},
         "elsewhere": {"type": "bool", "default": True},
@@ -25,8 +25,8 @@ class ActionModule(ClusterAction):
 
     def perform(self, variables: Data) -> Data:
         arguments = dict(self._arguments)
-        wanted = {node: ExpectedNode(**each) for node, each in arguments.pop("wanted").items()}
-        state = wait.wait(self._api, wanted, wait.Options(**arguments), show)
+        expected = {node: ExpectedNode(**each) for node, each in arguments.pop("expected").items()}
+        state = wait.wait(self._api, expected, wait.Options(**arguments), show)
         result: Data = {"waiting": list(state.waiting), "problems": list(state.failed)}
         if not state.ready:
             result.update(failed=True, msg=wait.message(self._api, state, arguments["timeout"]))

@@ -79,18 +79,18 @@ missing:
   description: Whether the cluster cannot be read, and this is accepted.
   returned: success
   type: bool
-wanted:
+expected:
   description:
-    - The expected state of the nodes that are not pending, by node, as O(gpufleet.node.gpu_cluster_wait#module:wanted)
-      takes it.
+    - The expected state of the nodes that are not pending, by node, as
+      O(gpufleet.node.gpu_cluster_wait#module:expected) takes it.
     - This and the following values are the plan. They are only returned if there are no problems, and the cluster can be
       read.
   returned: with a plan
   type: dict
 pending:
   description:
-    - Nodes that are drained before they change, by host, with C(labels), C(retry), C(plugin_labels) and C(wanted) of this
-      node; C(differences) are between node and variables.
+    - Nodes that are drained before they change, by host, with C(labels), C(retry), C(plugin_labels) and C(expected)
+      of this node; C(differences) are between node and variables.
   returned: with a plan
   type: dict
 outdated:
@@ -127,10 +127,6 @@ pods_runtime_class:
   description: The RuntimeClass of pods that use GPUs. Empty if they need none.
   returned: with a plan
   type: str
-configs:
-  description: The configuration that the MIG manager applies, by node.
-  returned: with a plan
-  type: dict
 labels:
   description: Labels of the MIG manager, with C(node) and C(labels), which are written before the chart is installed.
   returned: with a plan

@@ -22,7 +22,7 @@ extends_documentation_fragment:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  wanted:
+  expected:
     description:
       - The expected state of each node, by node name. C(resources) are the counts of its resources, or V(null) if they
         are unknown; C(config) is the name of its MIG configuration, or empty if the host owns MIG; C(validator) is
@@ -59,7 +59,7 @@ options:
 EXAMPLES = r"""
 - name: Wait until the node advertises seven MIG devices
   gpufleet.node.gpu_cluster_wait:
-    wanted:
+    expected:
       gpu1: {resources: {nvidia.com/gpu: 7}, config: "", validator: true}
     namespace: gpu-operator
     timeout: 600

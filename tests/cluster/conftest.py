@@ -218,7 +218,7 @@ def with_pods(kind: str, name: str, selector: t.Mapping[str, str], spec: Data, m
 
 def allow(plane: control_plane.ControlPlane, user: str, *roles: str, namespace: str = "") -> None:
     """Bind ClusterRoles of the collection to a user, in the whole cluster or in a namespace."""
-    plane.kubectl("apply", "--filename=%s" % (TOP / "plugins" / "plugin_utils" / "_charts" / "cluster_roles.yml"))
+    plane.kubectl("apply", "--filename=%s" % (TOP / "plugins" / "plugin_utils" / "_cluster" / "cluster_roles.yml"))
     where = ["rolebinding", "--namespace=" + namespace] if namespace else ["clusterrolebinding"]
     for role in roles:
         plane.kubectl("create", *where, "%s-%s" % (user, role), "--clusterrole=" + role, "--user=" + user)

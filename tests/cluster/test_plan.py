@@ -161,12 +161,13 @@ def planned(operator: Operator, cluster: Cluster, state: State) -> Data:
         assert time.monotonic() < deadline, found.problems
         time.sleep(1)
     plan = found.plan.serialized()
-    operator.layouts.update(dict.fromkeys(plan["configs"].values(), state.devices))
+    expected = [each for part in (plan, *plan["pending"].values()) for each in part["expected"].values()]
+    operator.layouts.update({each["config"]: state.devices for each in expected if each["config"]})
     if host.sharing:
         operator.replicas[plugin_configs.name(host.sharing)] = state.replicas
     given.pop("ansible_facts")
     for later in plan["pending"].values():
-        later["wanted"][cluster.node]["validator"] = False  # not simulated
+        later["expected"][cluster.node]["validator"] = False  # not simulated
     return {
         **given,
         "plan": plan,

@@ -66,6 +66,7 @@ SUBJECTS = {
     "_cluster": ("_layout",),
     "_drain": ("_cluster", "_layout"),
     "_charts": ("_drain", "_cluster", "_layout"),
+    "_managed": ("_charts", "_drain", "_cluster", "_layout"),
 }
 # On the controller, actions send the requests of these modules themselves.
 OF_CLUSTER = {"_cluster": ["module_utils._module.cluster"]}
@@ -183,13 +184,10 @@ def test_no_two_files_import_each_other() -> None:
 NODE_SIDE = ("_mig", "_backend", "_boot")
 
 
-@pytest.mark.parametrize("folder", NODE_SIDE)
-def test_the_map_of_the_engine_lists_its_files(folder: str) -> None:
-    listed = re.findall(
-        r"^    (\w+\.py) ", (PLUGINS / "module_utils" / folder / "__init__.py").read_text(), re.MULTILINE
-    )
-    files = [path.name for path in SOURCES if path.parent.name == folder and path.name != "__init__.py"]
-    assert sorted(listed) == sorted(files)
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.name == "__init__.py"], ids=str)
+def test_the_map_of_each_folder_lists_its_files(path: Path) -> None:
+    listed = re.findall(r"^    (\w+\.py) ", (PLUGINS / path).read_text(), re.MULTILINE)
+    assert sorted([*listed, path.name]) == [each.name for each in SOURCES if each.parent == path.parent]
 
 
 @pytest.mark.parametrize("path", [path for path in SOURCES if path.parent.name in NODE_SIDE], ids=str)

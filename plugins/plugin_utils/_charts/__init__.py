@@ -4,8 +4,35 @@
 
 """The charts of the GPU operator and the device plugin: values, configurations, owner of MIG, checks with pods.
 
-chart.py describes the charts. plan.py plans an installation: from inputs.py, with checks.py, notices.py and build.py.
-written.py and helm_chart.py define the objects that it writes. compare.py compares the cluster with a plan, and
-removal.py lists what is removed. node_labels.py, wait.py and pod_check_run.py act on the cluster.
+The charts:
+    chart.py                 the charts, and what differs between them
+    releases.py              keys of each release in values/, validation, merging
+    mapping.py               which variables set which values
+    operator_values.py       values of the GPU operator
+    device_plugin_values.py  values of the device plugin
+
+The plan of an installation:
+    plan.py                  the plan, or why there is none, from these:
+    inputs.py                variables of a role, and objects of the cluster
+    agreement.py             whether the hosts of a play agree on the variables
+    checks.py                reasons why a chart cannot be installed
+    owner.py                 other owners of MIG, and other device plugins
+    notices.py               warnings
+    operator_mig.py          ConfigMap and labels of the MIG manager
+    plugin_sharing.py        ConfigMap and labels with which GPUs are shared
+    build.py                 what is written to the cluster
+    written.py               the objects that are written first
+    helm_chart.py            the HelmChart that installs the chart
+    comparison.py            whether an object has these values already
+
+The change and its verification:
+    node_labels.py           changes labels, and restarts MIG managers
+    wait.py                  waits until nodes advertise their GPUs
+    compare.py               compares the cluster with a plan
+    pod_check.py             jobs that list devices, and their output
+    pod_check_run.py         runs these jobs, and removes them
+    dra_check.py             NVIDIA's DRA driver, and its devices
+    removal.py               objects and labels that an uninstallation removes
+
 Imports _drain, _cluster, _layout and _common.
 """

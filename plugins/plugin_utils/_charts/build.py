@@ -27,7 +27,7 @@ class Target(t.NamedTuple):
     values: Data
     nodes: t.Mapping[str, Data]  # all of the cluster, by name
     hosts: t.Mapping[str, Host]  # by the name of their node
-    wanted: t.Mapping[str, ExpectedNode]  # the expected state, by host
+    expected: t.Mapping[str, ExpectedNode]  # the expected state, by host
 
 
 class Pending(t.NamedTuple):
@@ -36,7 +36,7 @@ class Pending(t.NamedTuple):
     labels: t.Sequence[Data]
     retry: t.Sequence[str]
     plugin_labels: t.Sequence[Data]
-    wanted: t.Mapping[str, ExpectedNode]
+    expected: t.Mapping[str, ExpectedNode]
     differences: t.Sequence[str]  # between node and variables, as verify reports them
 
 
@@ -49,13 +49,12 @@ class Plan(t.NamedTuple):
     objects: t.Sequence[Object]  # that are written before the chart is installed
     pods_runtime_class: str  # of pods that use GPUs
     has_gfd: bool  # whether GPU feature discovery labels the nodes
-    configs: t.Mapping[str, str]  # the configuration that the MIG manager applies, by node
     labels: t.Sequence[Data]  # of the MIG manager, which are written before the chart is installed
     retry: t.Sequence[str]  # nodes on which the MIG manager applies a failed configuration again
     removed: t.Sequence[Data]  # labels of the MIG manager, which are removed after the chart has stopped it
     plugin_labels: t.Sequence[Data]  # of the device plugin
     stale: t.Sequence[Data]  # device plugins that are older than the MIG instances: namespace, name and uid
-    wanted: t.Mapping[str, ExpectedNode]  # the expected state of the nodes that are not pending
+    expected: t.Mapping[str, ExpectedNode]  # the expected state of the nodes that are not pending
     pending: t.Mapping[str, Pending]  # by host
 
     @property
@@ -76,20 +75,22 @@ class Plan(t.NamedTuple):
             **self._asdict(),
             "helm_chart": self.helm_chart.definition,
             "objects": [each._asdict() for each in self.objects],
-            "wanted": _plain(self.wanted),
-            "pending": {host: {**each._asdict(), "wanted": _plain(each.wanted)} for host, each in self.pending.items()},
+            "expected": _plain(self.expected),
+            "pending": {
+                host: {**each._asdict(), "expected": _plain(each.expected)} for host, each in self.pending.items()
+            },
             "outdated": self.outdated,
         }
 
 
-def _plain(wanted: t.Mapping[str, ExpectedNode]) -> Data:
-    return {node: each._asdict() for node, each in wanted.items()}
+def _plain(expected: t.Mapping[str, ExpectedNode]) -> Data:
+    return {node: each._asdict() for node, each in expected.items()}
 
 
 def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
     mig = _mig(installation, target, cluster)
     sharing = plugin_sharing.plan(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
-    wanted = _expected(installation, target, mig)
+    expected = _expected(installation, target, mig)
     later = {node: host for node, host in target.hosts.items() if node in mig.pending or node in sharing.pending}
     changed = {node: host.mig_changed for node, host in target.hosts.items()}
     return Plan(
@@ -99,15 +100,14 @@ def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
         objects=written.objects(installation, cluster, mig.config_map, sharing.config_map),
         pods_runtime_class=installation.chart.runtime_class(installation.variables, target.values),
         has_gfd=releases.value(target.values, "gfd.enabled") is not False,
-        configs=mig.configs,
         labels=mig.now.labels,
         retry=mig.now.retry,
         removed=mig.removed,
         plugin_labels=sharing.labels,
         stale=readiness.stale(cluster.plugins["resources"], changed),
-        wanted={node: each for node, each in wanted.items() if node not in later},
+        expected={node: each for node, each in expected.items() if node not in later},
         pending={
-            host.name: _pending(target.nodes[node], mig.pending.get(node), sharing.pending.get(node), wanted[node])
+            host.name: _pending(target.nodes[node], mig.pending.get(node), sharing.pending.get(node), expected[node])
             for node, host in later.items()
         },
     )
@@ -123,14 +123,14 @@ def _mig(installation: Installation, target: Target, cluster: Cluster) -> MigPla
 def _expected(installation: Installation, target: Target, mig: MigPlan) -> dict[str, ExpectedNode]:
     """The expected state by node. With a configuration of the user, which may share GPUs, resources are not compared."""
     config = releases.value(installation.variables["values"], installation.chart.plugin_config)
-    wanted = {node: target.wanted[host.name] for node, host in target.hosts.items()}
+    expected = {node: target.expected[host.name] for node, host in target.hosts.items()}
     if plugin_sharing.is_others(config):
-        wanted = {node: each._replace(resources=None) for node, each in wanted.items()}
-    return {node: each._replace(config=mig.configs.get(node, "")) for node, each in wanted.items()}
+        expected = {node: each._replace(resources=None) for node, each in expected.items()}
+    return {node: each._replace(config=mig.configs.get(node, "")) for node, each in expected.items()}
 
 
 def _pending(
-    node: Data, mig: operator_mig.Changes | None, plugin_labels: t.Sequence[Data] | None, wanted: ExpectedNode
+    node: Data, mig: operator_mig.Changes | None, plugin_labels: t.Sequence[Data] | None, expected: ExpectedNode
 ) -> Pending:
     labels, retry = mig or operator_mig.Changes()
     differences = record.interrupted(node)
@@ -138,4 +138,4 @@ def _pending(
         differences.append(
             "its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"
         )
-    return Pending(labels, retry, plugin_labels or [], {name_of(node): wanted}, differences)
+    return Pending(labels, retry, plugin_labels or [], {name_of(node): expected}, differences)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig.errors import MigError
-from .._cluster import mig_configs, responses
+from .._cluster import mig_configs, permissions, responses
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._cluster.readiness import ExpectedNode
@@ -19,7 +19,7 @@ from .._common.refusal import Refusal
 from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
-from . import helm_chart, operator_mig, owner, permissions, plugin_sharing, releases
+from . import helm_chart, operator_mig, owner, plugin_sharing, releases
 from .inputs import Cluster, Installation, method, objects
 from .releases import Data
 
@@ -120,7 +120,7 @@ def _of_node(installation: Installation, host: Host, node: Data) -> list[str]:
 def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dict[str, ExpectedNode], Problems]:
     """The expected state of each host's node, by host, and layouts that the MIG strategy or the owner does not support."""
     strategy = installation.variables["mig_strategy"]
-    wanted: dict[str, ExpectedNode] = {}
+    expected: dict[str, ExpectedNode] = {}
     problems: Problems = {}
     for host in hosts:
         missing = operator_mig.without_layout(host) if installation.uses_mig_manager else []
@@ -130,16 +130,16 @@ def of_layouts(installation: Installation, hosts: t.Iterable[Host]) -> tuple[dic
         if malformed:
             continue
         try:
-            wanted[host.name] = _wanted(installation, host)
+            expected[host.name] = _expected(installation, host)
         except layout_sharing.Unshareable as error:
             problems[host.name].append(str(error))
         except (MigError, Refusal) as error:
             text = "%s (%s_mig_strategy is %s)"
             problems[host.name].append(text % (error, installation.chart.role, strategy))
-    return wanted, problems
+    return expected, problems
 
 
-def _wanted(installation: Installation, host: Host) -> ExpectedNode:
+def _expected(installation: Installation, host: Host) -> ExpectedNode:
     """Raises MigError and Refusal."""
     strategy = installation.variables["mig_strategy"]
     resources = cluster_nodes.expected(host, strategy)

@@ -37,10 +37,10 @@ def compare(api: Api, plan: Data, options: Options) -> tuple[list[str], Checked]
         return [], Checked()
     outdated = [*plan["outdated"], *(["chart"] if options.helm_changes else [])]
     problems = [_OUTDATED % (title, options.playbook) for title in outdated]
-    wanted = {node: ExpectedNode(**each) for node, each in plan["wanted"].items()}
-    unready = _unready(api, plan, wanted)
+    expected = {node: ExpectedNode(**each) for node, each in plan["expected"].items()}
+    unready = _unready(api, plan, expected)
     # If a node does not advertise its GPUs, the pods would stay pending.
-    checked = _checked(api, plan, wanted, options) if options.check_pods and not unready else Checked()
+    checked = _checked(api, plan, expected, options) if options.check_pods and not unready else Checked()
     return [*problems, *unready, *checked.problems], checked
 
 
@@ -54,16 +54,16 @@ def by_host(plan: Data, hosts: t.Sequence[str], of_cluster: t.Sequence[str]) -> 
     return problems
 
 
-def _unready(api: Api, plan: Data, wanted: t.Mapping[str, ExpectedNode]) -> list[str]:
+def _unready(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode]) -> list[str]:
     """Why nodes do not match their layouts."""
     settings = plan["settings"]
     helm_chart = settings["release"] if plan["method"] == "helm_chart" else ""
     options = wait.Options(settings["namespace"], helm_chart, elsewhere=True, timeout=0, settle=0)
-    state = wait.wait(api, wanted, options, show=lambda _text: None)
+    state = wait.wait(api, expected, options, show=lambda _text: None)
     return [*state.failed, *state.waiting]
 
 
-def _checked(api: Api, plan: Data, wanted: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
+def _checked(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
     pods = pod_check_run.Options(
         strategy=plan["settings"]["mig_strategy"],
         has_gfd=plan["has_gfd"],
@@ -72,4 +72,4 @@ def _checked(api: Api, plan: Data, wanted: t.Mapping[str, ExpectedNode], options
         image=options.image,
         timeout=options.timeout,
     )
-    return pod_check_run.check(api, wanted, pods)
+    return pod_check_run.check(api, expected, pods)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster import plugin_configs
-from . import operator_values, permissions
+from .._cluster import permissions, plugin_configs
+from . import operator_values
 from .chart import Chart
 from .owner import Release
 from .releases import Data

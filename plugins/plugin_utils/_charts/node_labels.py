@@ -17,7 +17,7 @@ from .._cluster.pods import Pod, is_terminating, pod_of
 from .._cluster.responses import Unreadable
 from .._common.result import Result
 from .._drain import record
-from .._drain.access import Access
+from .._drain.node_guard import NodeGuard
 from .removal import Labels
 
 
@@ -36,17 +36,17 @@ class Labelled(Result):
         return {**super().of_task(), **({"diff": self.diff} if self.diff else {})}
 
 
-def change(access: Access, request: Request, check_mode: bool) -> Labelled:
+def change(guard: NodeGuard, request: Request, check_mode: bool) -> Labelled:
     """Change labels: the state of a failed configuration first, then restart the MIG managers, and the others last."""
     result = Labelled()
     try:
-        _change(access, request, check_mode, result)
+        _change(guard, request, check_mode, result)
     except (Unreadable, ValueError) as error:
         result.problem = str(error)
     return result
 
 
-def _change(access: Access, request: Request, check_mode: bool, result: Labelled) -> None:
+def _change(guard: NodeGuard, request: Request, check_mode: bool, result: Labelled) -> None:
     retried: Labels = {name: {mig_configs.STATE: None} for name in request.retry}
     both = [*request.changes, *retried]
     changes = {name: {**retried.get(name, {}), **request.changes.get(name, {})} for name in both}
@@ -54,16 +54,14 @@ def _change(access: Access, request: Request, check_mode: bool, result: Labelled
     if not changes:
         return
     names = list(changes)
-    nodes, pods = access.progress.result(
-        "reading the nodes", lambda: access.api.nodes(names, *_managers(request, names))
-    )
+    nodes, pods = guard.progress.result("reading the nodes", lambda: guard.api.nodes(names, *_managers(request, names)))
     result.diff = [_diff(nodes[name], each) for name, each in changes.items()]
     if check_mode:
         return
-    nodes = {**nodes, **_label(access, request, nodes, retried)}
-    access.api.restart(_outdated(request, pods), access.progress)
-    _wait_for_end(access, request)
-    _label(access, request, nodes, request.changes)
+    nodes = {**nodes, **_label(guard, request, nodes, retried)}
+    guard.api.restart(_outdated(request, pods), guard.progress)
+    _wait_for_end(guard, request)
+    _label(guard, request, nodes, request.changes)
 
 
 def _managers(request: Request, names: t.Sequence[str]) -> list[Data]:
@@ -86,7 +84,7 @@ def _outdated(request: Request, managers: t.Iterable[Data]) -> list[Pod]:
     return [pod_of(pod) for pod in managers if node_of(pod) in applying]
 
 
-def _wait_for_end(access: Access, request: Request) -> None:
+def _wait_for_end(guard: NodeGuard, request: Request) -> None:
     """Wait until the chart has stopped the MIG managers whose label is removed. Those of a node that is down do not end."""
     names = [name for name, labels in request.changes.items() if labels.get(mig_configs.LABEL, "") is None]
     wanted = _managers(request, names) if names else []
@@ -94,24 +92,24 @@ def _wait_for_end(access: Access, request: Request) -> None:
         return
 
     def running() -> list[str]:
-        pods = [pod for found in access.api.read(*wanted) for pod in found]
+        pods = [pod for found in guard.api.read(*wanted) for pod in found]
         left = [each for each in pods if node_of(each) in names and not is_terminating(each)]
         return ["the MIG manager still runs on node %s" % node_of(each) for each in left]
 
-    waiting = access.progress.until_empty("stopping MIG managers", running)
+    waiting = guard.progress.until_empty("stopping MIG managers", running)
     if waiting:
         raise Unreadable("%s, although the chart has disabled it. Its labels were not removed" % "; ".join(waiting))
 
 
-def _label(access: Access, request: Request, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
+def _label(guard: NodeGuard, request: Request, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:
     """The nodes after the change. Fails if another run has taken one of them out of service, or returned it."""
 
     def make(node: Data) -> Data:
         if request.drained:
-            record.owned(node, access.run)
+            record.owned(node, guard.run)
         return {"metadata": {"labels": changes[name_of(node)]}}
 
-    return access.change_all({name: nodes[name] for name in changes}, make)
+    return guard.change_all({name: nodes[name] for name in changes}, make)
 
 
 def _diff(node: Data, labels: t.Mapping[str, str | None]) -> Data:

@@ -53,8 +53,8 @@ def _check(
     """The problems by host, and warnings about the layouts. The target is complete if there are no problems."""
     nodes = {name_of(node): node for node in cluster.nodes.get("resources") or ()}
     by_node, of_nodes = checks.of_nodes(installation, hosts, nodes) if cluster.is_readable else ({}, {})
-    wanted, of_layouts = checks.of_layouts(installation, hosts)
-    unused = notices.unused_instances(installation, hosts, wanted)
+    expected, of_layouts = checks.of_layouts(installation, hosts)
+    unused = notices.unused_instances(installation, hosts, expected)
     inputs = ValueInputs(
         variables=installation.variables,
         owner=installation.owner,
@@ -71,7 +71,7 @@ def _check(
     ]
     problems = {host.name: [*of_nodes.get(host.name, ()), *of_layouts[host.name]] for host in hosts}
     problems[hosts[0].name] = [*shared, *problems[hosts[0].name]]
-    return Target(values, nodes, by_node, wanted), problems, unused
+    return Target(values, nodes, by_node, expected), problems, unused
 
 
 def _has_unused_instances(installation: Installation, hosts: t.Sequence[Host]) -> bool:

@@ -48,7 +48,7 @@ class Device(t.NamedTuple):
     uuid: str
 
 
-def jobs(wanted: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], options: JobOptions) -> list[Data]:
+def jobs(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], options: JobOptions) -> list[Data]:
     """A job for each resource of each node, with one pod for each device that no other pod uses.
 
     All pods of a job run at the same time, so each must get its own device.
@@ -56,7 +56,7 @@ def jobs(wanted: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], options: 
     used = in_use(pods)
     free = [
         (node, resource, count - used[node, resource])
-        for node, each in sorted(wanted.items())
+        for node, each in sorted(expected.items())
         for resource, count in sorted((each.resources or {}).items())
         if count > used[node, resource]
     ]
@@ -151,7 +151,7 @@ def _place(item: Data) -> tuple[str, str]:
 
 
 def devices(
-    pods: t.Iterable[Data], logs: t.Mapping[str, str], wanted: t.Mapping[str, ExpectedNode], strategy: str
+    pods: t.Iterable[Data], logs: t.Mapping[str, str], expected: t.Mapping[str, ExpectedNode], strategy: str
 ) -> tuple[list[Device], list[str]]:
     """The devices that the pods list, and problems of pods that do not list exactly one, or share one that is not shared."""
     found: list[Device] = []
@@ -160,7 +160,7 @@ def devices(
         node, resource = _place(pod)
         log = logs.get(name_of(pod), "")
         listed = _gpus(log) if strategy == "none" else _devices(log)
-        is_mig = resource.startswith(layout_resources.MIG) or wanted.get(node, ExpectedNode()).profile
+        is_mig = resource.startswith(layout_resources.MIG) or expected.get(node, ExpectedNode()).profile
         if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
@@ -172,7 +172,7 @@ def devices(
     problems.extend(
         "%s: %d pods got the same device %s" % (each.node, times[each.uuid], each.uuid)
         for each in sorted(set(found))
-        if times[each.uuid] > wanted.get(each.node, ExpectedNode()).replicas.get(each.resource, 1)
+        if times[each.uuid] > expected.get(each.node, ExpectedNode()).replicas.get(each.resource, 1)
     )
     return found, problems
 
@@ -191,11 +191,11 @@ def profile_of(product: str) -> str:
     return product.partition("-MIG-")[2].removesuffix("-SHARED")
 
 
-def wrong_labels(nodes: t.Iterable[Data], wanted: t.Mapping[str, ExpectedNode], strategy: str) -> list[str]:
+def wrong_labels(nodes: t.Iterable[Data], expected: t.Mapping[str, ExpectedNode], strategy: str) -> list[str]:
     """Labels of GPU feature discovery that do not match the resources."""
     out: list[str] = []
     for node in nodes:
-        each, found = wanted.get(name_of(node), ExpectedNode()), labels_of(node)
+        each, found = expected.get(name_of(node), ExpectedNode()), labels_of(node)
         if each.resources:
             problems = [
                 "the label %s is %s, but should be %s" % (name, found.get(name, "missing"), value)

@@ -42,15 +42,15 @@ class Checked:
     unchecked: str = ""  # a warning
 
 
-def check(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
-    """Check each GPU and MIG device that no pod uses. ``wanted`` is the expected state of the nodes, by name."""
+def check(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
+    """Check each GPU and MIG device that no pod uses. ``expected`` is the expected state of the nodes, by name."""
     result = Checked()
     try:
         missing = _missing_class(api, options.runtime_class)
         if missing:
             result.problems = [missing]
         else:
-            _run(api, wanted, options, result)
+            _run(api, expected, options, result)
     except Unreadable as error:
         result.problems = ["the GPUs could not be checked with pods: %s" % error]
     return result
@@ -62,24 +62,24 @@ def _missing_class(api: Api, name: str) -> str:
     return "the cluster has no RuntimeClass %s, which pods need to use GPUs" % name
 
 
-def _run(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options, result: Checked) -> None:
+def _run(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options, result: Checked) -> None:
     identity, seconds = secrets.token_hex(4), options.timeout + _LATER
     job_options = pod_check.JobOptions(identity, options.namespace, options.image, options.runtime_class, seconds)
     selector = ["%s=%s" % (pod_check.LABEL, identity)]
     (pods,) = api.read({"kind": "Pod"})
-    jobs = pod_check.jobs(wanted, pods, job_options)
-    result.unchecked = _unchecked(wanted, pods, jobs)
+    jobs = pod_check.jobs(expected, pods, job_options)
+    result.unchecked = _unchecked(expected, pods, jobs)
     try:
         if jobs:
             api.call("kubernetes.core.k8s", resource_definition=jobs)
-        _wait(api, wanted, options, jobs, selector, result)
+        _wait(api, expected, options, jobs, selector, result)
     finally:
         _remove(api, options.namespace, selector)
 
 
-def _unchecked(wanted: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], jobs: t.Iterable[Data]) -> str:
+def _unchecked(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], jobs: t.Iterable[Data]) -> str:
     """A warning about devices that pods use; empty if there are none."""
-    left = sum(sum((each.resources or {}).values()) for each in wanted.values())
+    left = sum(sum((each.resources or {}).values()) for each in expected.values())
     left -= sum(job["spec"]["completions"] for job in jobs)
     if not left:
         return ""
@@ -90,7 +90,7 @@ def _unchecked(wanted: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], job
 
 def _wait(
     api: Api,
-    wanted: t.Mapping[str, ExpectedNode],
+    expected: t.Mapping[str, ExpectedNode],
     options: Options,
     jobs: list[Data],
     selector: list[str],
@@ -108,13 +108,13 @@ def _wait(
                     logs[name_of(pod)] = api.log(options.namespace, name_of(pod))
         missing = pod_check.missing(jobs, pods, logs)
         # GPU feature discovery updates the labels once a minute.
-        labels = pod_check.wrong_labels(nodes, wanted, options.strategy) if options.has_gfd else []
+        labels = pod_check.wrong_labels(nodes, expected, options.strategy) if options.has_gfd else []
         failed = any(pod_check.phase(pod) == "Failed" for pod in pods)
         if failed or not (missing or labels) or time.monotonic() >= end:
             break
         time.sleep(next(intervals))
     printed = [pod for pod in pods if logs.get(name_of(pod))]
-    result.devices, problems = pod_check.devices(printed, logs, wanted, options.strategy)
+    result.devices, problems = pod_check.devices(printed, logs, expected, options.strategy)
     result.problems = [*missing, *labels, *problems, *readiness.explained(pods)]
 
 

@@ -31,12 +31,12 @@ class Options(t.NamedTuple):
     settle: int  # seconds for which the nodes must remain ready
 
 
-def wait(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options, show: t.Callable[[str], object]) -> State:
+def wait(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options, show: t.Callable[[str], object]) -> State:
     """The state of the nodes when they are ready, have failed, or the time has passed. Shows why they are not ready."""
     end = time.monotonic() + options.timeout
     reasons, ready_at, intervals = Reasons(show), 0.0, pauses()
     while True:
-        state = _read(api, wanted, options)
+        state = _read(api, expected, options)
         now = time.monotonic()
         ready_at = (ready_at or now) if state.ready else 0.0
         if state.failed or now >= end or (state.ready and now >= ready_at + options.settle):
@@ -46,12 +46,12 @@ def wait(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options, show:
         time.sleep(next(intervals))
 
 
-def _read(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options) -> State:
+def _read(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options) -> State:
     nodes: list[Data] = [{"kind": "Node"}]
     pods: list[Data] = [{"kind": "Pod", "namespace": options.namespace}]
     if not options.elsewhere:
-        nodes = [{"kind": "Node", "name": name} for name in wanted]
-        pods = [{**pods[0], "field_selectors": ["spec.nodeName=" + name]} for name in wanted]
+        nodes = [{"kind": "Node", "name": name} for name in expected]
+        pods = [{**pods[0], "field_selectors": ["spec.nodeName=" + name]} for name in expected]
     if options.helm_chart:
         labels = ["%s=%s" % (readiness.INSTALLER, options.helm_chart)]
         pods.append({"kind": "Pod", "namespace": "kube-system", "label_selectors": labels})
@@ -61,7 +61,7 @@ def _read(api: Api, wanted: t.Mapping[str, ExpectedNode], options: Options) -> S
         why = ("the cluster cannot be read: %s" % error,)
         return State((), why) if isinstance(error, Final) else State(why, ())
     here, there = ([item for each in part for item in each] for part in (found[: len(nodes)], found[len(nodes) :]))
-    return readiness.state(wanted, here, there, record.all_return_commands(here))
+    return readiness.state(expected, here, there, record.all_return_commands(here))
 
 
 def message(api: Api, state: State, timeout: int) -> str:

@@ -4,5 +4,23 @@
 
 """Access to a Kubernetes cluster, its nodes and their readiness, and runs at the same time.
 
-Imports _layout and _common.
+Access:
+    action.py          base of the actions that use the API
+    api.py             reads, changes and restarts through the API
+    requests.py        sent from the controller, or by modules on another host
+    responses.py       errors of requests, and their messages
+    kubeconfig.py      a kubeconfig for the controller, from that of a server
+    permissions.py     the ClusterRoles of cluster_roles.yml, and whether the user has their permissions
+    progress.py        waits for a limited time, and shows why
+    runs.py            which run holds a node, and whether it has ended
+
+Nodes:
+    nodes.py           nodes of hosts, and resources that they should advertise
+    labels.py          labels of the GPU operator and GPU feature discovery
+    pods.py            pods as the API returns them
+    readiness.py       whether nodes advertise what is expected of them
+    mig_configs.py     configurations for the MIG manager
+    plugin_configs.py  configurations for the device plugin
+
+Imports _layout and _common, and the requests of module_utils/_module/cluster.
 """

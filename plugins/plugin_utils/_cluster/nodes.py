@@ -53,9 +53,8 @@ def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
     facts = variables.get("ansible_facts") or {}
     nvidia = facts.get("nvidia")
     gpus = nvidia.get("gpus") if isinstance(nvidia, dict) else None
-    if not isinstance(gpus, list) or not all(
-        map(layout_gpus.is_fact, gpus)
-    ):  # unknown, or a node returned something else
+    # They are unknown, or the node returned something else.
+    if not isinstance(gpus, list) or not all(map(layout_gpus.is_fact, gpus)):
         gpus = None
     return Host(
         name=name,

@@ -2,7 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What all folders use: the result of a task, the error of a refused request, truth values, messages to the terminal.
+"""What all folders use.
+
+    action.py   base of the collection's actions
+    result.py   result of a task, also of one that failed after changes
+    refusal.py  base of errors that refuse a request
+    truth.py    truth values of variables
+    output.py   messages to the terminal, without control characters
 
 Imports nothing of the others.
 """

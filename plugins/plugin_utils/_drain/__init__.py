@@ -4,8 +4,17 @@
 
 """Taking nodes out of service and returning them.
 
-drain_node.py and return_node.py have the steps, with access.py. The others decide, without access to the cluster: record
-on the node, evictions, operands, workloads, DRA claims.
+The steps:
+    drain_node.py   cordons, evicts and pauses
+    return_node.py  restarts, waits and uncordons
+    node_guard.py   changes a node, unless another run has taken it
+
+Decisions, without access to the cluster:
+    record.py       the annotation that says what to restore
+    evictions.py    which pods are evicted
+    workloads.py    controllers of evicted pods, and whether their pods are ready
+    operands.py     components of the operator: paused, restarted, ready
+    dra.py          devices of the DRA driver, and pods that use them
 
 Imports _cluster, _layout and _common.
 """

@@ -19,8 +19,8 @@ from .._cluster.pods import Pod, pod_of
 from .._cluster.responses import Unreadable
 from .._common.result import Result
 from . import dra, evictions, operands, record, workloads
-from .access import Access, Waiting
 from .evictions import Change, EvictionOptions
+from .node_guard import NodeGuard, Waiting
 from .record import Record
 from .workloads import Workload
 
@@ -45,7 +45,7 @@ class _Failed(Exception):
     """The node cannot be taken out of service."""
 
 
-def drain(access: Access, host: Host, options: Options) -> Drained:
+def drain(guard: NodeGuard, host: Host, options: Options) -> Drained:
     """Drain the node of a host. In check mode, show what would be evicted.
 
     The record is written with the cordon, before the first eviction, and again before the first component is paused, so
@@ -53,12 +53,12 @@ def drain(access: Access, host: Host, options: Options) -> Drained:
     """
     result = Drained()
     try:
-        reading = access.progress.result("reading the node of %s" % host.name, lambda: access.api.host_reading(host))
-        known = access.available(reading.node)
+        reading = guard.progress.result("reading the node of %s" % host.name, lambda: guard.api.host_reading(host))
+        known = guard.available(reading.node)
         try:
-            _Drain(access, host, options, result).perform(reading, known)
+            _Drain(guard, host, options, result).perform(reading, known)
         except (_Failed, Unreadable) as error:
-            raise _Failed("%s. %s" % (error, _undone(access, reading.node, known, options.check_mode))) from None
+            raise _Failed("%s. %s" % (error, _undone(guard, reading.node, known, options.check_mode))) from None
     except (_Failed, Unreadable, ValueError) as error:
         result.problem = "%s: %s" % (host.name, error)
     return result
@@ -67,16 +67,16 @@ def drain(access: Access, host: Host, options: Options) -> Drained:
 class _Drain(t.NamedTuple):
     """The steps. They raise _Failed, Unreadable, and OtherRun."""
 
-    access: Access
+    guard: NodeGuard
     host: Host
     options: Options
     result: Drained
 
     def perform(self, reading: Reading, known: Record | None) -> None:
-        access, name = self.access, name_of(reading.node)
-        if known is not None and not runs.is_same(known.run, access.run):
+        guard, name = self.guard, name_of(reading.node)
+        if known is not None and not runs.is_same(known.run, guard.run):
             text = "An earlier run has left node %s out of service: this run continues, and returns it"
-            access.progress.show(text % name)
+            guard.progress.show(text % name)
         machine_id = self.options.machine_id
         different = cluster_nodes.difference(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
         if different:
@@ -94,13 +94,13 @@ class _Drain(t.NamedTuple):
 
     def _empty(self, name: str, node: Data) -> None:
         """Evict the pods of the cordoned node, then pause components."""
-        access = self.access
+        guard = self.guard
         # A run that is killed, or interrupted from the keyboard, can show nothing.
-        ours = record.owned(node, access.run).cordoned
+        ours = record.owned(node, guard.run).cordoned
         notice = "until this run returns it" if ours else "and remains cordoned, as it was before"
-        access.progress.show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
+        guard.progress.show("Node %s is out of service %s. If the run is interrupted, run it again" % (name, notice))
         # Other pods may have started before the node was cordoned.
-        reading, pods = self._planned(name, lambda: access.api.reading(name))
+        reading, pods = self._planned(name, lambda: guard.api.reading(name))
         node = self._cordon(reading.node, pods)
         reading = self._until_empty(name, Reading(node, reading.pods), "is not drained", self._evict)
         for group in operands.to_pause(self.options.by_operator, self.options.uses_dra):
@@ -113,7 +113,7 @@ class _Drain(t.NamedTuple):
             reading = read()
             return reading, self._to_evict(reading)
 
-        return self.access.progress.result("planning to drain %s" % name, step)
+        return self.guard.progress.result("planning to drain %s" % name, step)
 
     def _to_evict(self, reading: Reading) -> list[Data]:
         name, change, options = name_of(reading.node), self.options.change, self.options.evictions
@@ -121,7 +121,7 @@ class _Drain(t.NamedTuple):
         if dynamic:
             raise _Failed("; ".join(dynamic))
         if self.options.uses_dra and options.pods != "all":
-            claims, slices = self.access.api.read(dra.CLAIMS, dra.slices(name))
+            claims, slices = self.guard.api.read(dra.CLAIMS, dra.slices(name))
             change = change._replace(allocated=dra.allocated(self.host, name, claims, slices))
         pods, problems = evictions.to_evict(reading.pods, options, change)
         if problems:
@@ -136,7 +136,7 @@ class _Drain(t.NamedTuple):
 
     def _preview(self, name: str, pods: list[Data]) -> None:
         """Show which pods would be evicted, and warn of evictions that the API would reject now."""
-        progress, result = self.access.progress, self.result
+        progress, result = self.guard.progress, self.result
         result.evicted = [str(pod_of(pod)) for pod in pods]
         progress.show("%s: would evict %s" % (name, ", ".join(result.evicted) or "no pods"))
         rejected = progress.result("checking the evictions", lambda: self._rejected(evictions.to_request(pods)))
@@ -147,9 +147,9 @@ class _Drain(t.NamedTuple):
 
     def _cordon(self, node: Data, pods: list[Data]) -> Data:
         """Cordon the node, and record the controllers of the pods."""
-        access = self.access
+        guard = self.guard
         found = self._workloads(node, pods) if self.options.wait_for_pods else []
-        return access.change(node, lambda item: record.cordon(item, access.run, found))
+        return guard.change(node, lambda item: record.cordon(item, guard.run, found))
 
     def _workloads(self, node: Data, pods: list[Data]) -> list[Workload]:
         """The controllers of pods, with their number of ready pods. Waits until all of their pods are ready.
@@ -157,11 +157,11 @@ class _Drain(t.NamedTuple):
         Otherwise, each run would take another pod of a workload that cannot be scheduled after the change. Those from
         which an earlier run has evicted pods are recorded, and lack these.
         """
-        progress, known = self.access.progress, self.access.available(node)
+        progress, known = self.guard.progress, self.guard.available(node)
         found, read = workloads.of(pods, known.workloads if known else ()), list[list[Data]]()
 
         def degraded() -> list[str]:
-            read[:] = self.access.api.read(*workloads.requests(found)) if found else []
+            read[:] = self.guard.api.read(*workloads.requests(found)) if found else []
             return workloads.degraded(found, read)
 
         waiting = progress.until_empty("draining %s" % name_of(node), degraded)
@@ -182,13 +182,13 @@ class _Drain(t.NamedTuple):
 
     def _rejected(self, pods: list[Pod]) -> dict[str, str]:
         """Request evictions, which check mode only checks; the reasons for which the API rejects some of them, by pod."""
-        rejected = self.access.api.remove("evicted", pods, self.options.grace_period)
+        rejected = self.guard.api.remove("evicted", pods, self.options.grace_period)
         return {"%(namespace)s/%(name)s" % each: str(each["reason"]) for each in rejected}
 
     def _pause(self, reading: Reading, components: t.Sequence[str]) -> Reading:
         """Record that the node is drained and pause components in one write, then wait until their pods have ended."""
-        access = self.access
-        node = access.change(reading.node, lambda item: record.pause(item, access.run, components))
+        guard = self.guard
+        node = guard.change(reading.node, lambda item: record.pause(item, guard.run, components))
         # A component may have started before it was paused.
         first = Reading(node, reading.pods) if labels_of(node) == labels_of(reading.node) else None
         return self._until_empty(name_of(node), first, "still runs components of the GPU operator", _running)
@@ -197,23 +197,23 @@ class _Drain(t.NamedTuple):
         self, name: str, first: Reading | None, why: str, reasons: t.Callable[[Reading], list[str]]
     ) -> Reading:
         """Keep the node cordoned until there are no reasons to wait. ``first`` is its first reading, if that is current."""
-        access = self.access
+        guard = self.guard
 
         def keep() -> Reading:
-            reading = access.api.reading(name)
-            return reading._replace(node=access.change(reading.node, lambda item: record.keep(item, access.run)))
+            reading = guard.api.reading(name)
+            return reading._replace(node=guard.change(reading.node, lambda item: record.keep(item, guard.run)))
 
         try:
-            return access.until_empty("draining %s" % name, first, keep, reasons)
+            return guard.until_empty("draining %s" % name, first, keep, reasons)
         except Waiting as error:
-            raise _Failed("after %d seconds, node %s %s: %s" % (access.progress.timeout, name, why, error)) from None
+            raise _Failed("after %d seconds, node %s %s: %s" % (guard.progress.timeout, name, why, error)) from None
 
 
 def _running(reading: Reading) -> list[str]:
     return ["pod " + str(pod) for pod in operands.paused(*reading)]
 
 
-def _undone(access: Access, node: Data, known: Record | None, check_mode: bool) -> str:
+def _undone(guard: NodeGuard, node: Data, known: Record | None, check_mode: bool) -> str:
     """Return the node to service unless its GPUs may have been changed. A sentence without a full stop."""
     name = name_of(node)
     if known is not None and known.drained:
@@ -225,8 +225,8 @@ def _undone(access: Access, node: Data, known: Record | None, check_mode: bool) 
         return "Nothing was changed"
     try:
         # The response to an earlier change may be lost.
-        node = access.progress.result("reading node %s" % name, lambda: access.api.reading(name).node)
-        node = access.change(node, record.uncordon)
+        node = guard.progress.result("reading node %s" % name, lambda: guard.api.reading(name).node)
+        node = guard.change(node, record.uncordon)
     except (Unreadable, ValueError) as error:
         return "Node %s may still be cordoned (%s). Its GPUs were not changed. Run this again to continue" % (
             name,

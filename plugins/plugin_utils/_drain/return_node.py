@@ -18,7 +18,7 @@ from .._cluster.pods import pod_of
 from .._cluster.responses import NoNode, Unreadable
 from .._common.result import Result
 from . import dra, operands, record, workloads
-from .access import Access, Waiting
+from .node_guard import NodeGuard, Waiting
 from .record import Record
 from .workloads import Workload
 
@@ -43,14 +43,14 @@ class _NotReady(Exception):
     """The node, or the pods that were evicted from it, are not ready in time."""
 
 
-def return_node(access: Access, host: Host, options: Options) -> Result:
+def return_node(guard: NodeGuard, host: Host, options: Options) -> Result:
     """Return the node of a host, if a run has taken it out of service. Any later run can do that too.
 
     The record is removed in the same write that uncordons the node, after which only the evicted pods are waited for.
     """
     result = Result()
     try:
-        _Return(access, host, options, result).perform()
+        _Return(guard, host, options, result).perform()
     except (_NotReady, ValueError) as error:
         if isinstance(error, record.OtherRun) and not options.uncordon:  # this run has already failed
             return Result(warnings=["%s: another run has its node out of service, and returns it" % host.name])
@@ -69,15 +69,15 @@ def return_node(access: Access, host: Host, options: Options) -> Result:
 class _Return(t.NamedTuple):
     """The steps. They raise _NotReady, Unreadable, and ValueError, also OtherRun."""
 
-    access: Access
+    guard: NodeGuard
     host: Host
     options: Options
     result: Result
 
     def perform(self) -> None:
-        access, host, options, result = self
-        reading = access.progress.result("reading the node of %s" % host.name, lambda: access.api.host_reading(host))
-        known = access.available(reading.node)
+        guard, host, options, result = self
+        reading = guard.progress.result("reading the node of %s" % host.name, lambda: guard.api.host_reading(host))
+        known = guard.available(reading.node)
         steps = record.commands_without_record(reading.node) if known is None and options.drained else ""
         if steps:
             raise _NotReady(
@@ -107,20 +107,20 @@ class _Return(t.NamedTuple):
         dynamic = dra.dynamic_mig(reading.pods)
         if dynamic:
             raise Unreadable("; ".join(dynamic))
-        slices = self.access.progress.result("reading the devices of node %s" % name, lambda: self._slices(name))
+        slices = self.guard.progress.result("reading the devices of node %s" % name, lambda: self._slices(name))
         return bool(dra.differences(self.host, name, slices))
 
     def _slices(self, name: str) -> list[Data]:
-        return self.access.api.read(dra.slices(name))[0]
+        return self.guard.api.read(dra.slices(name))[0]
 
     def _resume(self, node: Data, former: list[Data]) -> Data:
         """Restore the labels of paused components, and restart the former pods. The node remains cordoned."""
-        access = self.access
+        guard = self.guard
         if self.options.uncordon and former:
-            node = access.change(node, lambda _found: operands.unconfirmed(former))
-        node = access.change(node, lambda found: record.resume(found, access.run))
+            node = guard.change(node, lambda _found: operands.unconfirmed(former))
+        node = guard.change(node, lambda found: record.resume(found, guard.run))
         pods = [pod_of(pod) for pod in former]
-        access.progress.result("restarting pods on node %s" % name_of(node), lambda: access.api.delete(pods))
+        guard.progress.result("restarting pods on node %s" % name_of(node), lambda: guard.api.delete(pods))
         return node
 
     def _uncordon(self, node: Data, first: Reading | None, known: Record | None, former: list[Data]) -> None:
@@ -128,7 +128,7 @@ class _Return(t.NamedTuple):
         if self.options.wait:
             last = self._until_ready(node, first, former)
             node, unsupported = last.node, self._expectation(last).unsupported
-        node = self.access.change(node, record.uncordon)
+        node = self.guard.change(node, record.uncordon)
         if unsupported:
             self.result.warnings.append(_WITHOUT_GPUS % (self.host.name, unsupported))
         elif self.options.wait and self.options.wait_for_pods and known is not None:
@@ -141,7 +141,7 @@ class _Return(t.NamedTuple):
 
     def _until_ready(self, node: Data, first: Reading | None, former: list[Data]) -> Reading:
         """Wait until the node advertises its devices. ``first`` is its first reading, if that is current."""
-        access, name, components = self.access, name_of(node), self._components(node)
+        guard, name, components = self.guard, name_of(node), self._components(node)
 
         def unready(reading: Reading) -> list[str]:
             if self.options.uses_dra:
@@ -152,10 +152,10 @@ class _Return(t.NamedTuple):
             return operands.unready(*reading, expected.resources, former, components)
 
         try:
-            return access.until_empty("waiting for node %s" % name, first, lambda: access.api.reading(name), unready)
+            return guard.until_empty("waiting for node %s" % name, first, lambda: guard.api.reading(name), unready)
         except Waiting as error:
             text = "after %d seconds, node %s is not ready%s"
-            raise _NotReady(text % (access.progress.timeout, name, _remedy(node, str(error)))) from None
+            raise _NotReady(text % (guard.progress.timeout, name, _remedy(node, str(error)))) from None
 
     def _components(self, node: Data) -> set[str]:
         """The components of the GPU operator on the node."""
@@ -163,11 +163,11 @@ class _Return(t.NamedTuple):
             return set()
         wanted: Data = {"kind": "DaemonSet", "api_version": "apps/v1"}
         reading = "reading the DaemonSets of the cluster"
-        return operands.deployed(node, self.access.progress.result(reading, lambda: self.access.api.read(wanted)[0]))
+        return operands.deployed(node, self.guard.progress.result(reading, lambda: self.guard.api.read(wanted)[0]))
 
     def _wait_for_pods(self, node: Data, evicted: t.Sequence[Workload]) -> None:
         """Wait until the controllers of evicted pods have as many ready pods as before."""
-        api, progress, name = self.access.api, self.access.progress, name_of(node)
+        api, progress, name = self.guard.api, self.guard.progress, name_of(node)
         before = {each.uid: each.ready for each in evicted}
         left: list[Workload] = []
 

@@ -4,5 +4,12 @@
 
 """The variables of a run: which roles it selects, whether their values are valid, batches, and reports of problems.
 
+    registry.py           roles of a run: registry, gpu_node_roles and tags
+    variables.py          variables against the argument specifications and more rules
+    values.py             boards and values of variables
+    kubernetes_values.py  names, labels, taints and tolerations
+    batches.py            which hosts are done, and whether the next batch may start
+    report.py             messages of preflight and verify
+
 Imports _layout and _common.
 """

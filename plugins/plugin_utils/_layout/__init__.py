@@ -2,7 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boards, layouts, and what they come to: plans, maps, resources, sharing, files of nvidia-mig-parted.
+"""Boards, layouts, and what they come to.
+
+    boards.py           boards with MIG in models/, and those without
+    products.py         the product of a board that fits a layout best
+    gpus.py             facts or names of boards as types of the engine
+    layouts_on_gpus.py  instances of GPUs, from facts or a layout
+    problems.py         all problems of a layout
+    plan.py             the change of a GPU's instances
+    map.py              slice maps
+    resources.py        resources that a node advertises, by MIG strategy
+    sharing.py          GPU sharing, and its effect on resources
+    parted.py           documents of nvidia-mig-parted
+    errors.py           errors of the engine as errors of Ansible
 
 Imports the engine (module_utils/_mig) and _common.
 """

@@ -4,5 +4,9 @@
 
 """The configuration of RKE2 and the plan of an installation.
 
+    plan.py     what the role does on a node
+    config.py   keys of the configuration: config_keys.yml
+    version.py  versions, and upgrades that Kubernetes supports
+
 Imports _inventory.
 """

@@ -4,5 +4,12 @@
 
 """Requests to a cluster's API, with the client of kubernetes.core.
 
+    client.py      the client
+    objects.py     reads objects of several kinds
+    patch.py       changes nodes
+    pods.py        evicts or deletes pods
+    names.py       names of objects in the paths of requests
+    background.py  functions that run beside the caller
+
 Imports nothing of the others.
 """

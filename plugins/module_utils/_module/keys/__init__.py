@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keys of package repositories: openpgp.py finds fingerprints, repository_key.py verifies, installs and records keys.
+"""Keys of package repositories.
+
+    repository_key.py  module nvidia_repository_key: verifies, installs and records keys
+    openpgp.py         fingerprints of keys, without gpg
 
 Imports common.
 """

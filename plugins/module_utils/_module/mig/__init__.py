@@ -2,8 +2,21 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The MIG layout of a node: requirements, change, boot restore, clients of the GPUs, CDI specification.
+"""The MIG layout of a node.
 
-nvidia_mig.py, boot.py, cdi.py, idle.py, requirements.py and services.py are a module each; units.py is systemd's.
+The modules:
+    nvidia_mig.py    changes the layout
+    requirements.py  what prevents the role from managing MIG
+    boot.py          installs the restore at boot
+    cdi.py           keeps the CDI specification in line with the devices
+    idle.py          processes that use the GPUs
+    services.py      stops services that block a change, and starts them again
+
+What they use:
+    results.py       return values of nvidia_mig
+    engine.py        copies the engine to the node
+    cdi_devices.py   compares a CDI specification with the devices
+    units.py         units of systemd, and their processes
+
 Imports common, and the engine.
 """

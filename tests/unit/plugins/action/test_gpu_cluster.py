@@ -66,7 +66,7 @@ def test_a_plan_for_two_hosts() -> None:
     result = plan([host("a", gpu_operator_version="v26.7.0"), host("b", gpu_operator_version="v26.7.0")])
     assert set(yaml.safe_load(documentation.RETURN)) == set(result) - {"changed"}
     assert (result["changed"], result["problems"], result["missing"]) == (False, {}, False)
-    assert sorted(result["wanted"]) == ["a", "b"]
+    assert sorted(result["expected"]) == ["a", "b"]
     assert result["settings"]["namespace"] == "gpu-operator"
     chart = result["helm_chart"]["spec"]
     assert (chart["chart"], chart["version"]) == ("gpu-operator", "v26.7.0")
@@ -77,21 +77,21 @@ def test_a_plan_for_two_hosts() -> None:
 def test_malformed_facts_do_not_stop_the_plan_for_other_hosts(nvidia: object) -> None:
     hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
     hosts[1]["ansible_facts"]["nvidia"] = nvidia
-    assert sorted(plan(hosts)["wanted"]) == ["a", "b"]
+    assert sorted(plan(hosts)["expected"]) == ["a", "b"]
 
 
 @pytest.mark.parametrize("changed", ["x", [1], {"a": 1}, 10**400])
 def test_a_malformed_time_does_not_stop_the_plan_for_other_hosts(changed: object) -> None:
     hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
     hosts[1]["gpu_cluster_mig_changed"] = changed
-    assert sorted(plan(hosts)["wanted"]) == ["a", "b"]
+    assert sorted(plan(hosts)["expected"]) == ["a", "b"]
 
 
 def test_facts_that_replace_variables() -> None:
     hosts = [host(name, gpu_operator_version="v26.7.0") for name in "ab"]
     hosts[1]["ansible_facts"]["gpu_cluster_node_name"] = "server-1"
     result = plan(hosts)
-    assert "wanted" not in result
+    assert "expected" not in result
     assert any("facts with the names of variables" in problem for problem in result["problems"]["b"])
 
 
@@ -99,7 +99,7 @@ def test_helm_is_needed_on_a_controller(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(gpu_cluster_plan.shutil, "which", lambda _name: None)
     hosts = [host("a", gpu_operator_version="v26.7.0")]
     result = plan(hosts)
-    assert "wanted" not in result and result["problems"]["a"][0].startswith("the controller lacks the command helm")
+    assert "expected" not in result and result["problems"]["a"][0].startswith("the controller lacks the command helm")
     assert plan(hosts, on_controller=False)["problems"] == {}
     assert plan(hosts, helm_controller=True)["problems"] == {}
 
@@ -112,7 +112,7 @@ def test_all_permissions_are_reviewed() -> None:
 def test_names_of_nodes() -> None:
     first = host("a", gpu_operator_version="v26.7.0", gpu_cluster_node_name="node-1")
     second = host("b", gpu_operator_version="v26.7.0", rke2_node_name="node-2")
-    assert sorted(plan([first, second], ["node-1", "node-2"])["wanted"]) == ["node-1", "node-2"]
+    assert sorted(plan([first, second], ["node-1", "node-2"])["expected"]) == ["node-1", "node-2"]
 
 
 def test_missing_and_invalid_variables_are_problems() -> None:
@@ -147,7 +147,7 @@ def test_a_host_without_gpus_needs_no_owner_of_mig(first: bool) -> None:
     server = {**host("b", gpu_operator_version="v26.7.0"), "ansible_facts": {"nvidia": {"gpus": []}, "nodename": "b"}}
     hosts = [host("a", gpu_operator_version="v26.7.0", nvidia_mig_owner="operator"), server]
     result = plan(hosts[::-1] if first else hosts)
-    assert result["problems"] == {} and result["configs"]
+    assert result["problems"] == {} and result["expected"]["a"]["config"]
 
 
 def test_the_values_of_the_chart_also_depend_on_hosts_that_failed_before() -> None:
@@ -188,7 +188,7 @@ def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def wait(*readings: t.Any, log: t.Sequence[str] = (), **arguments: t.Any) -> Data:
     """Run the action. Each reading is a node with an optional list of pods, or an error message."""
     left = list(readings)
-    given = {"wanted": {"a": {"resources": {"nvidia.com/gpu": 7}}}, "namespace": "ns", "timeout": 60, **arguments}
+    given = {"expected": {"a": {"resources": {"nvidia.com/gpu": 7}}}, "namespace": "ns", "timeout": 60, **arguments}
     found = action(gpu_cluster_wait, "gpu_cluster_wait", given)
 
     def execute(module_name: str, module_args: Data, task_vars: object) -> Data:
@@ -246,7 +246,7 @@ def test_the_time_limit_ends_with_reason_and_log(clock: Clock) -> None:
 def test_a_failure_ends_the_wait_at_once(clock: Clock) -> None:
     labels = {"nvidia.com/mig.config": "x", "nvidia.com/mig.config.state": "failed"}
     manager = pod("manager-1", "a", app="nvidia-mig-manager")
-    result = wait((node("a", **labels), [manager]), wanted={"a": {"config": "x"}}, log=["why"])
+    result = wait((node("a", **labels), [manager]), expected={"a": {"config": "x"}}, log=["why"])
     assert clock.now == 100.0
     assert result["problems"] == ["a: the MIG manager could not apply x"]
     assert result["msg"].endswith("Last lines of the log of container main of pod manager-1:\n  why")
@@ -259,7 +259,7 @@ def test_reads_one_node_and_its_pods(clock: Clock) -> None:
         asked.extend(module_args["objects"])
         return {"results": [{"resources": [READY[0]]}, {"resources": []}]}
 
-    arguments = {"wanted": {"a": {}}, "namespace": "ns", "timeout": 0, "elsewhere": False}
+    arguments = {"expected": {"a": {}}, "namespace": "ns", "timeout": 0, "elsewhere": False}
     found = action(gpu_cluster_wait, "gpu_cluster_wait", arguments)
     found._execute_module = execute
     assert "failed" not in found.run(task_vars={})

@@ -25,7 +25,7 @@ PLAN: Data = {
     "settings": {"namespace": "ns", "release": "plugin", "mig_strategy": "mixed"},
     "method": "helm_chart",
     "outdated": [],
-    "wanted": {"a": {"resources": {"nvidia.com/gpu": 7}}},
+    "expected": {"a": {"resources": {"nvidia.com/gpu": 7}}},
     "pending": {},
     "has_gfd": True,
     "pods_runtime_class": "nvidia",
@@ -68,8 +68,8 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_pods_check_the_gpus_of_nodes_that_are_ready(run: Run) -> None:
     result = run(READY)
-    ((wanted, options),) = run.pods
-    assert wanted == {"a": ExpectedNode({"nvidia.com/gpu": 7})}
+    ((expected, options),) = run.pods
+    assert expected == {"a": ExpectedNode({"nvidia.com/gpu": 7})}
     assert options == pod_check_run.Options("mixed", True, "ns", "nvidia", "i", 20)
     assert result["problems"] == {"a": ["a device is missing"], "b": []}
     assert result["devices"] == [{"node": "a", "resource": "nvidia.com/gpu", "uuid": "MIG-1"}]

@@ -19,7 +19,6 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action, host
 from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import DEPLOY, Cluster
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra import (
     PLUGIN,
     claim,
@@ -27,6 +26,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dr
     mig,
     resource_slice,
 )
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched, pod, user
 
 Data = t.Dict[str, t.Any]

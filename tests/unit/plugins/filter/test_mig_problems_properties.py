@@ -22,8 +22,8 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.errors import M
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.model import Gpu
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.plan import plan_gpu
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards as layout_boards
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter import facts
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import gpu, models
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils import facts
 
 pytestmark = pytest.mark.slow  # thousands of nodes each
 

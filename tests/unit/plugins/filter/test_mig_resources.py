@@ -12,7 +12,13 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.gpufleet.node.plugins.filter.mig_resources import FilterModule
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import H100, UNKNOWN, gpu, instance, reduced
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import (
+    H100,
+    UNKNOWN,
+    gpu,
+    instance,
+    reduced,
+)
 
 mig_resources = FilterModule().filters()["mig_resources"]
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs, permissions
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import DEVICE_PLUGIN, GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
@@ -21,7 +21,6 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.written impo
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
     OWN,
     PLUGIN,
@@ -33,6 +32,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     problems,
     written,
 )
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
 
 Data = t.Dict[str, t.Any]
@@ -43,7 +43,7 @@ OWNED_BY_HOST = {"validator": True, "replicas": {}, "profile": None, "config": "
 def test_a_plan_of_the_operator() -> None:
     found = plan(own={"version": "v26.7.0"})
     assert found.problems == {"a": [], "b": []} and found.warnings == [] and not found.missing
-    assert built(found).serialized()["wanted"] == {
+    assert built(found).serialized()["expected"] == {
         "a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST},
         "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, **OWNED_BY_HOST},
     }
@@ -62,7 +62,7 @@ def test_two_hosts_with_one_node() -> None:
 
 def test_hosts_without_gpus_need_not_be_nodes() -> None:
     found = plan(A, Host("server", gpus=[]))
-    assert list(built(found).wanted) == ["a"]
+    assert list(built(found).expected) == ["a"]
 
 
 @pytest.mark.parametrize("version", ["v1.35.7+rke2r1", "v1.34.1+k3s1"])
@@ -243,7 +243,7 @@ def test_missing_permissions() -> None:
 
 def test_what_verify_reports() -> None:
     """Without permissions to write."""
-    name = built(configured()).configs["a"]
+    name = built(configured()).expected["a"].config
     missing = ["namespace", "configurations", "node labels"]
     assert built(configured()).outdated == missing
     labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
@@ -279,20 +279,6 @@ def test_a_namespace_that_exists_keeps_its_owner(exists: bool, privileged: bool)
     assert [each.in_check_mode for each in built(found).objects] == [True, exists]
 
 
-def test_the_permissions_of_both_methods() -> None:
-    found = permissions.of_chart("gpus", "helm_chart", changes=True, drain=False, check_pods=False)
-    assert {"namespace": "kube-system", "verb": "create", "group": "helm.cattle.io", "resource": "helmcharts"} in found
-    name = {"namespace": "gpus", "name": "gpufleet-mig-configs"}
-    assert {**name, "verb": "patch", "group": "", "resource": "configmaps"} in found
-    assert not {"jobs", "clusterroles", "replicasets"}.intersection(each["resource"] for each in found)
-    only = permissions.of_chart("gpus", "helm_chart", changes=False, drain=False, check_pods=False)
-    assert {each["verb"] for each in only} == {"get", "list"}
-    more = permissions.of_chart("gpus", "helm", changes=True, drain=True, check_pods=True)
-    assert {each["resource"] for each in more} >= {"jobs", "clusterroles", "replicasets"}
-    assert {"verb": "create", "group": "", "resource": "pods", "subresource": "eviction"} in more
-    assert len(permissions.reviews(more)) == len(more)
-
-
 def test_other_owners_are_found() -> None:
     standalone = daemonset("other", **{"app.kubernetes.io/name": "nvidia-device-plugin"})
     paused = node("a", **{"nvidia.com/gpu.deploy.dcgm": "paused-for-mig-change"})
@@ -309,12 +295,12 @@ def configured(owner: str = "operator", drain: bool = False, gpus: int = 0, reco
 
 def test_the_operator_gets_config_map_and_label() -> None:
     found = configured()
-    name = built(found).configs["a"]
+    name = built(found).expected["a"].config
     assert built(found).labels == [{"node": "a", "labels": {LABEL: name, STATE: None}}]
     (config_map,) = written(found, "ConfigMap")
     assert config_map["metadata"]["name"] == built(found).values["migManager"]["config"]["name"]
     assert list(yaml.safe_load(config_map["data"]["config.yaml"])["mig-configs"]) == [name]
-    assert built(found).wanted["a"].config == name
+    assert built(found).expected["a"].config == name
     assert built(found).values["migManager"]["enabled"] is True
     assert built(found).retry == []
     again = configured(**{LABEL: name, STATE: "success"})
@@ -337,10 +323,10 @@ def test_the_operator_gets_config_map_and_label() -> None:
     ],
 )
 def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: bool, retried: bool) -> None:
-    name = built(configured()).configs["a"]
+    name = built(configured()).expected["a"].config
     labels = {**labels, LABEL: name if labels[LABEL] == "this" else labels[LABEL]}
     found = built(configured(drain=True, gpus=7, record=record, **labels)).serialized()
-    assert (found["wanted"], found["labels"], found["retry"]) == ({}, [], [])
+    assert (found["expected"], found["labels"], found["retry"]) == ({}, [], [])
     unapplied = ["its MIG layout or sharing of GPUs has not been applied: run site.yml or managed_cluster.yml"]
     left = {"metadata": {"name": "a", "annotations": {drain_record.RECORD: record} if record else {}}}
     assert found["pending"] == {
@@ -349,7 +335,7 @@ def test_drained_nodes_are_labelled_later(labels: Data, record: str, labelled: b
             "retry": ["a"] if retried else [],
             "plugin_labels": [],
             "differences": drain_record.interrupted(left) + (unapplied if labelled or retried else []),
-            "wanted": {"a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST, "config": name}},
+            "expected": {"a": {"resources": {"nvidia.com/mig-1g.10gb": 7}, **OWNED_BY_HOST, "config": name}},
         }
     }
 
@@ -358,7 +344,7 @@ def test_the_mig_manager_of_a_new_node_starts_when_the_node_is_drained() -> None
     """The label must exist before the chart, whose operator would label the node itself."""
     manager = "nvidia.com/gpu.deploy.mig-manager"
     found = built(configured(drain=True)).serialized()
-    name = found["configs"]["a"]
+    name = found["pending"]["a"]["expected"]["a"]["config"]
     (first,), (second,) = found["labels"], found["pending"]["a"]["labels"]
     assert first["labels"] == {LABEL: name, STATE: None, manager: "gpufleet-drain-first"}
     assert second["labels"] == {manager: "true"}
@@ -392,14 +378,14 @@ def test_labels_of_the_operator_are_removed_if_the_host_owns_mig() -> None:
     assert built(found).labels == []  # before the chart
     assert built(found).removed == [{"node": "a", "labels": {LABEL: None, STATE: None}}]
     assert written(found, "ConfigMap") == []
-    assert built(found).wanted["a"].config == ""
+    assert built(found).expected["a"].config == ""
 
 
 @pytest.mark.parametrize(("state", "refused"), [("pending", True), ("rebooting", True), ("success", False)])
 def test_another_configuration_is_not_interrupted(state: str, refused: bool) -> None:
     found = configured(**{LABEL: "all-1g.10gb", STATE: state})
     assert bool(found.problems["a"]) is refused
-    name = built(configured()).configs["a"]
+    name = built(configured()).expected["a"].config
     assert configured(**{LABEL: name, STATE: state}).problems["a"] == []
 
 
@@ -426,7 +412,7 @@ def test_the_runtime_class_of_the_variable_is_read() -> None:
 def test_the_runtime_class_is_created_only_if_nobody_has_it(existing: t.Any, created: str) -> None:
     found = plan(A, role="device_plugin", cluster={"runtime_class": {"resources": existing}})
     assert [each["handler"] for each in written(found, "RuntimeClass")] == ([created] if created else [])
-    assert built(found).wanted["a"].validator is False
+    assert built(found).expected["a"].validator is False
 
 
 @pytest.mark.parametrize(("version", "warned"), [("v1.35.7+rke2r1", False), ("v1.31.0", True), ("v1.37.0", True)])

@@ -19,8 +19,8 @@ OPTIONS = pod_check.JobOptions("check", "ns", "image", "nvidia", 360)
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
-def jobs(wanted: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
-    return pod_check.jobs({name: ExpectedNode(each) for name, each in wanted.items()}, pods, OPTIONS)
+def jobs(expected: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
+    return pod_check.jobs({name: ExpectedNode(each) for name, each in expected.items()}, pods, OPTIONS)
 
 
 def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
@@ -77,9 +77,9 @@ def test_the_default_runtime_needs_no_class() -> None:
 
 
 def test_devices_in_use_are_left_alone() -> None:
-    wanted = {"a": {MIG: 3}, "b": {MIG: 3}}
+    expected = {"a": {MIG: 3}, "b": {MIG: 3}}
     used = [user("a", MIG, "1"), user("a", MIG, "1"), user("b", MIG, "3"), user("a", MIG, "1", "Succeeded"), pod("x")]
-    (job,) = jobs(wanted, *used)
+    (job,) = jobs(expected, *used)
     assert (job["metadata"]["annotations"][pod_check.NODE], job["spec"]["completions"]) == ("a", 1)
 
 
@@ -142,9 +142,9 @@ def test_labels() -> None:
         "a: the label nvidia.com/mig.strategy is mixed, but should be single",
     ]
     shared = node("a", **{**right["metadata"]["labels"], MIG + ".replicas": "4"})
-    wanted = ExpectedNode({MIG + ".shared": 28}, replicas={MIG + ".shared": 4})
-    assert pod_check.wrong_labels([shared], {"a": wanted}, "mixed") == []
-    assert pod_check.wrong_labels([right], {"a": wanted}, "mixed") == [
+    expected = ExpectedNode({MIG + ".shared": 28}, replicas={MIG + ".shared": 4})
+    assert pod_check.wrong_labels([shared], {"a": expected}, "mixed") == []
+    assert pod_check.wrong_labels([right], {"a": expected}, "mixed") == [
         "a: the label %s.replicas is missing, but should be 4" % MIG
     ]
     expected = ["a: the label nvidia.com/gpu.product is missing"]

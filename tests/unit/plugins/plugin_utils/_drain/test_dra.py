@@ -11,7 +11,6 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu, unknown
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra import (
     PLUGIN,
     SMALL,
@@ -20,6 +19,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dr
     mig,
     resource_slice,
 )
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu, unknown
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod, user
 
 Data = t.Dict[str, t.Any]

@@ -17,7 +17,6 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import node
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import plugin_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import sharing as layout_sharing
-from ansible_collections.gpufleet.node.tests.unit.plugins.filter.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
     RECORD,
     SEVEN,
@@ -26,6 +25,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     problems,
     written,
 )
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
 
 Data = t.Dict[str, t.Any]
@@ -121,8 +121,8 @@ def test_resources_that_the_node_does_not_have_are_a_warning() -> None:
     assert found.warnings == [
         "a: gpu_cluster_sharing shares nvidia.com/mig-2g.20gb, which the node does not advertise: it has " + MIG
     ]
-    assert built(found).wanted["a"].resources == {MIG: 28}
-    assert built(found).wanted["a"].replicas == {MIG: 4}
+    assert built(found).expected["a"].resources == {MIG: 28}
+    assert built(found).expected["a"].replicas == {MIG: 4}
 
 
 def shared(*hosts: Host, drain: bool = False, **nodes: Data) -> Planned:
@@ -139,7 +139,7 @@ def test_config_map_label_and_chart() -> None:
     assert texts == {"default": {"version": "v1"}, change["labels"][LABEL]: {"version": "v1", "sharing": slices()}}
     values = {"name": config_map["metadata"]["name"], "default": "default"}
     assert releases.value(found["values"], "devicePlugin.config") == values
-    assert found["wanted"]["a"]["replicas"] == {MIG: 4}
+    assert found["expected"]["a"]["replicas"] == {MIG: 4}
     plugin = plan(host(slices()), role="device_plugin")
     (other,) = written(plugin, "ConfigMap")
     assert built(plugin).values["config"] == values and other["data"] == config_map["data"]
@@ -239,7 +239,7 @@ def test_a_node_in_use_is_drained_before_its_sharing_changes(
     found = built(shared(host(sharing), drain=True, a=item)).serialized()
     labels = [{"node": "a", "labels": {LABEL: plugin_configs.name(sharing)}}] if sharing else []
     assert found["plugin_labels"] == ([] if later else labels)
-    assert ("a" in found["wanted"]) is not later
+    assert ("a" in found["expected"]) is not later
     if later:
         pending = found["pending"]["a"]
         assert (pending["labels"], pending["retry"], pending["plugin_labels"]) == ([], [], labels)
@@ -274,5 +274,5 @@ def test_the_default_configuration_of_someone_else_may_share_gpus(config_map: st
 )
 def test_resources_are_not_compared_if_chart_values_may_share_gpus(role: str, values: Data) -> None:
     found = plan(host({}), role=role, own={"values": values})
-    assert built(found).wanted["a"].resources is None
+    assert built(found).expected["a"].resources is None
     assert [warning for warning in found.warnings if "config may share GPUs" in warning]

@@ -22,7 +22,7 @@ class Waiting(Exception):
     """The time has passed, and these are the reasons that remain."""
 
 
-class Access(t.NamedTuple):
+class NodeGuard(t.NamedTuple):
     api: Api
     progress: Progress
     run: Run

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ...module_utils._mig.errors import MigError
+from .._charts import pod_check
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
 from .._cluster.labels import PRODUCT
@@ -21,7 +22,7 @@ from .._drain import operands
 from .._layout import boards as layout_boards
 from .._layout import resources
 from .._layout.layouts_on_gpus import Content
-from . import instance_types, node_sharing, platforms, pod_check
+from . import instance_types, node_sharing, platforms
 from .platforms import Platform
 
 _PARTITION = "cloud.google.com/gke-gpu-partition-size"
@@ -102,15 +103,10 @@ def _unsupported(node: Data, boards: t.Sequence[str]) -> str:
             remedy,
         )
     without = [model for model in instance_types.models(node) if model not in layout_boards.names()]
-    return (
-        "node %s (%s) has GPUs of the model %s, which does not support MIG: set %s"
-        % (
-            *(name_of(node), instance_types.name(node), without[0]),
-            remedy,
-        )
-        if without
-        else ""
-    )
+    if not without:
+        return ""
+    text = "node %s (%s) has GPUs of the model %s, which does not support MIG: set %s"
+    return text % (name_of(node), instance_types.name(node), without[0], remedy)
 
 
 def _differences(node: Data, boards: t.Sequence[str], variables: NodeVariables) -> list[str]:
@@ -151,14 +147,10 @@ def _of_layout(host: Host, node: Data, profile: str, strategy: str) -> list[str]
         return [] if on.installs else [_SHARED if offered else _NO_GPUS % on.name]
     same = devices in (None, wanted)
     once = ", each device counted once" if devices not in (None, offered) else ""
-    return [
-        "it advertises %s%s%s, and the layout needs %s%s. %s nodes keep the MIG layout with which they were created: %s"
-        % (
-            *(readiness.listed(offered if devices is None else devices), once, _of(found) if same else ""),
-            *(readiness.listed(wanted), _of(profile) if same else ""),
-            *(on.name, platforms.remedy(node, host.boards, profile)),
-        )
-    ]
+    has = readiness.listed(offered if devices is None else devices) + once + (_of(found) if same else "")
+    needs = readiness.listed(wanted) + (_of(profile) if same else "")
+    text = "it advertises %s, and the layout needs %s. %s nodes keep the MIG layout with which they were created: %s"
+    return [text % (has, needs, on.name, platforms.remedy(node, host.boards, profile))]
 
 
 def _strategy_of(node: Data) -> str:

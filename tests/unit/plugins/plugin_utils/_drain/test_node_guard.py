@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import progress, runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.progress import Progress
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
-from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.access import Access, Reading, Waiting
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.node_guard import NodeGuard, Reading, Waiting
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched
 
 Data = t.Dict[str, t.Any]
@@ -31,36 +31,36 @@ class Api:
         return dict(nodes)
 
 
-@pytest.fixture(name="access")
-def fixture_access(monkeypatch: pytest.MonkeyPatch) -> Access:
-    """An access whose time passes only while it sleeps."""
+@pytest.fixture(name="guard")
+def fixture_guard(monkeypatch: pytest.MonkeyPatch) -> NodeGuard:
+    """A guard whose time passes only while it sleeps."""
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    return Access(t.cast(t.Any, Api()), Progress(10, lambda _text: None), runs.current(), 3600)
+    return NodeGuard(t.cast(t.Any, Api()), Progress(10, lambda _text: None), runs.current(), 3600)
 
 
 @pytest.mark.parametrize("first", [None, NOW])
-def test_the_first_reading_is_not_repeated(access: Access, first: Reading | None) -> None:
+def test_the_first_reading_is_not_repeated(guard: NodeGuard, first: Reading | None) -> None:
     given, read = [["x"], []], list[Reading]()
 
     def again() -> Reading:
         read.append(Reading(node("a"), []))
         return read[-1]
 
-    last = access.until_empty("waiting", first, again, lambda _reading: given.pop(0))
+    last = guard.until_empty("waiting", first, again, lambda _reading: given.pop(0))
     assert last is read[-1] and len(read) == (1 if first else 2)
 
 
-def test_the_reasons_that_remain(access: Access) -> None:
+def test_the_reasons_that_remain(guard: NodeGuard) -> None:
     with pytest.raises(Waiting, match=r"^one; two$"):
-        access.until_empty("waiting", NOW, lambda: NOW, lambda _reading: ["one", "two"])
+        guard.until_empty("waiting", NOW, lambda: NOW, lambda _reading: ["one", "two"])
 
 
-def test_a_node_of_another_run_is_not_changed(access: Access) -> None:
-    other = access.run._replace(place="elsewhere")
+def test_a_node_of_another_run_is_not_changed(guard: NodeGuard) -> None:
+    other = guard.run._replace(place="elsewhere")
     taken = patched(node("a"), record.cordon(node("a"), other))
     with pytest.raises(record.OtherRun):
-        access.change(taken, lambda _node: {})
-    access._replace(takeover=0).change(taken, record.uncordon)
-    assert t.cast(t.Any, access.api).patches == [record.uncordon(taken)]
+        guard.change(taken, lambda _node: {})
+    guard._replace(takeover=0).change(taken, record.uncordon)
+    assert t.cast(t.Any, guard.api).patches == [record.uncordon(taken)]

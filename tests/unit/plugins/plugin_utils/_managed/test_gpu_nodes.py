@@ -10,9 +10,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import instance_types, managed
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.managed import Found, NodeVariables
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards as layout_boards
+from ansible_collections.gpufleet.node.plugins.plugin_utils._managed import gpu_nodes, instance_types
+from ansible_collections.gpufleet.node.plugins.plugin_utils._managed.gpu_nodes import Found, NodeVariables
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
 
 Data = t.Dict[str, t.Any]
@@ -34,7 +34,7 @@ SMALL = layout(**{"1g.5gb": 7})
 
 
 def find(*nodes: Data, **given: t.Any) -> Found:
-    return managed.find(nodes, NodeVariables(**{"selected": False, "strategy": "mixed", "layout": SMALL, **given}))
+    return gpu_nodes.find(nodes, NodeVariables(**{"selected": False, "strategy": "mixed", "layout": SMALL, **given}))
 
 
 def test_the_operator_owns_mig_on_eks() -> None:
