@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import plan as
 
 
 class ActionModule(Action):
-    ARGUMENTS = {"states": {"type": "list", "elements": "dict"}}
+    ARGUMENTS = {"states": {"type": "dict"}}
 
     def perform(self, variables: Data) -> Data:
         names = self._names(variables)
@@ -53,7 +53,7 @@ class ActionModule(Action):
 def _node(
     variables: t.Mapping[str, t.Any],
     servers: t.Sequence[str],
-    results: t.Sequence[t.Mapping[str, t.Any]],
+    results: t.Mapping[str, t.Mapping[str, t.Any]],
     names: t.Sequence[str],
 ) -> rke2_plan.NodeFacts:
     facts = variables["ansible_facts"]
@@ -67,7 +67,7 @@ def _node(
         groups=variables["groups"],
         play_hosts=variables["ansible_play_hosts_all"],
         addresses={host: _address(variables["hostvars"][host].get("ansible_facts", {})) for host in servers},
-        states={each["rke2_host"]: each["state"] for each in results if "state" in each},
+        states={host: result["state"] for host, result in results.items() if "state" in result},
     )
 
 

@@ -25,17 +25,15 @@ author:
 options:
   states:
     description:
-      - The results of M(gpufleet.node.rke2_state) in a loop over the node and, on a server, all servers, with the loop
-        variable C(rke2_host).
+      - The results of M(gpufleet.node.rke2_state) on the node and, for a server, on all servers, by host.
       - Without them, nothing is planned, and only RV(names) is returned.
-    type: list
-    elements: dict
+    type: dict
 """
 
 EXAMPLES = r"""
 - name: Plan
   gpufleet.node.rke2_plan:
-    states: "{{ found.results }}"
+    states: {gpu-1: "{{ found }}"}
   register: planned
 """
 

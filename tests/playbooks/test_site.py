@@ -328,6 +328,14 @@ def test_site_can_start_at_a_task(fleet: Fleet) -> None:
     assert (fleet.instances("here"), fleet.instances("there")) == ([INSTANCES], [[]])
 
 
+def test_a_node_is_not_drained_without_the_preflight(fleet: Fleet) -> None:
+    fleet.node("here", "--board", "A100-80GB", gpu_cluster_drain=True)
+    (fleet.work / "main.yml").write_text("[{hosts: gpu_nodes, gather_facts: false, roles: [gpufleet.node.gpu_node]}]")
+    run = fleet.play(fleet.work / "main.yml", "--tags", "mig", fails=True)
+    assert "here: the preflight has not selected the roles whose changes drain the node" in run.output
+    assert "is undefined" not in run.output
+
+
 ALONE = """
 - hosts: gpu_nodes
   gather_facts: false

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin rke2_plan: plan and problems from variables, facts and loop results."""
+"""The action plugin rke2_plan: plan and problems from variables, facts and results of other tasks."""
 
 from __future__ import annotations
 
@@ -30,13 +30,7 @@ def run(
     **variables: t.Any,
 ) -> t.Dict[str, t.Any]:
     templar = SimpleNamespace(template=lambda value: value)
-    arguments = {
-        "states": [
-            {"rke2_host": "server-1", "state": STATE},
-            {"rke2_host": "gpu-1", "state": STATE},
-            {"rke2_host": "lost", "unreachable": True},
-        ]
-    }
+    arguments = {"states": {"server-1": {"state": STATE}, "gpu-1": {"state": STATE}, "lost": {"unreachable": True}}}
     task = SimpleNamespace(
         args=arguments if given_arguments is None else given_arguments,
         async_val=0,
