@@ -13,6 +13,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import host_of
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import board_differences
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import registry as inventory_registry
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
@@ -47,7 +48,7 @@ class ActionModule(Action):
         why = "; ".join([*filter(None, [why]), *inventory_variables.forged(variables.get("ansible_facts", {}))])
         # Some machines show no GPUs before the driver is installed.
         compares = not why and (_gpus(facts) or not preflight)
-        differences = inventory_variables.board_differences(values, _gpus(facts)) if compares else []
+        differences = board_differences.of_variables(values, _gpus(facts)) if compares else []
         found = inventory_variables.NOTHING
         if roles.validated or not roles.enabled:
             names = [*dict.fromkeys(["gpu_node", *roles.validated])]
