@@ -4,6 +4,7 @@
 
 """Packages at one version, with apt or dnf, their holds and DKMS builds.
 
-run.py is the module node_packages: choice.py decides, manager.py describes what apt.py and dnf.py do.
+node_packages.py is the module: choice.py decides, installation.py has the steps, manager.py describes what apt.py and
+dnf.py do.
 Imports common.
 """
