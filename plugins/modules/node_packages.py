@@ -286,7 +286,7 @@ diff:
 """
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common.module import Module
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.run import ARGUMENTS, run
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages.node_packages import ARGUMENTS, run
 
 
 def main() -> None:

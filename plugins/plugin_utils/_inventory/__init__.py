@@ -6,7 +6,9 @@
 
     registry.py           roles of a run: registry, gpu_node_roles and tags
     variables.py          variables against the argument specifications and more rules
-    values.py             boards and values of variables
+    values.py             values of variables
+    board_differences.py  boards of the inventory against GPUs of a node
+    host_check.py         problems that block a run on a host, and roles that can check
     kubernetes_values.py  names, labels, taints and tolerations
     batches.py            which hosts are done, and whether the next batch may start
     report.py             messages of preflight and verify

@@ -39,6 +39,17 @@ class Tags(t.NamedTuple):
         return bool(tags.intersection(self.run) or {ALL, "tagged"}.intersection(self.run))
 
 
+class Selection(t.NamedTuple):
+    """The roles of a run on a host."""
+
+    enabled: list[str]
+    validated: list[str]  # whose variables are validated
+    selected: list[str]  # of the scope
+    unrequested: list[str]
+    unknown: list[str]  # problems
+    compares_boards: bool
+
+
 def rows(registry: t.Iterable[t.Mapping[str, t.Any]]) -> list[Row]:
     # Before ansible-core 2.19, a template in the registry returns a string.
     return [
@@ -98,3 +109,35 @@ def of_scope(registry: t.Iterable[Row], names: t.Iterable[str], scope: str) -> l
     """The names of roles with this scope. "all": all of them."""
     others = {row.role for row in registry if scope not in ("all", row.scope)}
     return [name for name in names if name not in others]
+
+
+def selection(
+    registry: t.Sequence[Row],
+    wanted: object,
+    tags: Tags,
+    record: object,
+    given: t.Iterable[str],
+    all_roles: bool = False,
+    scope: str = "all",
+) -> Selection:
+    """The roles of a host; see ``unrequested`` and ``of_scope``. ``all_roles`` ignores gpu_node_roles."""
+    ignored = unrequested(registry, wanted, tags, record, given)
+    names = [role for role in enabled(registry, wanted) if role not in ignored]
+    if all_roles:
+        names = [row.role for row in registry]
+    chosen = selected(registry, names, tags)
+    return Selection(
+        enabled=names,
+        # The tag "always" validates the variables of all roles, without the roles' own checks.
+        validated=names if "always" in tags.run else chosen,
+        selected=of_scope(registry, chosen, scope),
+        unrequested=ignored,
+        unknown=unknown(registry, wanted),
+        compares_boards=_compares_boards(registry, names, tags),
+    )
+
+
+def _compares_boards(registry: t.Iterable[Row], names: t.Collection[str], tags: Tags) -> bool:
+    """A missing GPU blocks the provisioning of a node, but not a change of the layout alone."""
+    driver = [row.tag for row in registry if row.role == "nvidia_driver"]
+    return any(map(tags.select, driver)) and not {"gpu_node", "nvidia_driver"}.isdisjoint(names)

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Validate boards and variables and report all problems, not only the first."""
+"""Validate the values of variables and report all problems, not only the first."""
 
 from __future__ import annotations
 
@@ -12,57 +12,10 @@ import ipaddress
 import re
 import typing as t
 
-from ...module_utils._mig.messages import listed_indices
-from ...module_utils._mig.text import cut, short
-from .._common.refusal import Refusal
+from ...module_utils._mig.text import cut
 from .._common.truth import is_valid
 from .._layout import boards as layout_boards
-from .._layout import gpus as layout_gpus
 from . import kubernetes_values
-
-
-def board_differences(gpus: object, boards: object) -> list[str]:
-    """Differences between the boards and the GPUs that the driver lists, or else those on the PCI bus."""
-    if not isinstance(gpus, (list, tuple)) or not all(_is_listed(gpu) for gpu in gpus):
-        raise Refusal("the GPUs are %s: give ansible_facts.nvidia.gpus" % short(gpus))
-    if not isinstance(boards, (list, tuple)):
-        raise Refusal("boards is %s: give a list of board names" % short(boards))
-    seen = sorted((gpu for gpu in gpus if gpu.get("index") is not None), key=lambda gpu: t.cast(int, gpu["index"]))
-    where = "driver"
-    if gpus and not seen:
-        seen, where = sorted(gpus, key=lambda gpu: str(gpu.get("pci_bus_id"))), "PCI bus"
-    if len(seen) != len(boards):
-        return ["the %s shows %d GPUs, and %d boards are named" % (where, len(seen), len(boards))]
-    problems = []
-    other: dict[tuple[str | None, object], list[int]] = {}  # the GPUs, by their board and the declared one
-    for number, (gpu, name) in enumerate(zip(seen, boards, strict=True)):
-        try:
-            wanted = layout_boards.data(name)["model"]
-        except layout_boards.BoardError as error:
-            problems.append(str(error))
-            continue
-        found = _model_of(gpu)
-        if found not in (None, wanted):
-            other.setdefault((found, name), []).append(number)
-    for (found, name), places in other.items():
-        # Without UUIDs, nodes with the same problem share one message.
-        called = "GPU %d %s is" % (places[0], seen[places[0]].get("pci_bus_id"))
-        called = called if len(places) == 1 else "GPUs %s are" % listed_indices(places)
-        problems.append("%s %s, and %s is named" % (called, found, name))
-    return list(dict.fromkeys(problems))
-
-
-def _is_listed(gpu: object) -> bool:
-    return isinstance(gpu, dict) and isinstance(gpu.get("index"), (int, type(None)))
-
-
-def _model_of(gpu: layout_gpus.Fact) -> str | None:
-    """The model, or None if the board is unknown and any name is accepted."""
-    try:
-        return str(layout_boards.data(str(gpu.get("pci_device_id")))["model"])
-    except layout_boards.BoardError:
-        return None
-
 
 _HOST_NAME = re.compile(
     r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*\.?"
@@ -108,45 +61,9 @@ def value_problems(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) ->
     for name, value in sorted(values.items()):
         if name in mistyped:
             problems.append("%s is %s: %s" % (name, _shown(value, name), mistyped[name]))
-        elif name.endswith(("_path", "_output")) and value:
-            if not str(value).startswith(("/", "~")):
-                problems.append("%s is %r: give an absolute path" % (name, str(value)))
-        elif name.endswith(("_timeout", "_time_limit", "_wait")):
-            least, number = 0 if name.endswith("_wait") else 1, _number(value)
-            if number is not None and not least <= number <= _MAX_SECONDS:
-                problems.append("%s is %s: give seconds, from %d to %d" % (name, value, least, _MAX_SECONDS))
-        elif name == "gpu_node_batches":
-            sizes = value if isinstance(value, (list, tuple)) else [value]
-            if not sizes or not all(_BATCH.fullmatch(str(size)) for size in sizes):
-                problems.append(
-                    "%s is %s: give numbers of hosts or percentages, from 1 or 1%% to 100%%" % (name, _shown(value))
-                )
-        elif name == "gpu_node_environment":  # Ansible would ignore it, with a warning
-            if not all(isinstance(each, dict) for each in (value if isinstance(value, (list, tuple)) else [value])):
-                problems.append("%s is %s: give a dictionary" % (name, _shown(value, name)))
-        elif name == "gpu_node_max_fail_percentage":
-            number = _number(value)
-            if number is None or not 0 <= number <= 100:
-                problems.append("%s is %s: give a number from 0 to 100" % (name, _shown(value)))
-        elif name in ("nvidia_mig_boot_after", "nvidia_mig_boot_before"):
-            wrong = [each for each in value if not (isinstance(each, str) and _UNIT.fullmatch(each))]
-            if wrong:  # systemd would ignore it and only log a warning
-                problems.append("%s names %s: give full unit names, such as kubelet.service" % (name, _shown(wrong[0])))
-        elif name.endswith("_checksum") and value and not _is_checksum(name, str(value)):
-            problems.append(
-                "%s is %s: give sha256:, sha384: or sha512: followed by the hexadecimal digest" % (name, _shown(value))
-            )
-        elif name.endswith("_fingerprint") and value and not _FINGERPRINT.fullmatch(re.sub("[ :]", "", str(value))):
-            problems.append("%s is %s: give 40 hexadecimal digits" % (name, _shown(value)))
-        elif name == "gpu_node_hostname" and value and not _is_host_name(value):
-            problems.append("%s is %r, which is not a valid host name" % (name, str(value)))
-        elif name in ("gpu_node_boards", "nvidia_driver_boards"):
-            problems.extend("%s, entry %d: %s" % (name, place, why) for place, why in _board_name_problems(value))
-        elif name == "gpu_node_hosts_entries":
-            for place, entry in enumerate(value, 1):
-                problems.extend("%s, entry %d: %s" % (name, place, reason) for reason in _hosts_entry_problems(entry))
         else:
-            problems.extend(kubernetes_values.problems(name, value))
+            checks = (check for ends, check in _CHECKS.items() if name.endswith(ends))
+            problems.extend(next(checks, kubernetes_values.problems)(name, value))
     return problems
 
 
@@ -158,12 +75,6 @@ def type_problems(values: t.Mapping[str, t.Any], types: t.Mapping[str, str]) -> 
         if not (value == "auto" and name in _LIST_OR_AUTO)
     }
     return {name: why for name, why in found.items() if why}
-
-
-def _is_checksum(name: str, value: str) -> bool:
-    if _CHECKSUM.fullmatch(value):
-        return True
-    return not name.endswith(("_key_checksum", "_chart_checksum")) and _CHECKSUM_FILE.fullmatch(value) is not None
 
 
 def _type_problem(value: object, kind: str) -> str:
@@ -203,15 +114,75 @@ def _number(value: object) -> int | None:
         return None
 
 
-def _board_name_problems(names: t.Iterable[object]) -> t.Iterator[tuple[int, str]]:
-    for place, name in enumerate(names, 1):
-        if not isinstance(name, str):
-            yield place, "unknown board %s" % _shown(name)
+def _path_problems(name: str, value: object) -> t.Iterator[str]:
+    if value and not str(value).startswith(("/", "~")):
+        yield "%s is %r: give an absolute path" % (name, str(value))
+
+
+def _seconds_problems(name: str, value: object) -> t.Iterator[str]:
+    least, number = 0 if name.endswith("_wait") else 1, _number(value)
+    if number is not None and not least <= number <= _MAX_SECONDS:
+        yield "%s is %s: give seconds, from %d to %d" % (name, value, least, _MAX_SECONDS)
+
+
+def _batch_problems(name: str, value: object) -> t.Iterator[str]:
+    sizes = _listed(value)
+    if not sizes or not all(_BATCH.fullmatch(str(size)) for size in sizes):
+        yield "%s is %s: give numbers of hosts or percentages, from 1 or 1%% to 100%%" % (name, _shown(value))
+
+
+def _environment_problems(name: str, value: object) -> t.Iterator[str]:
+    if not all(isinstance(each, dict) for each in _listed(value)):  # Ansible would ignore it, with a warning
+        yield "%s is %s: give a dictionary" % (name, _shown(value, name))
+
+
+def _percentage_problems(name: str, value: object) -> t.Iterator[str]:
+    number = _number(value)
+    if number is None or not 0 <= number <= 100:
+        yield "%s is %s: give a number from 0 to 100" % (name, _shown(value))
+
+
+def _unit_problems(name: str, value: t.Iterable[object]) -> t.Iterator[str]:
+    wrong = [each for each in value if not (isinstance(each, str) and _UNIT.fullmatch(each))]
+    if wrong:  # systemd would ignore it and only log a warning
+        yield "%s names %s: give full unit names, such as kubelet.service" % (name, _shown(wrong[0]))
+
+
+def _checksum_problems(name: str, value: object) -> t.Iterator[str]:
+    of_file = not name.endswith(("_key_checksum", "_chart_checksum")) and _CHECKSUM_FILE.fullmatch(str(value))
+    if value and not of_file and not _CHECKSUM.fullmatch(str(value)):
+        yield "%s is %s: give sha256:, sha384: or sha512: followed by the hexadecimal digest" % (name, _shown(value))
+
+
+def _fingerprint_problems(name: str, value: object) -> t.Iterator[str]:
+    if value and not _FINGERPRINT.fullmatch(re.sub("[ :]", "", str(value))):
+        yield "%s is %s: give 40 hexadecimal digits" % (name, _shown(value))
+
+
+def _host_name_problems(name: str, value: object) -> t.Iterator[str]:
+    if value and not _is_host_name(value):
+        yield "%s is %r, which is not a valid host name" % (name, str(value))
+
+
+def _board_problems(name: str, value: t.Iterable[object]) -> t.Iterator[str]:
+    for place, board in enumerate(value, 1):
+        if not isinstance(board, str):
+            yield "%s, entry %d: unknown board %s" % (name, place, _shown(board))
             continue
         try:
-            layout_boards.data(name)
+            layout_boards.data(board)
         except layout_boards.BoardError as error:
-            yield place, str(error)
+            yield "%s, entry %d: %s" % (name, place, error)
+
+
+def _hosts_problems(name: str, value: t.Iterable[object]) -> t.Iterator[str]:
+    for place, entry in enumerate(value, 1):
+        for reason in _hosts_entry_problems(entry):
+            yield "%s, entry %d: %s" % (name, place, reason)
+
+
+def _listed(value: object) -> t.Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else [value]
 
 
 def _is_host_name(value: object) -> bool:
@@ -240,3 +211,19 @@ def _hosts_entry_problems(entry: object) -> list[str]:
     else:
         problems.extend("invalid host name %r" % str(each) for each in names if not _is_host_name(each))
     return problems
+
+
+# By names of variables, or their ends.
+_CHECKS: t.Mapping[tuple[str, ...], t.Callable[[str, t.Any], t.Iterable[str]]] = {
+    ("_path", "_output"): _path_problems,
+    ("_timeout", "_time_limit", "_wait"): _seconds_problems,
+    ("gpu_node_batches",): _batch_problems,
+    ("gpu_node_environment",): _environment_problems,
+    ("gpu_node_max_fail_percentage",): _percentage_problems,
+    ("nvidia_mig_boot_after", "nvidia_mig_boot_before"): _unit_problems,
+    ("_checksum",): _checksum_problems,
+    ("_fingerprint",): _fingerprint_problems,
+    ("gpu_node_hostname",): _host_name_problems,
+    ("gpu_node_boards", "nvidia_driver_boards"): _board_problems,
+    ("gpu_node_hosts_entries",): _hosts_problems,
+}

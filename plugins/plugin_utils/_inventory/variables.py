@@ -185,15 +185,6 @@ def without_effect(own: t.Collection[str], extra: t.Collection[str]) -> list[str
     ]
 
 
-def board_differences(values: Values, gpus: object) -> list[str]:
-    """The differences between gpu_node_boards and the GPUs of the facts, which are null if they cannot be read."""
-    boards = values.get("gpu_node_boards")
-    if not boards or not isinstance(boards, (list, tuple)) or not isinstance(gpus, (list, tuple)):
-        return []
-    remedy = "%s in gpu_node_boards: correct the inventory, or search dmesg for NVRM"
-    return [remedy % problem for problem in inventory_values.board_differences(gpus, boards)]
-
-
 def validated(role: str, values: Values, unreadable: t.Collection[str] = ()) -> tuple[dict[str, t.Any], list[str]]:
     """A role's variables, with defaults and of the types in its argument specification, and the errors in them."""
     options = {name: option for name, option in _main_options(role).items() if name not in unreadable}

@@ -4,16 +4,18 @@
 
 """Packages at one version, with apt or dnf, their holds and DKMS builds.
 
-    run.py          module node_packages
-    node.py         packages of a node, and what a run does with them
-    choice.py       which versions, and which packages to install
-    transaction.py  what an installation would change, and whether it may
-    holds.py        holds and locks of others that block it
-    manager.py      what apt and dnf have in common
-    apt.py          apt-get, dpkg, preferences and selections
-    dnf.py          dnf, rpm and the plugin versionlock
-    dkms.py         kernel modules that DKMS builds
-    causes.py       why a package manager failed
+    node_packages.py  the module
+    installation.py   its steps
+    results.py        what it returns, and check mode says
+    node.py           packages of a node, and what a run does with them
+    choice.py         which versions, and which packages to install
+    transaction.py    what an installation would change, and whether it may
+    holds.py          holds and locks of others that block it
+    manager.py        what apt and dnf have in common
+    apt.py            apt-get, dpkg, preferences and selections
+    dnf.py            dnf, rpm and the plugin versionlock
+    dkms.py           kernel modules that DKMS builds
+    causes.py         why a package manager failed
 
 Imports common.
 """

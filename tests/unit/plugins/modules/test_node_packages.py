@@ -15,8 +15,14 @@ import stat
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common import record
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt, dkms, dnf, manager
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import run as packages
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import (
+    apt,
+    dkms,
+    dnf,
+    installation,
+    manager,
+)
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import node_packages as packages
 from ansible_collections.gpufleet.node.plugins.modules import node_packages
 
 from .running import cycle, run
@@ -246,7 +252,7 @@ def test_holds_of_an_interrupted_run_belong_to_the_role(node, driver, monkeypatc
     node.install(CUDA, NEW)
     node.install(LIBRARY, NEW, "hi ")
     with monkeypatch.context() as patch:
-        patch.setattr(packages, "_record", lambda *_given: 1 / 0)
+        patch.setattr(installation, "update_record", lambda *_given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             driver()
     assert node.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}

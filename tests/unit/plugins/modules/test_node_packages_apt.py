@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.common import record
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import apt
-from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import run as packages
+from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import node_packages as packages
 from ansible_collections.gpufleet.node.plugins.modules import node_packages
 
 from .running import run

@@ -175,3 +175,29 @@ def test_verify_skips_roles_only_where_nothing_requests_them(
     record: object, wanted: t.List[str], tags: Tags, given: t.List[str], expected: t.List[str]
 ) -> None:
     assert registry.unrequested(ROWS, wanted, tags, record, given) == expected
+
+
+def test_a_selection_without_roles_that_nothing_requests() -> None:
+    found = registry.selection(ROWS, ["all"], Tags(), MIG_ONLY, [])
+    assert (found.unrequested, found.enabled, found.selected) == (["nvidia_driver"], ["gpu_node"], ["gpu_node"])
+    assert registry.selection(ROWS, ["all"], Tags(), MIG_ONLY, [], all_roles=True).selected == NAMES
+    assert registry.selection(ROWS, ["all"], Tags(), {}, [], scope="cluster").selected == []
+
+
+def test_variables_of_selected_roles_are_validated_and_those_of_all_with_the_tag_always() -> None:
+    assert registry.selection(ROWS, NAMES, Tags(["mig"]), {}, []).validated == ["nvidia_mig"]
+    found = registry.selection(ROWS, NAMES, Tags(["always"], inherited=["always"]), {}, [])
+    assert (found.validated, found.selected) == (NAMES, [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tags", "compares"),
+    [
+        (["all"], Tags(), True),
+        (["nvidia_driver"], Tags(["driver"]), True),
+        (["nvidia_mig"], Tags(), False),
+        (["all"], Tags(["mig"]), False),  # a layout can be changed on the GPUs that are left
+    ],
+)
+def test_a_missing_gpu_blocks_only_the_provisioning(wanted: object, tags: Tags, compares: bool) -> None:
+    assert registry.selection(ROWS, wanted, tags, {}, []).compares_boards is compares

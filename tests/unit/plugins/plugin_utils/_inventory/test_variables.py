@@ -207,13 +207,6 @@ def test_secrets_are_not_shown(name: str, value: t.Any, remedy: str) -> None:
     assert problem == "%s is invalid: %s" % (name, remedy)
 
 
-def test_a_node_without_the_named_gpus() -> None:
-    named = {"gpu_node_boards": ["A100-80GB"]}
-    (problem,) = variables.board_differences(named, [])
-    assert problem.startswith("the driver shows 0 GPUs, and 1 boards are named")
-    assert variables.board_differences(named, None) == variables.board_differences({}, []) == []
-
-
 def test_facts_with_names_of_variables() -> None:
     """Ansible's own facts, those of this collection, and those of other software have other names."""
     assert variables.forged(["nvidia", "nodename", "gpus", "ansible_local", "rke2", "gpu_model"]) == []
