@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import threading
 import typing as t
@@ -18,6 +19,7 @@ from . import background
 T = t.TypeVar("T")
 
 _LIMIT = 120  # seconds. The client would wait for ever for a server that accepts connections only
+_STOPPED: contextvars.ContextVar[threading.Event] = contextvars.ContextVar("stopped")  # of the thread's function
 _LONGEST = 1 << 29  # bytes of a response; 20,000 pods have about 200 MB
 
 
@@ -33,15 +35,14 @@ class Client:
 
     def __init__(self) -> None:
         self._connected: t.Any = None
-        self._stopped = threading.Event()
 
     def use(self, function: t.Callable[..., T], *arguments: t.Any) -> T:
         """The result of a function that gets kubernetes.core's client and the arguments. Raises Failure."""
-
-        stopped = self._stopped
+        stopped = threading.Event()
 
         def work() -> T:
-            self._connected = self._connected or _connect(stopped)
+            _STOPPED.set(stopped)
+            self._connected = self._connected or _connect()
             return function(self._connected, *arguments)
 
         try:
@@ -51,13 +52,13 @@ class Client:
         except Exception as error:  # the client has many, and some have no common base class
             message = str(error) or type(error).__name__
         stopped.set()  # the function may still run
-        self._connected, self._stopped = None, threading.Event()
+        self._connected = None
         if message.endswith("No configuration found."):
             message = "%s in %s" % (message[:-1], _kubeconfig())
         raise Failure(message)
 
 
-def _connect(stopped: threading.Event) -> t.Any:
+def _connect() -> t.Any:
     try:
         from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
         from ansible_collections.kubernetes.core.plugins.module_utils.k8s.core import requires
@@ -68,19 +69,20 @@ def _connect(stopped: threading.Event) -> t.Any:
         ) from error
     requires("kubernetes")  # a clear message if the Python library is missing
     connected = get_api_client()
-    _limit_responses(connected, stopped)
+    _limit_responses(connected.client.client.rest_client.pool_manager)
     return connected
 
 
-def _limit_responses(connected: t.Any, stopped: threading.Event) -> None:
-    """Have requests follow no redirect, refuse longer responses, and not begin after ``stopped``."""
+def _limit_responses(manager: t.Any) -> None:
+    """Have requests follow no redirect, refuse longer responses, and not begin after the time of their function."""
     import urllib3
 
-    manager = connected.client.client.rest_client.pool_manager
+    if "urlopen" in vars(manager):  # kubernetes.core keeps the client of a configuration
+        return
     send = manager.urlopen
 
     def urlopen(method: str, url: str, **options: t.Any) -> t.Any:
-        if stopped.is_set():
+        if _STOPPED.get().is_set():
             raise Failure("the request was stopped")
         response = send(method, url, **{**options, "redirect": False, "preload_content": False})
         try:

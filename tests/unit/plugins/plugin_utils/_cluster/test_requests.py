@@ -69,7 +69,7 @@ def test_changes_in_check_mode_are_dry_runs(monkeypatch: pytest.MonkeyPatch, che
     resource = SimpleNamespace(
         patch=lambda **given: sent.append(given) or changed, delete=lambda **given: sent.append(given["body"])
     )
-    monkeypatch.setattr(cluster_client, "_connect", lambda _: SimpleNamespace(resource=lambda *_: resource))
+    monkeypatch.setattr(cluster_client, "_connect", lambda: SimpleNamespace(resource=lambda *_: resource))
     found = of_task(check_mode=check_mode)
     assert found.patch([{"node": "a", "patch": {"spec": {}}}]) == [{"kind": "Node"}]
     assert found.remove("deleted", [{"namespace": "ns", "name": "a", "uid": "1"}], -1) == []

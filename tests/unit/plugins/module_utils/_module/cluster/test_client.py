@@ -95,6 +95,7 @@ def test_redirects_and_long_responses(monkeypatch: pytest.MonkeyPatch, read: t.C
     monkeypatch.setattr(cluster_client, "_LONGEST", 4096)
     with pytest.raises(Failure, match="a response of the API server is longer than"):
         read("endless")
+    assert read("a")[0]["resources"]
 
 
 @pytest.mark.parametrize("name", ["../configmaps", "a/status", "a?watch=1", "..", "a%2fb", "a b", ""])
@@ -129,7 +130,7 @@ def test_a_function_sends_no_further_requests_after_its_time(
 def test_it_connects_again_only_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     connections: t.List[object] = []
 
-    def connect(_stopped: object) -> object:
+    def connect() -> object:
         connections.append(object())
         return connections[-1]
 
@@ -148,7 +149,7 @@ def test_it_connects_again_only_after_a_failure(monkeypatch: pytest.MonkeyPatch)
 def test_the_time_limit_includes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kubeconfig may name a program that prints credentials."""
     monkeypatch.setattr(cluster_client, "_LIMIT", 0.1)
-    monkeypatch.setattr(cluster_client, "_connect", lambda _stopped: time.sleep(60))
+    monkeypatch.setattr(cluster_client, "_connect", lambda: time.sleep(60))
     with pytest.raises(Failure, match="has not responded"):
         Client().use(lambda connected: connected)
 
