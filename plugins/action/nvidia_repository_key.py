@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import re
-import typing as t
 
 from ansible.errors import AnsibleError
-from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import clean, show
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.output import show
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.truth import is_true
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 
@@ -23,12 +22,11 @@ _TRUSTED = (
 )
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hints
-    @clean
-    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
-        super().run(tmp, task_vars)
-        variables = task_vars or {}
-        arguments = dict(self._task.args)
+class ActionModule(Action):
+    ARGUMENTS = None
+
+    def perform(self, variables: Data) -> Data:
+        arguments, host = self._arguments, variables.get("inventory_hostname")
         source = str(arguments.get("src", ""))
         if source and not re.match("[a-z]+://", source):
             try:
@@ -37,9 +35,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
                 arguments["content"] = base64.b64encode(self._read(source)).decode()
             except (AnsibleError, OSError) as error:
                 why = "Cannot read the key %s on the controller: %s" % (source, error)
-                return {"failed": True, "msg": "%s: %s" % (variables.get("inventory_hostname"), why)}
-        result: dict[str, t.Any] = self._execute_module(module_args=arguments, task_vars=variables)
-        host = variables.get("inventory_hostname")
+                return {"failed": True, "msg": "%s: %s" % (host, why)}
+        result: Data = self._execute_module(module_args=arguments, task_vars=variables)
         if not result.get("failed") and arguments.get("state") == "recorded":
             result["msg"] = [_TRUSTED % (host, each, each[-8:].lower()) for each in result["fingerprints"]]
             for line in result["msg"]:
@@ -50,7 +47,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type hin
             result["msg"] = "%s: %s" % (host, result["msg"])
         return result
 
-    def _import(self, result: dict[str, t.Any], dest: str, variables: dict[str, t.Any]) -> None:
+    def _import(self, result: Data, dest: str, variables: Data) -> None:
         """Let rpm trust the key in a file. The result becomes that of both steps."""
         if self._task.check_mode and result["changed"]:  # the file may not exist yet
             return

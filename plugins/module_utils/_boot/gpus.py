@@ -16,7 +16,7 @@ from .._backend.remedies import remedy
 from .._mig import codes, parallel, render, retry
 from .._mig.backend import BackendError
 from .._mig.errors import LayoutError, MigError
-from .._mig.model import Board, Gpu, LostGpu
+from .._mig.model import Gpu, LostGpu
 from .._mig.plan_node import NodePlan, plan_request, read_gpu
 
 if t.TYPE_CHECKING:
@@ -94,26 +94,8 @@ def _missing(desired: BootSettings, gpus: t.Sequence[Gpu], lost: t.Sequence[Lost
         "is not among the GPUs that can be read, and has no layout. Check lspci and dmesg; "
         "if it was replaced or removed, run the role gpufleet.node.nvidia_mig"
     )
-    nothing = Board("", (), 0, 0, 0)
     return [
-        LostGpu(
-            index,
-            why,
-            Gpu(
-                index,
-                uuid,
-                pci_bus_id="",
-                name="",
-                pci_device_id=0,
-                pci_subsystem_id=0,
-                mig_capable=True,
-                mode_current=None,
-                mode_pending=None,
-                resetless=None,
-                board=nothing,
-                profiles_known=False,
-            ),
-        )
+        LostGpu(index, why, Gpu.missing(index, uuid))
         for index, uuid in sorted(desired.gpus.items())
         if uuid not in known
     ]

@@ -23,7 +23,7 @@ def identity(gpu: Gpu) -> Data:
     return {"index": gpu.index, "uuid": gpu.uuid, "pci_bus_id": gpu.pci_bus_id, "name": gpu.name}
 
 
-def name(identified: Data) -> str:
+def gpu_name(identified: Data) -> str:
     """A GPU in lists of GPUs: index and UUID."""
     return "GPU %d %s" % (identified["index"], identified["uuid"])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from . import profile as names
+from . import profile as profile_names
 from .board import ci_places, offers_reduced
 from .errors import LayoutError
 from .keys import known_keys, plain_keys
@@ -31,10 +31,10 @@ class Item(t.NamedTuple):
     """
 
     where: str  # the item in messages
-    name: names.Name
+    name: profile_names.Name
     number: int = 1  # the count
     start: t.Optional[int] = None
-    compute_instances: t.Tuple[names.Name, ...] = ()
+    compute_instances: t.Tuple[profile_names.Name, ...] = ()
     mapped: bool = False  # from the mapping form
 
 
@@ -83,7 +83,7 @@ def resolve(items: t.Sequence[Item], board: Board) -> Target:
     return Target(True, tuple(sorted(desired, key=DesiredInstance.order)))
 
 
-def is_reduced(name: names.Name, profile: Profile, board: Board) -> bool:
+def is_reduced(name: profile_names.Name, profile: Profile, board: Board) -> bool:
     """Whether a name denotes the reduced compute instance, and not the one with all multiprocessors."""
     return name.compute == profile.slices and offers_reduced(board, profile)
 
@@ -110,9 +110,9 @@ def packed(within: int, slices: t.Iterable[int]) -> t.List[t.Tuple[int, ...]]:
 
 def _parse_mapping(value: t.Dict[object, object]) -> t.Tuple[Item, ...]:
     out: t.List[Item] = []
-    seen: t.Dict[names.Name, object] = {}
+    seen: t.Dict[profile_names.Name, object] = {}
     for key, count in value.items():
-        name = names.parse(key)
+        name = profile_names.parse(key)
         if name in seen:
             raise LayoutError(
                 "mig_devices names the profile %s twice, as %r and %r: write it once"
@@ -170,7 +170,7 @@ def _parse_line(raw: object, where: str) -> Item:
     return Item(where, name, count, start, _parse_compute(line, name, where))
 
 
-def _parse_compute(line: t.Dict[str, object], name: names.Name, where: str) -> t.Tuple[names.Name, ...]:
+def _parse_compute(line: t.Dict[str, object], name: profile_names.Name, where: str) -> t.Tuple[profile_names.Name, ...]:
     if "compute_instances" not in line:
         return ()
     value = line["compute_instances"]
@@ -191,9 +191,9 @@ def _parse_compute(line: t.Dict[str, object], name: names.Name, where: str) -> t
     return found
 
 
-def _within(where: str, raw: object) -> names.Name:
+def _within(where: str, raw: object) -> profile_names.Name:
     try:
-        return names.parse(raw)
+        return profile_names.parse(raw)
     except LayoutError as error:
         raise LayoutError("%s: %s" % (where, error)) from None
 
@@ -208,7 +208,7 @@ def _number(value: object, what: str, remedy: str, most: int = _MAX_COUNT) -> in
 
 def _profile(item: Item, board: Board) -> Profile:
     name = item.name
-    found = names.find(name, board.profiles)
+    found = profile_names.find(name, board.profiles)
     if found is not None:
         return found
     valid = [profile.name for profile in board.profiles]
@@ -227,7 +227,7 @@ def _compute(item: Item, profile: Profile, board: Board) -> t.Tuple[int, ...]:
     """The compute instances of an item of the list form, as slice counts."""
     slices: t.List[int] = []
     for part in item.compute_instances:
-        if names.find(part, board.profiles) != profile:
+        if profile_names.find(part, board.profiles) != profile:
             raise LayoutError(
                 "%s: %s is not a compute instance of %s: use names like 1c.%s"
                 % (item.where, part.canonical, profile.name, profile.name)
@@ -246,7 +246,7 @@ def _check_compute(item: Item, profile: Profile, slices: int) -> None:
                 item.where,
                 profile.name,
                 slices,
-                ", ".join(names.compute_name(profile, size) for size in sorted(offered)),
+                ", ".join(profile_names.compute_name(profile, size) for size in sorted(offered)),
             )
         )
 

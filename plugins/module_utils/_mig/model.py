@@ -149,6 +149,11 @@ class Gpu(t.NamedTuple):
     serial: t.Optional[str] = None
     minor: t.Optional[int] = None
 
+    @classmethod
+    def missing(cls, index: int, uuid: str) -> Gpu:
+        """A GPU that the driver does not list, and of which nothing else is known."""
+        return cls(index, uuid, "", "", 0, 0, True, None, None, None, Board("", (), 0, 0, 0), False)
+
     def profile(self, profile_id: int) -> Profile:
         found = self.listed_profile(profile_id)
         if found is None:

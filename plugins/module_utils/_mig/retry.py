@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-import threading
+import time
 import typing as t
 
 from . import codes
@@ -31,7 +31,7 @@ def read(call: t.Callable[[], _T]) -> _T:
         except BackendError as error:
             if error.waited or error.code not in _TRANSIENT_READ_ERRORS:
                 raise
-        wait(pause)
+        time.sleep(pause)
     return call()
 
 
@@ -58,8 +58,4 @@ def write(
             if pause is None or error.waited or error.code not in _TRANSIENT_WRITE_ERRORS:
                 raise
             on_retry(error)
-        wait(pause)
-
-
-def wait(seconds: float) -> None:
-    threading.Event().wait(seconds)
+        time.sleep(pause)

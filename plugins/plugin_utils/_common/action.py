@@ -18,15 +18,20 @@ Data = dict[str, t.Any]
 
 
 class Action(ActionBase):  # type: ignore[misc]  # Ansible ships no types
-    """An action plugin whose arguments ``ARGUMENTS`` describes, in the format of an argument specification."""
+    """An action plugin whose arguments ``ARGUMENTS`` describes, in the format of an argument specification.
 
-    ARGUMENTS: t.ClassVar[t.Mapping[str, Data]] = {}
+    With None, the module that the plugin runs validates them.
+    """
+
+    ARGUMENTS: t.ClassVar[t.Mapping[str, Data] | None] = {}
     _arguments: Data
 
     @clean
     def run(self, tmp: object = None, task_vars: Data | None = None) -> Data:
         result: Data = super().run(tmp, task_vars)
-        _validation, self._arguments = self.validate_argument_spec(self.ARGUMENTS)
+        self._arguments = dict(self._task.args)
+        if self.ARGUMENTS is not None:
+            _validation, self._arguments = self.validate_argument_spec(self.ARGUMENTS)
         return {**result, "changed": False, **self.perform(task_vars or {})}
 
     def perform(self, variables: Data) -> Data:

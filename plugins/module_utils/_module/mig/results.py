@@ -156,7 +156,7 @@ def merged(results: t.Sequence[Result], backend: str, skip_busy: bool = False) -
             for result in pending
         ],
         "disruption": MODE if resets else disruption(operations + blocked),
-        "unmatched": [describe.name(result.gpu) for result in results if result.unmatched],
+        "unmatched": [describe.gpu_name(result.gpu) for result in results if result.unmatched],
         "reset_required": any(not (skip_busy and result.pending) for result in resets),
         "reboot_required": any(gpu["reboot_required"] for gpu in gpus),
         "backend": backend,
