@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: mig_map
 short_description: Draw MIG instances as a slice map
-version_added: 0.1.0
+version_added: 0.9.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Draws one line per GPU. The width of a GPU instance is that of its placement. Dots are free space.

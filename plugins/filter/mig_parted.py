@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: mig_parted
 short_description: Convert MIG instances or a layout to a mig-parted document
-version_added: 0.1.0
+version_added: 0.9.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Converts the instances of GPUs, or a layout, to a configuration document of C(nvidia-mig-parted), version 1.

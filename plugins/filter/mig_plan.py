@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: mig_plan
 short_description: Plan a change of MIG instances
-version_added: 0.1.0
+version_added: 0.9.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Plans the change of one GPU from its current to the desired instances. Does not need a GPU.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: mig_problems
 short_description: List all problems of a MIG layout
-version_added: 0.1.0
+version_added: 0.9.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Validates a layout against the GPUs of a node and returns all problems. Does not need a GPU.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: mig_resources
 short_description: List the Kubernetes resources of a MIG layout
-version_added: 0.1.0
+version_added: 0.9.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Lists the resources, with their counts, that a node advertises to Kubernetes through the NVIDIA device plugin.

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_access
 short_description: Internal to the collection's roles, keep credentials of a cluster until the run ends
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Creates a folder on the controller for temporary files of this run, for its user
     only, and writes the kubeconfig of a server to it. Ansible removes the folder when the run ends, also after Ctrl-C.

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_compare
 short_description: Internal to the collection's roles, compare a cluster with a plan
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Reports the differences between a cluster and a plan of
     M(gpufleet.node.gpu_cluster_plan), and why nodes do not advertise the GPUs of their layouts. Returns problems instead

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_dra
 short_description: Internal to the collection's roles, check NVIDIA's DRA driver
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Checks the DRA driver of the cluster, and whether it publishes the GPUs and MIG
     devices that the hosts of the play have. Returns problems instead of failing.

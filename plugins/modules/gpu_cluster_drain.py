@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_drain
 short_description: Internal to the collection's roles, take a node of a cluster out of service
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Cordons the host's node, evicts pods, and pauses the components of the GPU
     operator with its own labels, unless its MIG manager changes the GPUs. What it changes is recorded in an annotation

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_helm
 short_description: Internal to the collection's roles, run helm and show its progress
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Runs C(kubernetes.core.helm). While helm waits for hooks of the chart, shows why
     pods in the namespace do not start. If helm fails, its error has these reasons.

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_label
 short_description: Internal to the collection's roles, label nodes of a cluster
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Changes labels of nodes. Optionally restarts the GPU operator's MIG managers on
     these nodes first, so that they read their ConfigMap again, and waits for their end before the label of their

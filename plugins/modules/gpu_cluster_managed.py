@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_managed
 short_description: Internal to the collection's roles, find the GPU nodes of a managed cluster
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Finds GPU nodes through the API, with the boards of their GPUs, and the owner of
     MIG on their platform. Fails if a node that cannot be changed does not match its layout, and warns about nodes with

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_objects
 short_description: Internal to the collection's roles, read objects of several kinds from a cluster
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Reads what C(kubernetes.core.k8s_info) reads, but several kinds at once. Takes
     the kubeconfig and the context from the same environment variables, C(K8S_AUTH_KUBECONFIG) and C(K8S_AUTH_CONTEXT).

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_patch
 short_description: Internal to the collection's roles, change nodes of a cluster
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Sends a merge patch for each node, and returns the nodes as they are then. A
     patch with the version of the node that it is based on changes nothing if someone else has changed the node.

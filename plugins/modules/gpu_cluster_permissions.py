@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_permissions
 short_description: Internal to the collection's roles, check the permissions to drain nodes
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Checks whether the user of the kubeconfig has the permissions of the ClusterRole
     C(gpufleet-drain). Returns problems instead of failing.

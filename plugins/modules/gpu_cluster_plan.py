@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_plan
 short_description: Internal to the collection's roles, plan what a role installs in a Kubernetes cluster
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Reads the cluster with the modules of C(kubernetes.core), computes the values of a
     chart from the variables of the role, validates them, checks the layouts of all hosts of the play against the MIG

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_pods
 short_description: Internal to the collection's roles, evict or delete pods
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Requests the eviction of all pods, also if the API rejects some of them because
     of a disruption budget. Does not wait until the pods are gone.

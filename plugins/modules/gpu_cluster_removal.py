@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_removal
 short_description: Internal to the collection's roles, find what a role has installed in a cluster
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Reads the cluster, changes nothing, and returns what has to be removed. Objects of
     other owners are kept. Needs no required variables of the role.

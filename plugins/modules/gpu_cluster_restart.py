@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_restart
 short_description: Internal to the collection's roles, restart pods
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Deletes pods that a controller replaces, all at once, and waits until they are
     gone. Repeats requests while the API server does not respond.

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_return
 short_description: Internal to the collection's roles, return a node of a cluster to service
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Restores what M(gpufleet.node.gpu_cluster_drain) changed, restarts the device
     plugin, the operator's validators and its MIG manager, waits until the node advertises the resources of its layout,

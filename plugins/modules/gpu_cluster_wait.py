@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_cluster_wait
 short_description: Internal to the collection's roles, wait until the nodes of a cluster advertise their GPUs
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Reads nodes and pods until each node advertises the expected resources, its MIG
     configuration is applied, and the validator of the GPU operator is ready on it. Shows the progress.

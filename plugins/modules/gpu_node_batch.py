@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_node_batch
 short_description: Internal to the collection's roles, stops a play in batches if too many hosts failed
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Runs on the controller, and does not connect to the host.
   - Ansible itself continues with the next batch if a host failed or is unreachable, unless all hosts of a batch failed.

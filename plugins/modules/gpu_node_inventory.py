@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_node_inventory
 short_description: Internal to the collection's roles, selects a host's roles and validates its variables
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Runs on the controller, and does not connect to the host.
   - Selects the roles of the run from the registry, O(ignore:gpu_node_roles) and the tags of the run, including those that

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_packages
 short_description: Internal to the collection's roles, installs packages of one version, holds and removes them
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Installs packages with apt or dnf so that all of them have one version, holds them at it, and records what it installed
     and held, so that O(state=absent) removes and releases that and nothing else.

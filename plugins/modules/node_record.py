@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: node_record
 short_description: Internal to the collection's roles, records what a role installed and changed on a node
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Records what a role installed and changed, so that the role can undo that and nothing else.
   - All roles share one file, C(/etc/ansible/facts.d/gpufleet.fact), which Ansible's fact gathering reads as

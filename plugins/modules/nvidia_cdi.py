@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_cdi
 short_description: Internal to the collection's roles, keeps the CDI specification in line with the GPUs
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles.
   - Compares the CDI specification of a node with what C(nvidia-ctk cdi generate) generates for its GPUs and MIG devices, and

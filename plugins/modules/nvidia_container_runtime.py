@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_container_runtime
 short_description: Internal to the collection's roles, adds the nvidia runtime to a container runtime
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles.
   - Adds the nvidia runtime to the configuration of containerd, docker or CRI-O through C(nvidia-ctk runtime configure),

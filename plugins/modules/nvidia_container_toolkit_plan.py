@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_container_toolkit_plan
 short_description: Internal to the collection's roles, plans the steps of nvidia_container_toolkit on a node
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Changes nothing.
   - Selects the container runtimes to configure, and lists the problems that would make the role fail.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_driver_facts
 short_description: Gather facts about the NVIDIA driver and GPUs
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Returns facts about the NVIDIA driver, its kernel module and the GPUs of a node, with MIG mode and MIG instances.
   - Uses NVML if the driver works and the Python package C(nvidia-ml-py) is installed, otherwise the command

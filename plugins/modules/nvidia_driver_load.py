@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_driver_load
 short_description: Internal to the collection's roles, loads the kernel module of the installed NVIDIA driver
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Loads the kernel module C(nvidia) if no version of it is loaded, and reports whether
     the node must be rebooted to run the installed driver.

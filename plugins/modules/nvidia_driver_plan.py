@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_driver_plan
 short_description: Internal to the collection's roles, select the driver packages of a node
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. Selects branch, kernel modules, packages and repository of the NVIDIA driver from the
     role's variables (C(nvidia_driver_*)), the node's facts, and the tables of package names in the collection.

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_mig
 short_description: Configure MIG layouts on NVIDIA GPUs
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Configures MIG mode, GPU instances and compute instances on all GPUs of a node in one call.
   - Validates the layout and plans all GPUs before it writes to any of them. If the layout cannot be applied, the module

@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_mig_boot
 short_description: Internal to the collection's roles, install the boot restore of the MIG layout
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles. The role P(gpufleet.node.nvidia_mig#role) uses it.
   - Installs the engine of M(gpufleet.node.nvidia_mig) as plain Python files, the settings, the command

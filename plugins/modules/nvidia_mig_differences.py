@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_mig_differences
 short_description: Internal to the collection's roles, describe how a node differs from its MIG layout
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the role P(gpufleet.node.nvidia_mig#role). Describes in sentences what other tasks have read from the node.
   - Runs on the controller, without a connection.

@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_mig_steps
 short_description: Internal to the collection's roles, decide which steps of a change of MIG follow its plan
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the role P(gpufleet.node.nvidia_mig#role). Finds the GPU clients that the planned change would stop, and
     decides which steps follow.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: rke2_artifacts
 short_description: Internal to the collection's roles, verifies files of an RKE2 release
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles.
   - Verifies files against the release's list of checksums. Changes nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: rke2_node
 short_description: Internal to the collection's roles, sets labels and taints of an RKE2 node
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles.
   - Sets labels and taints of a node with RKE2's own kubectl, since RKE2 applies those in its configuration only when

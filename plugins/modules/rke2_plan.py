@@ -10,7 +10,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: rke2_plan
 short_description: Internal to the collection's roles, plans the installation of RKE2 on a node
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles.
   - Plans the role's actions from its variables (C(rke2_*)), the inventory groups and the state of the nodes, and

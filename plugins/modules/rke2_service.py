@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: rke2_service
 short_description: Internal to the collection's roles, starts RKE2 and checks its containerd
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles.
   - Starts RKE2 if it does not run, and restarts it if it was started before its program, its configuration or the container

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: rke2_state
 short_description: Internal to the collection's roles, reads the state of an RKE2 node
-version_added: 0.1.0
+version_added: 0.9.0
 description:
   - Internal to the collection's roles.
   - Reads the installed version, the record of the role rke2, other Kubernetes installations, and problems that would

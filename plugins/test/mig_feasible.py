@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: mig_feasible
 short_description: Test whether MIG instances fit on a board
-version_added: 0.1.0
+version_added: 0.9.0
 author: The gpufleet.node authors (@gpufleet)
 description:
   - Tests whether the value of a layout's C(mig_devices) fits on a board. Does not need a GPU.

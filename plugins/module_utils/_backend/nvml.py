@@ -14,7 +14,7 @@ import typing as t
 from .._mig import codes
 from .._mig.backend import BackendError, CiProfile, Versions
 from .._mig.model import Board, ComputeInstance, Gpu, GpuInstance, Placement, Process, Profile
-from . import architecture, capable, names
+from . import architecture, capable, names, remedies
 from .boards import board_of, mark_reduced
 from .command import Runner
 from .command import run as run_command
@@ -212,7 +212,7 @@ class NvmlBackend:
                 codes.NOT_FOUND,
                 "nvmlDeviceGetHandleByIndex",
                 "%s was %s and is %s now" % (_where(index), known, uuid),
-                "A GPU of this node has disappeared: check it with nvidia-smi -L, then run again",
+                remedies.GPU_GONE,
             )
         return handle
 

@@ -24,6 +24,8 @@ REMEDIES: t.Dict[int, str] = {
     codes.GPU_IS_LOST: "The GPU has fallen off the bus: reboot the node, and have the hardware checked if this happens again",
     codes.RESET_REQUIRED: "The GPU needs a reset (nvidia-smi --gpu-reset -i INDEX) or the node a reboot before it works again",
 }
+# Where another GPU has the place of a known one.
+GPU_GONE = "A GPU of this node has disappeared: check it with nvidia-smi -L, then run again"
 
 
 def remedy(code: int) -> str:

@@ -18,7 +18,7 @@ import typing as t
 from .._mig import codes
 from .._mig.backend import BackendError, CiProfile, Versions
 from .._mig.model import Board, Gpu, GpuInstance, Placement
-from . import capable, smi_list, smi_log, smi_model, smi_prefetch, smi_tables
+from . import capable, remedies, smi_list, smi_log, smi_model, smi_prefetch, smi_tables
 from .boards import board_of, mark_reduced
 from .command import Result, Runner
 from .command import run as run_command
@@ -171,6 +171,7 @@ class SmiBackend:
                 codes.NOT_FOUND,
                 command_line(argv),
                 "GPU %d was %s and is %s now" % (index, self._gpus[index].uuid, log.uuid),
+                remedies.GPU_GONE,
             )
         return log
 

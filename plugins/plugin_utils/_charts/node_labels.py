@@ -98,7 +98,10 @@ def _wait_for_end(guard: NodeGuard, request: Request) -> None:
 
     waiting = guard.progress.until_empty("stopping MIG managers", running)
     if waiting:
-        raise Unreadable("%s, although the chart has disabled it. Its labels were not removed" % "; ".join(waiting))
+        raise Unreadable(
+            "%s, although the chart has disabled it. Its labels were not removed: find out why its pod does not end, and "
+            "run this again" % "; ".join(waiting)
+        )
 
 
 def _label(guard: NodeGuard, request: Request, nodes: t.Mapping[str, Data], changes: Labels) -> dict[str, Data]:

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Base class of the errors that filters and tests raise in addition to the engine's."""
+"""The error for invalid input, in addition to those of the engine."""
 
 from __future__ import annotations
 
