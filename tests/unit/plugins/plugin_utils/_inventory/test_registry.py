@@ -43,15 +43,26 @@ def test_variables_that_gpu_node_sets_for_playbooks_are_known() -> None:
     assert public and public <= variables.known()
 
 
-def test_the_documents_name_every_role_and_tag() -> None:
+def test_the_documents_name_every_role_tag_and_prefix() -> None:
     docs = ROLES.parent / "docs"
     for path, key, line in (
         (docs / "README.md", "role", "| role `"),
         (docs / "playbooks.md", "tag", "| tags `"),
         (ROLES / "gpu_node" / "README.md", "tag", "Each role has a tag"),
+        (ROLES / "gpu_node" / "README.md", "prefix", "The variables of the other roles"),
     ):
         text = "".join(part for part in re.split(r"\n\n|\n(?=\|)", path.read_text()) if part.startswith(line))
-        assert [row[key] for row in REGISTRY if "`%s`" % row[key] not in text] == [], path
+        names = [row["role"] + "_" if key == "prefix" else row[key] for row in REGISTRY]
+        assert [name for name in names if "`%s`" % name not in text] == [], path
+
+
+def test_the_description_of_gpu_node_roles_names_the_roles_that_all_may_exclude() -> None:
+    specification = yaml.safe_load((ROLES / "gpu_node" / "meta" / "argument_specs.yml").read_text())
+    described = " ".join(specification["argument_specs"]["main"]["options"]["gpu_node_roles"]["description"])
+    rows = (ROLES / "gpu_node" / "README.md").read_text().splitlines()
+    (row,) = [each for each in rows if each.startswith("| `gpu_node_roles` |")]
+    roles = [each["role"] for each in REGISTRY if each["enabled"] is not True]
+    assert [role for role in roles if "C(%s)" % role not in described or "`%s`" % role not in row] == []
 
 
 def test_only_the_registry_says_which_charts_a_host_has() -> None:
