@@ -58,14 +58,21 @@ def is_same(one: Run, other: Run) -> bool:
 def has_ended(run: Run, seconds: int) -> bool:
     """Whether a run has ended. One on another controller has if its last change is so many seconds ago.
 
-    Clocks differ, but a time further than that in the future is no time of a run. Whoever may patch a node can write any
-    record: none holds a node longer than a day after its last change.
+    Clocks differ, but a time further than that in the future is no time of a run.
     """
-    age = abs(int(time.time()) - run.written)
-    if run.place == _place() and age < max(seconds, _ABANDONED):
+    if run.place == _place():
         # The processes of other users may be hidden.
         return not _exists(run.pid) or _started(run.pid) not in ("", run.started)
-    return age >= seconds
+    return _age(run) >= seconds
+
+
+def lets_go(run: Run, seconds: int) -> bool:
+    """Whether a node's record of a run no longer counts. Whoever may patch the node can write any record into it."""
+    return has_ended(run, seconds) or _age(run) >= _ABANDONED
+
+
+def _age(run: Run) -> int:
+    return abs(int(time.time()) - run.written)
 
 
 def folder(temporary: Path) -> Path:
@@ -91,17 +98,19 @@ def folder(temporary: Path) -> Path:
 
 
 def _require_own(directory: Path) -> None:
-    """Raises PermissionError if the directory is not this user's alone, or another user has made one that contains it."""
+    """Raises PermissionError if the directory is not this user's alone, or another user has made one that contains it.
+
+    Members of a group may replace a directory in one that the group may write to.
+    """
+    remedy = "set local_tmp in ansible.cfg to a directory of your own, such as one in /tmp or /dev/shm"
     if not _is_own_directory(directory.lstat()):
-        raise PermissionError("%s is not a directory of this user with mode 0700" % directory)
+        raise PermissionError("%s is not a directory of this user with mode 0700: %s" % (directory, remedy))
     path = directory.resolve()
     for parent in path.parents:
-        mode = parent.stat().st_mode
-        if mode & stat.S_IWOTH and (not mode & stat.S_ISVTX or path.stat().st_uid not in (0, os.geteuid())):
-            raise PermissionError(
-                "another user can replace %s in %s: set local_tmp in ansible.cfg to a directory of your own"
-                % (path, parent)
-            )
+        found = parent.stat()
+        trusted = {each.st_uid for each in (found, path.stat())} <= {0, os.geteuid()}
+        if found.st_mode & stat.S_IWOTH and not (found.st_mode & stat.S_ISVTX and trusted):
+            raise PermissionError("another user can replace %s in %s: %s" % (path, parent, remedy))
         path = parent
 
 
@@ -196,22 +205,29 @@ def _started(pid: int) -> str:
 
 
 def _uses(directory: Path) -> bool:
-    """Whether a process has a folder in the directory as TMPDIR. Without it, Python would write to /tmp."""
+    """Whether a process of this user has a folder in the directory as TMPDIR. Without it, Python would write to /tmp."""
     variable = ("TMPDIR=%s/" % directory).encode()
     for environment in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # of another user, or ended
-            if environment.parent.name != str(os.getpid()) and variable in environment.read_bytes():
+        with contextlib.suppress(OSError):  # ended
+            is_own = environment.stat().st_uid == os.geteuid() and environment.parent.name != str(os.getpid())
+            if is_own and variable in environment.read_bytes():
                 return True
     return False
 
 
 def _remove(directory: Path) -> None:
-    """Remove the files of a run that has ended, and the directory when its last process has ended."""
-    for path in (directory / _FOLDER).glob("*"):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+    """Remove the files of a run that has ended, and the directory when its last process has ended. Raises OSError."""
+    folder = os.open(directory / _FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if not _is_own_directory(os.fstat(folder)):
+            return
+        for name in set(os.listdir(folder)) - {_RECORD}:  # by which the next run knows the directory
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+    finally:
+        os.close(folder)
     if not _uses(directory):
         shutil.rmtree(directory, ignore_errors=True)
 

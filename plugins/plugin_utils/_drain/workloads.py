@@ -19,9 +19,14 @@ from .._cluster import readiness
 from .._cluster.nodes import Data
 from .._cluster.pods import controller_of, has_ended
 
-# Others, such as those of operators for training jobs, have no common field for ready pods.
-_KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Job")
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")  # of an object
+# By version and kind. Others, such as those of operators for training jobs, have no common field for ready pods.
+_KINDS = (
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("v1", "ReplicationController"),
+    ("batch/v1", "Job"),
+)
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")  # of an object
 
 
 class Workload(t.NamedTuple):
@@ -42,8 +47,7 @@ def workload_of(*found: t.Any) -> Workload:
     Whoever may create a pod can write any owner, and the names become the path of a request.
     """
     known = Workload(*found)
-    names = (known.namespace, *known.api_version.split("/"), known.name)
-    if not (all(map(_NAME.fullmatch, names)) and known.kind in _KINDS):
+    if (known.api_version, known.kind) not in _KINDS or not all(map(_NAME.fullmatch, (known.namespace, known.name))):
         raise ValueError("not a controller of pods")
     if not (isinstance(known.uid, str) and isinstance(known.ready, int)):
         raise ValueError("not a controller of pods")

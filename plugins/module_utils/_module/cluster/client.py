@@ -82,9 +82,12 @@ def _limit_responses(manager: t.Any) -> None:
     send = manager.urlopen
 
     def urlopen(method: str, url: str, **options: t.Any) -> t.Any:
-        if _STOPPED.get().is_set():
+        stopped = _STOPPED.get(None)  # None: not in this class
+        if stopped is not None and stopped.is_set():
             raise Failure("the request was stopped")
-        response = send(method, url, **{**options, "redirect": False, "preload_content": False})
+        # The caller repeats what a server is too busy for.
+        retries = urllib3.Retry(3, respect_retry_after_header=False)
+        response = send(method, url, **{**options, "redirect": False, "retries": retries, "preload_content": False})
         try:
             body = response.read(_LONGEST + 1)
             if len(body) > _LONGEST:

@@ -118,10 +118,11 @@ def test_a_module_that_outlives_the_run_keeps_its_directory_for_temporary_files(
         with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as module:
             process.kill()
             deadline = time.monotonic() + 30
-            while list(folder.iterdir()) and time.monotonic() < deadline:
+            while len(list(folder.iterdir())) > 1 and time.monotonic() < deadline:
                 time.sleep(0.01)
             time.sleep(1.5)
-            assert list(folder.iterdir()) == []
+            # By which the next run knows the directory, if the process that removes it is killed too.
+            assert [each.name for each in folder.iterdir()] == ["run.json"]
             module.kill()
     while own.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -216,10 +217,21 @@ def test_a_file_that_another_user_has_created(tmp_path: Path) -> None:
 
 def test_a_record_holds_no_node_for_ever() -> None:
     """Whoever may patch a node can name any process of this controller, such as the first."""
-    now = int(time.time())
-    held = runs.current()._replace(pid=os.getpid(), started=runs._started(os.getpid()))
-    assert not runs.has_ended(held, 0)
-    assert [runs.has_ended(held._replace(written=now + shift), 0) for shift in (-90_000, 90_000)] == [True, True]
+    now, held = int(time.time()), run_of(os.getpid())
+    assert not runs.lets_go(held, 0)
+    for shift in (-90_000, 90_000):
+        old = held._replace(written=now + shift)
+        assert runs.lets_go(old, 0)
+        assert not runs.has_ended(old, 0), "the files of a run stay as long as its process runs"
+
+
+def test_a_folder_that_has_been_replaced_by_a_link_is_not_emptied(tmp_path: Path, own: Path) -> None:
+    home = temporary(tmp_path / "home")
+    (home / "thesis").touch()
+    (own / "gpufleet").symlink_to(home)
+    with pytest.raises(OSError, match="gpufleet"):
+        runs._remove(own)
+    assert (home / "thesis").exists()
 
 
 def test_a_file_in_the_folder(tmp_path: Path) -> None:

@@ -53,11 +53,17 @@ def test_the_controllers_of_pods() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["web/status", "../../namespaces/x/pods/evil:8088/proxy/x?a=", "a?watch=1", "", None])
-def test_an_owner_that_no_object_can_be_is_ignored(name: t.Optional[str]) -> None:
-    """Whoever may create a pod can write any: it would become the path of a request, and of the record."""
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("name", name) for name in ("web/status", "../pods/evil:8088/proxy/x?a=", "a?watch=1", "", None, "a" * 254)),
+        *(("apiVersion", version) for version in ("evil/v9", "batch.volcano.sh/v1alpha1", "../v1", None)),
+    ],
+)
+def test_an_owner_that_is_no_known_controller_is_ignored(field: str, value: t.Optional[str]) -> None:
+    """Whoever may create a pod can write any: it would become the path of a request, or one that is not allowed."""
     forged = owned(pod("a"))
-    forged["metadata"]["ownerReferences"][1]["name"] = name
+    forged["metadata"]["ownerReferences"][1][field] = value
     assert workloads.of([forged, owned(pod("b"))]) == [TRAIN]
 
 

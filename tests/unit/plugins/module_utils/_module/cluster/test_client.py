@@ -52,7 +52,9 @@ def test_a_kubeconfig_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """An API server whose node ``redirect`` is elsewhere, and whose node ``endless`` has no end."""
+    """An API server whose node ``redirect`` is elsewhere, ``endless`` has no end, and ``busy`` comes in an hour."""
+
+    requests: t.ClassVar[t.List[str]] = []
 
     def do_GET(self) -> None:
         answers = {
@@ -66,7 +68,9 @@ class Server(http.server.BaseHTTPRequestHandler):
             "/api/v1/nodes/a": {"kind": "Node", "metadata": {"name": "a"}},
             "/elsewhere": {"kind": "Node", "metadata": {"name": "elsewhere"}},
         }
-        self.send_response(302 if self.path.endswith("/redirect") else 200)
+        self.requests.append(self.path)
+        self.send_response({"redirect": 302, "busy": 503}.get(self.path.rpartition("/")[2], 200))
+        self.send_header("Retry-After", "3000")
         self.send_header("Content-Type", "application/json")
         self.send_header("Location", "/elsewhere")
         self.end_headers()
@@ -96,6 +100,19 @@ def test_redirects_and_long_responses(monkeypatch: pytest.MonkeyPatch, read: t.C
     with pytest.raises(Failure, match="a response of the API server is longer than"):
         read("endless")
     assert read("a")[0]["resources"]
+
+
+def test_a_busy_server_does_not_hold_the_request(read: t.Callable[[str], t.Any]) -> None:
+    Server.requests.clear()
+    (busy,) = read("busy")
+    assert busy["msg"].startswith("503") and Server.requests.count("/api/v1/nodes/busy") == 1
+
+
+def test_other_code_can_use_the_client_that_is_kept(read: t.Callable[[str], t.Any]) -> None:
+    """kubernetes.core keeps it for a configuration: the same one has it in a lookup."""
+    assert read("a")
+    k8s = pytest.importorskip("ansible_collections.kubernetes.core.plugins.module_utils.k8s.client")
+    assert k8s.get_api_client().resource("Node", "v1").get(name="a").metadata.name == "a"
 
 
 @pytest.mark.parametrize("name", ["../configmaps", "a/status", "a?watch=1", "..", "a%2fb", "a b", ""])
