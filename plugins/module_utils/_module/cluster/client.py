@@ -77,11 +77,11 @@ def _limit_responses(manager: t.Any) -> None:
     """Have requests follow no redirect, refuse longer responses, and not begin after the time of their function."""
     import urllib3
 
-    if "urlopen" in vars(manager):  # kubernetes.core keeps the client of a configuration
+    if "request" in vars(manager):  # kubernetes.core keeps the client of a configuration
         return
-    send = manager.urlopen
+    send = manager.request
 
-    def urlopen(method: str, url: str, **options: t.Any) -> t.Any:
+    def request(method: str, url: str, **options: t.Any) -> t.Any:
         stopped = _STOPPED.get(None)  # None: not in this class
         if stopped is not None and stopped.is_set():
             raise Failure("the request was stopped")
@@ -100,7 +100,7 @@ def _limit_responses(manager: t.Any) -> None:
             body=body, headers=response.headers, status=response.status, reason=response.reason, decode_content=False
         )
 
-    manager.urlopen = urlopen
+    manager.request = request
 
 
 def _kubeconfig() -> str:
