@@ -76,8 +76,7 @@ class ActionModule(ClusterAction):
             found = self._api.results(list(objects.values()))
         except Unreadable as error:
             return Cluster(nodes={"msg": str(error)})
-        answers: dict[str, t.Any] = dict(zip(objects, found, strict=True))
-        cluster = Cluster(**answers)
+        cluster = inputs.cluster_of(objects, found)
         reviews = permissions.reviews(inputs.required_permissions(installation, cluster))
         with contextlib.suppress(Unreadable):  # the plan ignores reviews that the API did not evaluate
             answer = self._api.call("kubernetes.core.k8s", resource_definition=reviews)

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import checks, removal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import checks, inputs, removal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Cluster, Installation
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
@@ -28,10 +28,10 @@ class ActionModule(ClusterAction):
         installation = Installation(CHARTS[role], settings)
         wanted = removal.objects(installation)
         try:
-            found = self._api.call("gpufleet.node.gpu_cluster_objects", objects=list(wanted.values()))["results"]
+            found = self._api.results(list(wanted.values()))
         except Unreadable as error:
             return {"failed": True, "msg": str(error)}
-        cluster = Cluster(nodes={}, **dict(zip(wanted, found, strict=True)))
+        cluster = inputs.cluster_of(wanted, found, nodes={})
         unread = checks.unread(wanted, cluster)
         if unread:
             return {"failed": True, "msg": "; ".join(unread)}

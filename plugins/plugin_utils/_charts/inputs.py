@@ -63,6 +63,12 @@ class Installation(t.NamedTuple):
         return self.variables["namespace"], self.variables["release"]
 
 
+def cluster_of(wanted: t.Iterable[str], results: t.Sequence[Data], **others: t.Any) -> Cluster:
+    """The results of reading, in the order of their fields of Cluster, as ``objects`` names them."""
+    fields: dict[str, t.Any] = dict(zip(wanted, results, strict=True))
+    return Cluster(**fields, **others)
+
+
 def objects(installation: Installation) -> dict[str, Data]:
     """The objects that the plan needs, by their field of Cluster."""
     namespace, name = installation.release
