@@ -89,7 +89,8 @@ def test_unreachable_nodes_can_be_skipped(fleet: Fleet, name: str) -> None:
     fleet.host("gone", **GONE)  # it would be the canary
     for host in ("canary", "good"):
         fleet.node(host, "--board", "A100-80GB")
-    skip = {"nvidia_mig_layout": LAYOUT, "gpu_node_skip": "unreachable"}
+    # As a survey of AWX does, chooses the layout by its name.
+    skip = {"nvidia_mig_layouts": {"ours": LAYOUT}, "nvidia_mig_layout": "ours", "gpu_node_skip": "unreachable"}
     run = fleet.play(PLAYBOOKS / (name + ".yml"), "--tags", "all,mig", fails=True, **skip)
     assert run.status == 4
     assert [run.count(host, "unreachable") for host in ("gone", "canary", "good")] == [1, 0, 0]
@@ -124,6 +125,7 @@ WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
     ({"nvidia_mig_layout": [{"devices": [1], "mig_enabled": False}]}, "index 1 matches no GPU"),
     ({"nvidia_mig_layout": [{"devices": "all"}]}, "has no mig_enabled"),
     ({"nvidia_mig_layout": "[{devices: all}]"}, "nvidia_mig_layout is the string "),
+    ({"nvidia_mig_layouts": {"a": LAYOUT}, "nvidia_mig_layout": "b"}, "or a name in nvidia_mig_layouts (a)"),
     ({"nvidia_mig_backend": "dcgm"}, "value of nvidia_mig_backend must be one of: auto, nvml, nvidia_smi"),
     ({"gpu_node_hosts_entries": [{"address": "192.0.2.1"}]}, "missing required arguments: names"),
     ({"gpu_node_hosts_entries": [{"address": "here", "names": ["x"]}]}, "entry 1: invalid IP address 'here'"),

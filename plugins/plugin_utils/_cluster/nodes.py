@@ -15,7 +15,7 @@ import typing as t
 from ...module_utils._mig import layout as layouts
 from ...module_utils._mig.text import did_you_mean, nearest
 from .._layout import gpus as layout_gpus
-from .._layout import layouts_on_gpus, resources
+from .._layout import layouts_on_gpus, named, resources
 from .._layout import sharing as layout_sharing
 
 Data = t.Dict[str, t.Any]
@@ -43,6 +43,7 @@ VARIABLES = (
     "gpu_node_boards",
     "gpu_node_hostname",
     "nvidia_mig_layout",
+    "nvidia_mig_layouts",
     "rke2_node_name",
     "gpu_cluster_mig_changed",
 )
@@ -63,7 +64,7 @@ def host_of(name: str, variables: t.Mapping[str, t.Any]) -> Host:
         reported=str(facts.get("nodename") or "").lower(),
         gpus=gpus,
         boards=list(variables.get("gpu_node_boards") or ()),
-        layout=variables.get("nvidia_mig_layout"),
+        layout=named.resolve(variables.get("nvidia_mig_layout"), variables.get("nvidia_mig_layouts")),
         sharing=variables.get("gpu_cluster_sharing"),
         mig_changed=_seconds(variables.get("gpu_cluster_mig_changed")),
     )

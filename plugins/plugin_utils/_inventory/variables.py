@@ -19,6 +19,7 @@ from ansible.module_utils.common.yaml import yaml_load
 
 from ...module_utils._mig.text import did_you_mean, nearest
 from .._common.truth import is_true
+from .._layout import named
 from .._layout import problems as layout_problems
 from . import values as inventory_values
 
@@ -78,6 +79,7 @@ _LABLABS_RKE2 = {
     "rke2_snapshotter": "rke2_config with the key snapshotter",
 }
 _LAYOUT = "nvidia_mig_layout"
+_LAYOUTS = "nvidia_mig_layouts"
 _TASKS = ("gpu_node_drain_tasks", "gpu_node_return_tasks")
 # With one of these, a node must advertise all resources of its layout.
 _OF_CLUSTER: t.Mapping[str, t.Callable[[object], bool]] = {
@@ -135,13 +137,17 @@ def check(
     broken = ["%s cannot be read: %s" % pair for pair in sorted(unreadable.items())]
     unchecked = {name: value for name, value in values.items() if name != _LAYOUT or "nvidia_mig" not in roles}
     invalid_values = [*inventory_values.value_problems(unchecked, _types()), *_task_file_problems(values)]
+    if isinstance(values.get(_LAYOUTS), t.Mapping):  # the one that nvidia_mig_layout names is checked as that
+        named_layouts = {name: layout for name, layout in values[_LAYOUTS].items() if name != values.get(_LAYOUT)}
+        invalid_values += layout_problems.of_named(named_layouts)
     layout: list[str] = []
     malformed: list[str] = []
     if len(unchecked) < len(values):
         usable = not any(problem.startswith("gpu_node_boards") for problem in (*broken, *invalid_values))
         boards = values.get("gpu_node_boards") if usable and compares_layout else None
-        malformed = layout_problems.of_variable(values[_LAYOUT])
-        layout = malformed or layout_problems.of_layout(values[_LAYOUT], boards)
+        layouts = values.get(_LAYOUTS)
+        malformed = layout_problems.of_variable(values[_LAYOUT], layouts)
+        layout = malformed or layout_problems.of_layout(named.resolve(values[_LAYOUT], layouts), boards)
     # Ansible would report a wrong type again, and a wrong entry of the layout without its number.
     found = {name for name in unchecked if any(each.startswith((name + " ", name + ",")) for each in invalid_values)}
     reported = {*unreadable, *found, *(values.keys() - unchecked)}

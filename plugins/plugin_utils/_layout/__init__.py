@@ -8,6 +8,7 @@
     products.py         the product of a board that fits a layout best
     gpus.py             facts or names of boards as types of the engine
     layouts_on_gpus.py  instances of GPUs, from facts or a layout
+    named.py            layouts with names
     problems.py         all problems of a layout
     plan.py             the change of a GPU's instances
     map.py              slice maps

@@ -16,29 +16,36 @@ from ...module_utils._mig import selector
 from ...module_utils._mig.errors import LayoutError, MigError
 from ...module_utils._mig.messages import merged
 from ...module_utils._mig.model import Board, Gpu
-from ...module_utils._mig.text import short
+from ...module_utils._mig.text import cut, short
 from .._common.refusal import Refusal
 from . import boards as layout_boards
 from . import gpus as layout_gpus
-from . import products
-
-# Ansible passes a layout that -e gives as name=value, not as JSON, as a string.
-_JSON = """-e '{"nvidia_mig_layout": [{"devices": "all", "mig_enabled": true, "mig_devices": {"3g.40gb": 2}}]}'"""
+from . import named, products
 
 
-def of_variable(layout: object) -> list[str]:
-    """The problems of the variable nvidia_mig_layout that do not depend on GPUs."""
+def of_variable(layout: object, layouts: object = None) -> list[str]:
+    """The problems of the variable nvidia_mig_layout that do not depend on GPUs. ``layouts`` are those with names."""
+    layout = named.resolve(layout, layouts)
+    if isinstance(layout, str):
+        return [named.unknown(layout, layouts)]
     if isinstance(layout, (list, tuple)):
         return of_layout(layout)
-    if isinstance(layout, str):
-        return [
-            "nvidia_mig_layout is the string %s, not a list of entries: on the command line, give it as JSON, for "
-            "example %s; if it was read from a file, pass it through from_yaml" % (short(layout), _JSON)
-        ]
     (problem,) = of_layout(layout)
     # The role has no variable for a file.
     problem = problem.replace("give it as config_file with config_name, or ", "")
     return [problem.replace("the layout is", "nvidia_mig_layout is", 1)]
+
+
+def of_named(layouts: t.Mapping[t.Any, t.Any]) -> list[str]:
+    """The same for the layouts in nvidia_mig_layouts."""
+    problems = [
+        "the name %s in nvidia_mig_layouts is not a string: put it in quotes" % short(name)
+        for name in layouts
+        if not isinstance(name, str)
+    ]
+    for name, layout in layouts.items():
+        problems += ["%s in nvidia_mig_layouts: %s" % (cut(str(name)), problem) for problem in of_layout(layout)]
+    return problems
 
 
 def of_layout(layout: object, gpus: object = None, driver: object = None) -> list[str]:

@@ -134,3 +134,8 @@ def test_the_profile_with_the_strategy_single(devices: t.Dict[str, int], profile
     assert cluster_nodes.single_profile(host, "single") == profile
     assert cluster_nodes.single_profile(host, "mixed") is None
     assert cluster_nodes.single_profile(Host("a", layout=layout), "single") is None
+
+
+def test_a_host_has_the_layout_that_it_names() -> None:
+    variables = {"nvidia_mig_layout": "seven", "nvidia_mig_layouts": {"seven": SEVEN}}
+    assert cluster_nodes.host_of("gpu1", variables).layout == SEVEN

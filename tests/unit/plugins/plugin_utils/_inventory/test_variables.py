@@ -53,7 +53,7 @@ def test_all_mistakes_of_one_inventory_are_reported_together() -> None:
         assert [problem for problem in problems if words in problem], (words, problems)
 
 
-JSON = """give it as JSON, for example -e '{"nvidia_mig_layout": [{"devices": "all","""
+JSON = """give a list as JSON, for example -e '{"nvidia_mig_layout": [{"devices": "all","""
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,38 @@ def test_a_value_of_the_wrong_type_is_one_problem(values: t.Dict[str, t.Any], wo
     (problem,) = found.problems
     assert words in problem
     assert "gpu_node" in found.invalid if "gpu_node" in problem else "nvidia_mig" in found.invalid
+
+
+NAMED = {"seven": LAYOUT, "off": [{"devices": "all", "mig_enabled": False}]}
+
+
+def test_a_layout_may_be_named() -> None:
+    values = {"nvidia_mig_layouts": NAMED, "nvidia_mig_layout": "seven", "gpu_node_boards": ["A100-80GB"]}
+    assert check(values, "nvidia_mig").problems == []
+    (problem,) = check({**values, "gpu_node_boards": ["A30"]}, "nvidia_mig").layout
+    assert "1g.10gb" in problem
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"nvidia_mig_layout": "sevn"}, '"sevn", not a list of entries or a name in nvidia_mig_layouts (seven, off)'),
+        ({"nvidia_mig_layout": "sevn"}, "(did you mean seven?)"),
+        ({"nvidia_mig_layout": "seven", "nvidia_mig_layouts": {}}, '"seven", not a list of entries or a name in nvid'),
+        ({"nvidia_mig_layout": "[]"}, JSON),
+        ({"nvidia_mig_layouts": [1]}, "nvidia_mig_layouts is [1]: give a mapping"),
+        ({"nvidia_mig_layouts": {"a": [{}]}}, "a in nvidia_mig_layouts: entry 1 has no devices"),
+        ({"nvidia_mig_layouts": {"a": None}}, "a in nvidia_mig_layouts: the layout is null"),
+        ({"nvidia_mig_layouts": {True: LAYOUT}}, "the name true in nvidia_mig_layouts is not a string: put it in"),
+        ({"nvidia_mig_layouts": {"a": "seven"}, "nvidia_mig_layout": "a"}, 'the string "seven"'),
+        ({"nvidia_mig_layouts": {"a": [{}]}, "nvidia_mig_layout": "a"}, "entry 1"),
+    ],
+)
+def test_named_layouts_that_cannot_work(values: t.Dict[str, t.Any], words: str) -> None:
+    """One problem each, also for layouts that are not chosen."""
+    given = {"nvidia_mig_layout": LAYOUT, "nvidia_mig_layouts": NAMED, **values}
+    (problem,) = check(given, "nvidia_mig").problems
+    assert words in problem
 
 
 def test_a_layout_is_checked_although_the_boards_are_unusable() -> None:
