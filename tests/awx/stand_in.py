@@ -5,7 +5,7 @@
 """A stand-in of AWX's API: objects in memory, with the fields and the refusals of AWX 24.6.1. It runs no jobs.
 
 The fields are in resources.yml. As AWX does, it ignores fields that it does not know, and refuses what awx/README.md
-describes under "Limits of AWX".
+lists under "Limits of AWX".
 """
 
 from __future__ import annotations

@@ -195,6 +195,14 @@ def test_the_type_of_kubeconfigs_keeps_the_templates_of_awx(site: Site) -> None:
     }
 
 
+def test_the_readme_lists_the_objects(site: Site) -> None:
+    listed = (TOP / "awx" / "README.md").read_text()
+    resources = ("organizations", "execution_environments", "projects", "inventories", "instance_groups")
+    resources += ("job_templates", "schedules", "workflow_job_templates")
+    names = {one["name"] for resource in resources for one in site.awx.objects[resource].values()}
+    assert {name for name in names if "| `%s`" % name not in listed and ", `%s`" % name not in listed} == set()
+
+
 # --- Refusals of AWX --------------------------------------------------------------------------------------------------
 
 
