@@ -40,8 +40,7 @@ CONTAINER = ("--user=root", "--network=host", "--cgroups=disabled")
 PIP_SETTING = re.compile(r"^\S+\.(index-url|extra-index-url|trusted-host|proxy|cert)='(.*)'$", re.MULTILINE)
 
 
-def layout(**profiles: int) -> t.Dict[str, t.Any]:
-    devices = {name.lstrip("_").replace("_", "."): count for name, count in profiles.items()}
+def layout(devices: t.Mapping[str, int]) -> t.Dict[str, t.Any]:
     return {"nvidia_mig_layout": [{"devices": "all", "mig_enabled": True, "mig_devices": devices}]}
 
 
@@ -194,7 +193,7 @@ def runner(image: str, project: Path, playbook: str, variables: t.Mapping[str, t
 
 
 def test_jobs_of_ansible_runner(image: str, project: Path) -> None:
-    wanted = layout(_1g_10gb=7)
+    wanted = layout({"1g.10gb": 7})
     events = runner(image, project, "mig.yml", wanted)
     assert instances() == ["1g.10gb"] * 7
     names = {event["event"] for event in events}
@@ -213,7 +212,7 @@ def test_jobs_of_ansible_runner(image: str, project: Path) -> None:
 
 @pytest.fixture(name="message_queues")
 def fixture_message_queues() -> t.Iterator[None]:
-    """ansible-navigator requires this directory, which containers of this machine's kind may lack."""
+    """ansible-navigator requires this directory, which a machine that is a container may lack."""
     path = Path("/dev/mqueue")
     missing = not path.exists()
     path.mkdir(exist_ok=True)
@@ -244,7 +243,7 @@ class Navigator(t.NamedTuple):
 def test_playbooks_of_ansible_navigator(image: str, project: Path) -> None:
     """With the environment, and without it."""
     (project / "env" / "ssh_key").chmod(0o600)
-    navigator = Navigator(project, layout(_3g_40gb=2))
+    navigator = Navigator(project, layout({"3g.40gb": 2}))
     inside = ["--execution-environment-image", image, "--pull-policy", "never"]
     inside += ["--container-options=" + option for option in CONTAINER]
     navigator.run("gpufleet.node.mig", *inside, changed=True)
