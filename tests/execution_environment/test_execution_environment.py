@@ -26,7 +26,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "lab"))
 
 from gpulab import images, nodes, repositories, serve
-from gpulab.places import BUILDING, LABNS, LOOPBACK, PORT, SSH_KEY, call, succeeds
+from gpulab.places import BUILDING, LABNS, LOOPBACK, PORT, SSH_KEY, call, podman, succeeds
 
 BIN = Path(sys.executable).parent
 AWX = TOP / "awx"
@@ -105,6 +105,9 @@ def fixture_image(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The image. It stays in the lab's store, with the layers that the next build uses again."""
     work = tmp_path_factory.mktemp("image")
     BUILDING.mkdir(parents=True, exist_ok=True)
+    interrupted = podman("ps", "--all", "--external", "--quiet", "--filter", "name=-working-container").split()
+    if interrupted:  # containers of a build that was killed
+        podman("rm", "--force", *interrupted)
     base_images(work)
     call(BIN / "ansible-builder", "create", "--file", definition(work), "--context", work / "context")
     images.store(
