@@ -28,11 +28,11 @@ class ActionModule(Action):
         plan: Data = {}
         notices: list[str] = []
         if not problems:
-            wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}
-            servers = variables["groups"].get(wanted["servers_group_name"], ())
+            desired = {name.removeprefix("rke2_"): value for name, value in settings.items()}
+            servers = variables["groups"].get(desired["servers_group_name"], ())
             node = _node(variables, servers, self._arguments["states"], names)
             if node.name in node.states:
-                plan, problems, notices = rke2_plan.plan(wanted, node)
+                plan, problems, notices = rke2_plan.plan(desired, node)
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
