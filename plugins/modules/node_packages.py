@@ -52,11 +52,6 @@ options:
         prefix of the variables that messages name, such as C(ROLE_version) and C(ROLE_repository_key).
     type: str
     required: true
-  host:
-    description:
-      - The name of the node in messages. By default its own name.
-    type: str
-    default: ""
   state:
     description:
       - V(present) installs O(packages).

@@ -38,11 +38,6 @@ attributes:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  host:
-    description:
-      - The node's name in the inventory, for messages.
-    type: str
-    default: ""
   name:
     description:
       - The container runtime.

@@ -20,11 +20,6 @@ extends_documentation_fragment:
 author:
   - The gpufleet.node authors (@gpufleet)
 options:
-  host:
-    description:
-      - The node's name in the inventory, for messages.
-    type: str
-    required: true
   type:
     description:
       - The RKE2 service.
@@ -68,7 +63,6 @@ options:
 EXAMPLES = r"""
 - name: Start RKE2
   gpufleet.node.rke2_service:
-    host: "{{ inventory_hostname }}"
     type: server
     data_path: /var/lib/rancher/rke2
 """

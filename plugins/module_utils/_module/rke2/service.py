@@ -30,7 +30,6 @@ if t.TYPE_CHECKING:
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "host": {"type": "str", "required": True},
         "type": {"type": "str", "required": True, "choices": ["server", "agent"]},
         "state": {"type": "str", "default": "started", "choices": ["started", "checked"]},
         "data_path": {"type": "path", "required": True},
@@ -293,7 +292,7 @@ def run(module: AnsibleModule) -> None:
         if problem:
             raise Failed(problem)
     except Failed as error:
-        module.fail_json(msg="%s: %s" % (given["host"], error), changed=bool(reasons))
+        module.fail_json(msg=str(error), changed=bool(reasons))
     name = "" if module.check_mode and reasons else rke2.name()
     module.exit_json(
         changed=bool(reasons), reasons=reasons, node_name=name, diff={"prepared": prepared} if prepared else {}

@@ -21,7 +21,6 @@ if t.TYPE_CHECKING:
 
 ARGUMENTS: t.Dict[str, t.Any] = {
     "argument_spec": {
-        "host": {"type": "str", "default": ""},
         "name": {"type": "str", "required": True, "choices": sorted(RUNTIMES)},
         "state": {"type": "str", "default": "present", "choices": ["present", "absent", "checked"]},
         "default_runtime": {"type": "bool", "default": False},
@@ -77,7 +76,7 @@ def run(module: AnsibleModule) -> None:
     except OSError as error:
         module.fail_json(msg="The configuration of %s cannot be changed: %s" % (name, error))
     if problem:
-        module.fail_json(msg=(given["host"] and given["host"] + ": ") + problem, changed=True)
+        module.fail_json(msg=problem, changed=True)
     _exit(module, bool(actions), actions, stops)
 
 

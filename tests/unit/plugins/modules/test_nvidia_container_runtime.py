@@ -450,10 +450,10 @@ def test_a_service_that_does_not_work_with_the_new_configuration_gets_the_former
         node.run()
     before = node.files()
     (node.work / problem).write_text("true\n")  # the drop-in with default_runtime
-    result = node.run(host="node-1", default_runtime=True)
+    result = node.run(default_runtime=True)
     assert result["failed"]
-    reason = "node-1: containerd does not start with the new configuration: containerd: cannot use this. "
-    assert result["msg"].startswith(reason if problem == "fails" else "node-1: containerd has no healthy CRI plugin")
+    reason = "containerd does not start with the new configuration: containerd: cannot use this. "
+    assert result["msg"].startswith(reason if problem == "fails" else "containerd has no healthy CRI plugin")
     assert result["msg"].endswith("The former configuration was restored, and containerd runs with it.")
     assert node.files() == before
     assert node.run(state="checked")["cri_healthy"]
