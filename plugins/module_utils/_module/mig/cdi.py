@@ -16,7 +16,7 @@ import typing as t
 from ..._backend.select import open_backend
 from ..._mig import parallel, retry
 from ..._mig.backend import BackendError
-from ..common import env_file, files, systemd
+from ..common import commands, env_file, files, systemd
 from . import cdi_devices
 
 if t.TYPE_CHECKING:
@@ -96,6 +96,7 @@ class Cdi:
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
+        self.run = commands.runner(module)
         settings = files.read(SETTINGS) or b""
         self.settings = env_file.parse(settings.decode(errors="replace"))
         self.path: str = module.params["output"] or self.settings.get(_OUTPUT_VARIABLE) or DEFAULT_OUTPUT
@@ -168,8 +169,8 @@ class Cdi:
     def refresh(self, content: bytes) -> None:
         """Prefer the toolkit's own service. It does nothing if it does not find the driver's kernel module on disk."""
         if self.unit_states():
-            self.systemctl("restart", SERVICE)
-            self.systemctl("start", PATH)
+            self.run(["systemctl", "restart", SERVICE])
+            self.run(["systemctl", "start", PATH])
         if files.read(self.path) != content:
             files.write(self.path, content, 0o644)
 
@@ -177,8 +178,7 @@ class Cdi:
         """Return the active states of the installed units: the service's first, and the path unit's."""
         states = []
         for unit in (SERVICE, PATH):
-            _rc, out, _err = self.systemctl("show", "--property=LoadState,ActiveState", unit)
-            unit_state = systemd.properties(out)
+            unit_state = systemd.properties(self.run, unit, "LoadState", "ActiveState")
             if unit_state.get("LoadState") == "loaded":
                 states.append(unit_state.get("ActiveState", ""))
         return states
@@ -188,17 +188,10 @@ class Cdi:
         if all(state == "inactive" for state in self.unit_states()):
             return False
         if not self.module.check_mode:
-            self.systemctl("stop", PATH)  # first, because it can start the service
-            self.systemctl("stop", SERVICE)
-            self.systemctl("reset-failed", PATH, SERVICE)
+            self.run(["systemctl", "stop", PATH])  # first, because it can start the service
+            self.run(["systemctl", "stop", SERVICE])
+            self.run(["systemctl", "reset-failed", PATH, SERVICE])
         return True
-
-    def systemctl(self, *arguments: str) -> t.Tuple[int, str, str]:
-        program = self.module.get_bin_path("systemctl")
-        if not program:
-            return 127, "", ""
-        result: t.Tuple[int, str, str] = self.module.run_command([program, *arguments])
-        return result
 
 
 def run(module: AnsibleModule) -> None:

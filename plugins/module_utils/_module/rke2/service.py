@@ -19,7 +19,8 @@ import stat
 import time
 import typing as t
 
-from ..common import files, logs
+from ..common import files, logs, systemd
+from ..common.commands import Run, runner
 from ..toolkit import runtime_check, runtime_service
 from . import containerd
 from . import log as rke2_log
@@ -46,8 +47,6 @@ SOCKET = "/run/k3s/containerd/containerd.sock"
 CONFIG = "/etc/rancher/rke2"
 PREFIXES = ("/usr/local", "/usr")  # of the archive and of the packages
 SECRET_MODE = 0o077  # permissions of group and others
-
-Run = t.Callable[[t.Sequence[str]], t.Tuple[int, str, str]]
 
 
 class Failed(Exception):
@@ -163,7 +162,8 @@ class Rke2Service:
 
     def start(self, timeout: float) -> t.List[str]:
         """Start or restart the unit, and wait until the node is ready. Returns the configuration keys that RKE2 ignored."""
-        if "yes" in self.run(["systemctl", "show", "--property=NeedDaemonReload", self.unit])[1] or not self._loaded():
+        unit = systemd.properties(self.run, self.unit, "NeedDaemonReload", "LoadState")
+        if unit.get("NeedDaemonReload") == "yes" or unit.get("LoadState") != "loaded":
             self.run(["systemctl", "daemon-reload"])
         running = self.service().active
         since = time.time()
@@ -173,9 +173,6 @@ class Rke2Service:
             raise Failed("%s cannot be started: %s" % (self.unit, err.strip()))
         self._wait(since, timeout, running)
         return rke2_log.ignored_keys(self.log(since))
-
-    def _loaded(self) -> bool:
-        return "loaded" in self.run(["systemctl", "show", "--property=LoadState", self.unit])[1]
 
     def _wait(self, since: float, timeout: float, was_running: bool) -> None:
         lasting_since = 0.0
@@ -278,7 +275,7 @@ def ready_problem(node: str, since: float = 0.0) -> str:
 
 def run(module: AnsibleModule) -> None:
     given = module.params
-    rke2 = Rke2Service(given, _runner(module))
+    rke2 = Rke2Service(given, runner(module))
     if given["state"] == "checked":
         module.exit_json(changed=False, problems=rke2.problems())
     reasons = rke2.reasons()
@@ -297,14 +294,3 @@ def run(module: AnsibleModule) -> None:
     module.exit_json(
         changed=bool(reasons), reasons=reasons, node_name=name, diff={"prepared": prepared} if prepared else {}
     )
-
-
-def _runner(module: AnsibleModule) -> Run:
-    def command(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
-        program = argv[0] if os.path.isabs(argv[0]) else module.get_bin_path(argv[0])
-        if not program or not os.access(program, os.X_OK):
-            return 127, "", "%s is not installed" % argv[0]
-        result: t.Tuple[int, str, str] = module.run_command([program, *argv[1:]], environ_update={"LC_ALL": "C"})
-        return result
-
-    return command

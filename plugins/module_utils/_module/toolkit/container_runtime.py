@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..common.commands import Run, runner
 from . import runtime_check, runtime_config, runtime_service
 from .config_files import Backup, Change, PreviousFiles
 from .container_runtimes import RUNTIMES, Runtime
@@ -37,7 +38,7 @@ class _Target(t.NamedTuple):
     runtime: Runtime
     backup: Backup
     options: RuntimeOptions
-    command: runtime_service.Run
+    command: Run
 
     def planned(self) -> Change:
         return runtime_config.plan_present(self.name, self.runtime, self.backup, self.options, self.command)
@@ -53,7 +54,7 @@ def run(module: AnsibleModule) -> None:
     given = module.params
     name, state = given["name"], given["state"]
     options = RuntimeOptions(given["default_runtime"], given["cdi_devices"])
-    target = _Target(name, RUNTIMES[name], Backup("%s/%s" % (BACKUP_DIRECTORY, name)), options, _runner(module))
+    target = _Target(name, RUNTIMES[name], Backup("%s/%s" % (BACKUP_DIRECTORY, name)), options, runner(module))
     missing = [each for each in (target.runtime.programs[0], "nvidia-ctk") if not module.get_bin_path(each)]
     if state == "checked":
         health = target.check()
@@ -164,14 +165,3 @@ def _exit(module: AnsibleModule, changed: bool, actions: t.List[str], stops: boo
         changed=changed, actions=actions, stops_containers=stops, diff={"prepared": prepared} if prepared else {}
     )
     raise AssertionError
-
-
-def _runner(module: AnsibleModule) -> runtime_service.Run:
-    def command(argv: t.Sequence[str]) -> t.Tuple[int, str, str]:
-        program = module.get_bin_path(argv[0])
-        if not program:
-            return 127, "", "%s is not installed" % argv[0]
-        result: t.Tuple[int, str, str] = module.run_command([program, *argv[1:]], environ_update={"LC_ALL": "C"})
-        return result
-
-    return command

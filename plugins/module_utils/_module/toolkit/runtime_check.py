@@ -14,8 +14,9 @@ import time
 import typing as t
 
 from ..common import files, logs, toml
+from ..common.commands import Run
 from .container_runtimes import PROGRAM, Runtime
-from .runtime_service import Run, Service, service
+from .runtime_service import Service, service
 
 PROC = "/proc"
 ATTEMPTS = 10
