@@ -28,7 +28,7 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "cdi_devices": {"type": "bool", "default": True},
     }
 }
-BACKUP_DIRECTORY = "/var/lib/gpufleet-nvidia-container-toolkit"
+BACKUP_DIRECTORY = "/var/lib/gpufleet/nvidia-container-toolkit"
 
 
 class _Target(t.NamedTuple):
