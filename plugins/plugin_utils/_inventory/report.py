@@ -66,18 +66,15 @@ def _indented(text: str) -> str:
 
 
 def sentences(problems: t.Sequence[object], host: str) -> list[str]:
-    """The problems as text, without a full stop. A problem may be the result of a failed task."""
-    texts = [text for each in problems for text in (_failure(each) if isinstance(each, dict) else [str(each)])]
-    return [text.strip().removeprefix("%s: " % host).removesuffix(".") for text in texts]
+    """The problems as text. A problem may be the result of a failed task."""
+    return [text for each in problems for text in (_failure(each, host) if isinstance(each, dict) else [str(each)])]
 
 
-def _failure(result: dict[str, t.Any]) -> list[str]:
-    """The errors of a failed task; those of the failed items if it is a loop."""
+def _failure(result: dict[str, t.Any], host: str) -> list[str]:
+    """The errors of a failed task as problems; those of the failed items if it is a loop."""
     results = result.get("results")  # a node may return anything
     items = (
         [each for each in results if isinstance(each, dict) and each.get("failed")] if isinstance(results, list) else []
     )
-    return [
-        _PREFIX.sub("", str(each.get("msg") or "a task failed without a message"), count=1)
-        for each in items or [result]
-    ]
+    texts = [str(each.get("msg") or "a task failed without a message") for each in items or [result]]
+    return [_PREFIX.sub("", text, count=1).strip().removeprefix("%s: " % host).removesuffix(".") for text in texts]

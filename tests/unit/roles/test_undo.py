@@ -35,7 +35,9 @@ def test_files_of_roles_have_the_collections_name():
     written = {
         path
         for file in (*ROLES.glob("*/tasks/*.yml"), *ROLES.glob("*/vars/*.yml"))
-        for path in re.findall(r"(?:dest: |- |\[|')(/(?:etc|usr|var)/[^\s\"',\]]+[a-z])(?=[\s\"',\]])", file.read_text())
+        for path in re.findall(
+            r"(?:dest: |- |\[|')(/(?:etc|usr|var)/[^\s\"',\]]+[a-z])(?=[\s\"',\]])", file.read_text()
+        )
         if re.search(r"\.d/|keyrings/|rpm-gpg/|^/var/lib/|registries", path)
     }
     assert {path for path in written if "gpufleet" not in path} == NAMED_BY_OTHERS

@@ -54,11 +54,14 @@ NO_DEVICES, NO_DRIVER, NO_TOOLKIT = "no_devices", "no_driver", "no_toolkit"
 _MESSAGES = {
     CURRENT: "%s lists the GPUs and MIG devices of the node",
     OUTDATED: "%s does not list the GPUs and MIG devices of the node",
-    INCOMPLETE: "Device nodes were missing, and have been created. %s lists the GPUs and MIG devices of the node",
     NO_DEVICES: "The node has no device for containers: all GPUs are in MIG mode, and none has a MIG device",
     NO_DRIVER: "No NVIDIA driver is loaded. nvidia-cdi-refresh.service writes the CDI specification at the next boot with "
     "a driver",
     NO_TOOLKIT: "nvidia-ctk is not installed",
+}
+_REFRESHED = {
+    OUTDATED: "%s did not list the GPUs and MIG devices of the node, and has been %s",
+    INCOMPLETE: "Device nodes were missing, and have been created. %s has been %s",
 }
 
 _LEFT_OUT = "nvidia-ctk leaves out of the CDI specification: %s"
@@ -79,7 +82,7 @@ class GenerateError(Exception):
     def __init__(
         self, reason: str, remedy: str = "Check that nvidia-smi works on the node, and run this again"
     ) -> None:
-        super().__init__("%s. %s" % (reason.rstrip("."), remedy))
+        super().__init__("%s. %s" % (reason, remedy))
 
 
 class Generated(t.NamedTuple):
@@ -115,7 +118,7 @@ class Cdi:
             return "", out
         if _NO_DEVICES in message:
             return NO_DEVICES, None
-        raise GenerateError(message or "it ended with status %d, without a specification" % rc)
+        raise GenerateError(message.rstrip(".") or "it ended with status %d, without a specification" % rc)
 
     def _nvidia_ctk(self, *arguments: str) -> t.Tuple[int, bytes, bytes]:
         result: t.Tuple[int, bytes, bytes] = self.module.run_command(
@@ -203,23 +206,20 @@ def run(module: AnsibleModule) -> None:
         changed, reason, missing = _update(module, cdi)
     except GenerateError as error:
         module.fail_json(
-            msg="nvidia-ctk cdi generate fails, and without its output containers do not get the GPUs: %s." % error
+            msg="nvidia-ctk cdi generate fails, and without its output containers do not get the GPUs: %s" % error
         )
     except OSError as error:
         module.fail_json(msg="Cannot write the CDI specification %s: %s" % (cdi.path, error))
-    message = _MESSAGES[reason]
-    if reason == INCOMPLETE and module.check_mode:
+    refreshed = changed and not module.check_mode and reason in _REFRESHED
+    if refreshed:
+        message = _REFRESHED[reason] % (cdi.path, "written" if os.path.exists(cdi.path) else "removed")
+    elif reason == INCOMPLETE:
         message = _LEFT_OUT % str(missing)
-    message = message % cdi.path if "%s" in message else message
-    matches = reason in (CURRENT, NO_DEVICES, NO_DRIVER)
-    module.exit_json(
-        changed=changed,
-        matches=matches,
-        reason=reason,
-        msg=message,
-        problems=[] if matches else [message + ". Run site.yml --tags toolkit."],
-        path=cdi.path,
-    )
+    else:
+        message = _MESSAGES[reason].replace("%s", cdi.path)
+    fine = refreshed or reason in (CURRENT, NO_DEVICES, NO_DRIVER)
+    problems = [] if fine else [message + ". Run site.yml --tags toolkit"]
+    module.exit_json(changed=changed, reason=reason, msg=message, problems=problems, path=cdi.path)
 
 
 def _update(module: AnsibleModule, cdi: Cdi) -> t.Tuple[bool, str, cdi_devices.Missing]:

@@ -128,7 +128,7 @@ def _restart(target: _Target, state: str) -> str:
     if state == "absent":
         return ""
     health = target.check()
-    return "" if health.cri_healthy else " ".join(health.problems)
+    return "" if health.cri_healthy else ". ".join(health.problems)
 
 
 def _restore(target: _Target, previous: PreviousFiles) -> str:
@@ -141,11 +141,11 @@ def _restore(target: _Target, previous: PreviousFiles) -> str:
         target.backup.remove()
     reason = runtime_service.restart(name, target.command)
     if reason:
-        return " The former configuration was restored, but %s does not start with it either: %s." % (name, reason)
-    return " The former configuration was restored, and %s runs with it." % name
+        return ". The former configuration was restored, but %s does not start with it either: %s" % (name, reason)
+    return ". The former configuration was restored, and %s runs with it" % name
 
 
-_NO_START = "%s does not start with the %s configuration: %s. See journalctl -u %s."
+_NO_START = "%s does not start with the %s configuration: %s. See journalctl -u %s"
 
 
 def _differences(target: _Target) -> t.List[str]:
@@ -155,7 +155,7 @@ def _differences(target: _Target) -> t.List[str]:
     except (ConfigError, OSError) as error:
         return ["The configuration of %s cannot be compared. %s" % (target.name, error)]
     files = ", ".join(file.path for file in change.files)
-    text = "The configuration of %s differs from the variables: %s. Apply them with site.yml --tags toolkit."
+    text = "The configuration of %s differs from the variables: %s. Apply them with site.yml --tags toolkit"
     return [text % (target.name, files)] if files else []
 
 

@@ -35,7 +35,10 @@ def test_another_host_fails_if_those_with_problems_have_left_the_play() -> None:
 def test_a_problem_of_several_hosts_is_listed_once() -> None:
     found = report.preflight({"a": ["x"], "b": ["x", "y"]}, ["a", "b"])
     assert found["a"] == "No node was touched. Problems: 2\n- a, b: x\n- b: y"
-    assert report.preflight({"a": ["x.", "x"]}, ["a"])["a"] == "No node was touched. Problems: 1\n- a: x"
+    assert (
+        report.preflight({"a": [{"failed": True, "msg": "a: x."}, "x"]}, ["a"])["a"]
+        == "No node was touched. Problems: 1\n- a: x"
+    )
     many = report.preflight({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
     assert many["n0"].endswith("n18, n19, and 80 more: x")
 
