@@ -24,6 +24,7 @@ from ..common.commands import Run, runner
 from ..toolkit import runtime_check, runtime_service
 from . import containerd
 from . import log as rke2_log
+from .artifacts import checksum
 from .state import nvidia_program
 
 if t.TYPE_CHECKING:
@@ -37,6 +38,15 @@ ARGUMENTS: t.Dict[str, t.Any] = {
         "nvidia_runtime": {"type": "str", "default": "auto", "choices": ["auto", "required", "ignored"]},
         "ready": {"type": "bool", "default": True},
         "changed": {"type": "bool", "default": False},
+        "files": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "path": {"type": "path", "required": True},
+                "sha256": {"type": "str", "required": True, "no_log": True},  # of a content with passwords
+            },
+        },
         "timeout": {"type": "int", "default": 600},
     }
 }
@@ -257,6 +267,13 @@ _UNKNOWN = (
 )
 
 
+def differences(compared: t.Iterable[t.Mapping[str, str]]) -> t.List[str]:
+    """A problem if files have other content than the checksums; without a checksum, a file may have any."""
+    paths = [each["path"] for each in compared if each["sha256"] not in ("", checksum(each["path"]))]
+    text = "Other settings than in the inventory: %s. Run site.yml --tags rke2"
+    return [text % ", ".join(paths)] if paths else []
+
+
 def ready_problem(node: str, since: float = 0.0) -> str:
     """Why a node is not ready, from the output of kubectl; empty if it is.
 
@@ -277,7 +294,7 @@ def run(module: AnsibleModule) -> None:
     given = module.params
     rke2 = Rke2Service(given, runner(module))
     if given["state"] == "checked":
-        module.exit_json(changed=False, problems=rke2.problems())
+        module.exit_json(changed=False, problems=rke2.problems(), differences=differences(given["files"]))
     reasons = rke2.reasons()
     prepared = "".join("Start %s: %s\n" % (rke2.unit, reason) for reason in reasons)
     try:

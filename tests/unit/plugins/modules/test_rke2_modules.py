@@ -115,6 +115,8 @@ def test_labels_and_taints_are_set_with_kubectl(check, tmp_path):
     )  # fmt: skip
     assert found["changed"] and found["changes"] == ["Label a=2", "Taint new=x:NoExecute", "Taint old:NoSchedule-"]
     calls = [line.partition("--request-timeout 30s ")[2] for line in (tmp_path / "calls").read_text().splitlines()]
+    problem = "Labels or taints differ: %s. Run site.yml --tags rke2" % ", ".join(found["changes"])
+    assert found["problems"] == ([problem] if check else [])
     assert calls[0] == "get --output json -- node gpu-1"
     assert calls[1:] == (
         []
