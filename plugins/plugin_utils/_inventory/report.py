@@ -43,7 +43,7 @@ def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
     hosts: dict[str, list[str]] = {}
     for host, found in problems.items():
         texts = [_UNCHECKED] if found is None else sentences(found, host)
-        for text in dict.fromkeys(texts):
+        for text in texts:
             hosts.setdefault(text, []).append(host)
     if not hosts:
         return ""
@@ -66,8 +66,9 @@ def _indented(text: str) -> str:
 
 
 def sentences(problems: t.Sequence[object], host: str) -> list[str]:
-    """The problems as text. A problem may be the result of a failed task."""
-    return [text for each in problems for text in (_failure(each, host) if isinstance(each, dict) else [str(each)])]
+    """The problems as text, each once. A problem may be the result of a failed task."""
+    texts = [text for each in problems for text in (_failure(each, host) if isinstance(each, dict) else [str(each)])]
+    return list(dict.fromkeys(texts))
 
 
 def _failure(result: dict[str, t.Any], host: str) -> list[str]:

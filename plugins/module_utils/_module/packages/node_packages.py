@@ -149,8 +149,9 @@ def verified(node: NodePackages) -> Data:
     if missing_holds and now.version:
         problems.append("not held, so a system upgrade changes the version: " + ", ".join(missing_holds))
     damaged = _read_record(node)
+    tag = node.desired.role.rpartition("_")[2]
     found: Data = {
-        "problems": problems + damaged,
+        "problems": ["%s. Run site.yml --tags %s" % (problem, tag) for problem in problems] + damaged,
         "differences": differences,
         "obstacles": _obstacles(node, packages, damaged),
     }

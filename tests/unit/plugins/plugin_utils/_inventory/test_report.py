@@ -48,7 +48,7 @@ def test_a_node_cannot_write_a_problem_of_another_host() -> None:
 
 
 def test_verify_lists_the_problems_of_one_host() -> None:
-    assert report.verify("a", ["x", "y"]) == "a does not match the inventory:\n- x\n- y"
+    assert report.verify("a", ["x", "y", "x"]) == "a does not match the inventory:\n- x\n- y"
 
 
 def test_without_privileges_only_that_is_reported() -> None:
