@@ -113,7 +113,7 @@ def test_rows_read_the_results_of_templates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "roles"),
+    ("requested", "roles"),
     [
         (["all"], ["gpu_node", "nvidia_driver"]),
         (["nvidia_mig", "gpu_node"], ["gpu_node", "nvidia_mig"]),
@@ -124,8 +124,8 @@ def test_rows_read_the_results_of_templates() -> None:
         ([["all"]], []),
     ],
 )
-def test_enabled_roles(wanted: object, roles: t.Sequence[str]) -> None:
-    assert registry.enabled(ROWS, wanted) == roles
+def test_enabled_roles(requested: object, roles: t.Sequence[str]) -> None:
+    assert registry.enabled(ROWS, requested) == roles
 
 
 @pytest.mark.parametrize(("scope", "roles"), [("all", ["a", "b"]), ("node", ["a"]), ("cluster", ["b"])])
@@ -168,7 +168,7 @@ MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
 
 
 @pytest.mark.parametrize(
-    ("record", "wanted", "tags", "given", "expected"),
+    ("record", "requested", "tags", "given", "expected"),
     [
         (MIG_ONLY, ["all"], Tags(), ["nvidia_mig"], ["nvidia_driver"]),
         (MIG_ONLY, ["all", "nvidia_driver"], Tags(), [], []),
@@ -183,9 +183,9 @@ MIG_ONLY = {"nvidia_mig": {"unit": "gpufleet-mig-restore.service"}}
     ],
 )
 def test_verify_skips_roles_only_where_nothing_requests_them(
-    record: object, wanted: t.List[str], tags: Tags, given: t.List[str], expected: t.List[str]
+    record: object, requested: t.List[str], tags: Tags, given: t.List[str], expected: t.List[str]
 ) -> None:
-    assert registry.unrequested(ROWS, wanted, tags, record, given) == expected
+    assert registry.unrequested(ROWS, requested, tags, record, given) == expected
 
 
 def test_a_selection_without_roles_that_nothing_requests() -> None:
@@ -202,7 +202,7 @@ def test_variables_of_selected_roles_are_validated_and_those_of_all_with_the_tag
 
 
 @pytest.mark.parametrize(
-    ("wanted", "tags", "compares"),
+    ("requested", "tags", "compares"),
     [
         (["all"], Tags(), True),
         (["nvidia_driver"], Tags(["driver"]), True),
@@ -210,5 +210,5 @@ def test_variables_of_selected_roles_are_validated_and_those_of_all_with_the_tag
         (["all"], Tags(["mig"]), False),  # a layout can be changed on the GPUs that are left
     ],
 )
-def test_a_missing_gpu_blocks_only_the_provisioning(wanted: object, tags: Tags, compares: bool) -> None:
-    assert registry.selection(ROWS, wanted, tags, {}, []).compares_boards is compares
+def test_a_missing_gpu_blocks_only_the_provisioning(requested: object, tags: Tags, compares: bool) -> None:
+    assert registry.selection(ROWS, requested, tags, {}, []).compares_boards is compares
