@@ -147,31 +147,13 @@ def policy_schema(chart: Chart) -> Values:
     spec = schema("", sections)
     spec["properties"]["mig"]["properties"]["strategy"]["enum"] = ["none", "single", "mixed"]
     spec["properties"]["migManager"]["properties"]["config"]["properties"]["default"]["default"] = "all-disabled"
-    status = {
-        "type": "object",
-        "properties": {
-            "state": {"type": "string", "enum": ["ignored", "ready", "notReady", "disabled"]},
-            "namespace": {"type": "string"},
-            "conditions": {"type": "array", "items": {"type": "object", PRESERVE: True}},
-        },
-    }
-    return {"type": "object", "properties": {"spec": spec, "status": status}}
+    return {"type": "object", "properties": {"spec": spec}}
 
 
 def policy_definition(chart: Chart) -> Values:
     names = {"plural": "clusterpolicies", "singular": "clusterpolicy", "kind": "ClusterPolicy"}
-    columns = [
-        {"name": "Status", "type": "string", "jsonPath": ".status.state"},
-        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    ]
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": columns,
-        "schema": {"openAPIV3Schema": policy_schema(chart)},
-    }
+    schema = {"openAPIV3Schema": policy_schema(chart)}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
