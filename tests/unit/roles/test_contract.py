@@ -14,10 +14,15 @@ import pytest
 import yaml
 
 TOP = Path(__file__).resolve().parents[3]
-ROLES = sorted((TOP / "roles").iterdir())
-NAMES = [role.name for role in ROLES]
-# gpu_node reports the problems of all roles; the others plan again when they install, in gpu_chart.
-OTHERWISE = {"gpu_node", "gpu_operator", "device_plugin", "gpu_chart"}
+EXAMPLE = TOP / "docs" / "example_role"
+ROLES = [*sorted((TOP / "roles").iterdir()), EXAMPLE]
+FOLDERS = {role.name: role for role in ROLES}
+NAMES = list(FOLDERS)
+VARIABLES = yaml.safe_load((TOP / "roles" / "gpu_node" / "vars" / "main.yml").read_text())
+_gpu_node, *ROWS = VARIABLES["__gpu_node_rows"]  # gpu_node reports the problems of the others
+CHARTS = [row["role"] for row in VARIABLES["__gpu_node_chart_rows"]]
+SELECTED = [EXAMPLE.name, *(row["role"] for row in ROWS)]
+INTERNAL = set(NAMES) - {"gpu_node", *SELECTED, *CHARTS}
 
 
 def private(path: Path) -> t.Set[str]:
@@ -37,17 +42,17 @@ def test_neither_playbooks_nor_plugins_read_private_variables_of_roles(pattern: 
     assert found and [str(path.relative_to(TOP)) for path in found if private(path)] == []
 
 
-@pytest.mark.parametrize("role", [role for role in ROLES if role.name != "gpu_chart"], ids=lambda role: role.name)
+@pytest.mark.parametrize("role", [role for role in ROLES if role.name not in INTERNAL], ids=lambda role: role.name)
 def test_the_entry_points_of_a_role_are_specified(role: Path) -> None:
     specified = yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
     assert {"main", "preflight", "verify", "undo"} <= set(specified)
     assert (role / "meta" / "main.yml").is_file()
 
 
-@pytest.mark.parametrize("role", ["nvidia_container_toolkit", "nvidia_driver", "nvidia_mig", "rke2"])
+@pytest.mark.parametrize("role", [EXAMPLE.name, *(row["role"] for row in ROWS if row["scope"] == "node")])
 def test_task_files_say_which_results_they_share(role: str) -> None:
     """Registered results, in a line of the header: Reads: NAME, NAME (FILE); NAME (FILE). Sets: NAME."""
-    texts = {path.name: path.read_text() for path in TOP.glob("roles/%s/tasks/*.yml" % role)}
+    texts = {path.name: path.read_text() for path in FOLDERS[role].glob("tasks/*.yml")}
     registered = {file: set(re.findall(r"^ *register: (__\w+)", text, re.M)) for file, text in texts.items()}
     results = set().union(*registered.values())
     read_from: t.Set[t.Tuple[str, str]] = set()
@@ -82,7 +87,7 @@ Task = t.Dict[str, t.Any]
 
 
 def read(role: str, entry: str) -> t.List[Task]:
-    return t.cast("t.List[Task]", yaml.safe_load((TOP / "roles" / role / "tasks" / (entry + ".yml")).read_text()))
+    return t.cast("t.List[Task]", yaml.safe_load((FOLDERS[role] / "tasks" / (entry + ".yml")).read_text()))
 
 
 def reached(role: str, tasks: t.Iterable[Task], inherited: t.Optional[Task] = None) -> t.Iterator[Task]:
@@ -119,7 +124,7 @@ def reads(task: Task) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - OTHERWISE))
+@pytest.mark.parametrize("name", SELECTED)
 def test_main_fails_with_all_problems_before_it_changes_anything(name: str) -> None:
     tasks = read(name, "main")
     fail = next(task for task in tasks if "ansible.builtin.fail" in task)
@@ -133,9 +138,9 @@ def test_main_fails_with_all_problems_before_it_changes_anything(name: str) -> N
     ("name", "entry"),
     [
         (name, entry)
-        for name in sorted(set(NAMES) - {"gpu_node", "gpu_chart"})
+        for name in [*SELECTED, *CHARTS]
         for entry in ("preflight", "verify", "plan")
-        if entry != "plan" or (TOP / "roles" / name / "tasks" / "plan.yml").is_file()
+        if entry != "plan" or (FOLDERS[name] / "tasks" / "plan.yml").is_file()
     ],
 )
 def test_preflight_verify_and_plan_read_only_and_do_not_fail(name: str, entry: str) -> None:
