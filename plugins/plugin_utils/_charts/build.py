@@ -14,11 +14,11 @@ from .._cluster import readiness
 from .._cluster.nodes import Host, name_of
 from .._cluster.readiness import ExpectedNode
 from .._drain import record
-from . import helm_chart, operator_mig, plugin_sharing, releases, written
+from . import helm_chart, objects, operator_mig, plugin_sharing, releases
 from .inputs import Cluster, Installation, method
+from .objects import Object
 from .operator_mig import MigPlan
 from .releases import Data
-from .written import Object
 
 
 class Target(t.NamedTuple):
@@ -97,7 +97,7 @@ def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
         values=target.values,
         method=method(installation, cluster),
         helm_chart=helm_chart.of_chart(installation, target.values, cluster),
-        objects=written.objects(installation, cluster, mig.config_map, sharing.config_map),
+        objects=objects.of_installation(installation, cluster, mig.config_map, sharing.config_map),
         pods_runtime_class=installation.chart.runtime_class(installation.variables, target.values),
         has_gfd=releases.value(target.values, "gfd.enabled") is not False,
         labels=mig.now.labels,

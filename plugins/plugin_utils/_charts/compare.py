@@ -13,8 +13,8 @@ import typing as t
 from .._cluster.api import Api
 from .._cluster.nodes import Data
 from .._cluster.readiness import ExpectedNode
-from . import pod_check_run, wait
-from .pod_check_run import Checked
+from . import device_check, device_jobs, wait
+from .device_check import Checked
 
 _WITHOUT_CLIENT = "the cluster cannot be read, because %s has no Kubernetes client. Run %s"
 _OUTDATED = "%s in the cluster: not as in the variables. Run %s"
@@ -64,7 +64,7 @@ def _unready(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode]) -> li
 
 
 def _checked(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode], options: Options) -> Checked:
-    pods = pod_check_run.Options(
+    pods = device_jobs.Options(
         strategy=plan["settings"]["mig_strategy"],
         has_gfd=plan["has_gfd"],
         namespace=plan["settings"]["namespace"],
@@ -72,4 +72,4 @@ def _checked(api: Api, plan: Data, expected: t.Mapping[str, ExpectedNode], optio
         image=options.image,
         timeout=options.timeout,
     )
-    return pod_check_run.check(api, expected, pods)
+    return device_check.check(api, expected, pods)

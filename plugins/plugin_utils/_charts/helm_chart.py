@@ -15,10 +15,9 @@ import typing as t
 
 import yaml
 
-from .comparison import has_object
 from .inputs import Cluster, Installation
+from .objects import OWN, Object, has_object
 from .releases import Data
-from .written import OWN, Object
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # annotation that kubernetes.core.k8s writes too
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .._cluster import permissions, plugin_configs
+from .._cluster import permissions, plugin_configs, responses
 from . import operator_values
 from .chart import Chart
 from .owner import Release
@@ -85,6 +85,16 @@ def objects(installation: Installation) -> dict[str, Data]:
         "runtime_class": {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1", "name": runtime_class},
         "namespace": {"kind": "Namespace", "name": namespace},
     }
+
+
+def unread(wanted: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
+    """Objects that cannot be read. ``wanted`` are by their field of Cluster."""
+    return [
+        "the cluster's objects of the kind %s cannot be read: %s" % (each["kind"], responses.message(result))
+        for field, each in wanted.items()
+        for result in [getattr(cluster, field)]
+        if "resources" not in result
+    ]
 
 
 def method(installation: Installation, cluster: Cluster) -> str:

@@ -13,8 +13,9 @@ import typing as t
 from .._cluster import mig_configs, plugin_configs
 from .._cluster.labels import DEPLOY, PRESENT, is_paused
 from .._cluster.nodes import Data, labels_of, name_of
-from . import inputs, operator_mig, written
+from . import inputs, operator_mig
 from .inputs import Cluster, Installation
+from .objects import is_ours
 
 Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]  # new values by node; None removes a label
 
@@ -36,7 +37,7 @@ def objects(installation: Installation) -> dict[str, Data]:
 def plan(installation: Installation, cluster: Cluster) -> Removal:
     """Objects of other owners are kept. Removing a HelmChart uninstalls the chart."""
     found = [item for field in _CREATED for item in getattr(cluster, field)["resources"]]
-    return Removal(inputs.method(installation, cluster) == "helm", list(filter(written.is_ours, found)))
+    return Removal(inputs.method(installation, cluster) == "helm", list(filter(is_ours, found)))
 
 
 def own_labels(nodes: t.Iterable[Data]) -> Labels:

@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from ...module_utils._mig.errors import MigError
-from .._charts import pod_check
+from .._charts import gfd_labels
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
 from .._cluster.labels import PRODUCT
@@ -170,7 +170,7 @@ def _partitioned(node: Data, strategy: str) -> str | None:
     if platforms.platform(node) == platforms.GKE:
         return labels.get(_PARTITION, "")
     product = labels.get(PRODUCT)
-    return pod_check.profile_of(product) if strategy == "single" and product else None
+    return gfd_labels.profile_of(product) if strategy == "single" and product else None
 
 
 def _profile(host: Host, on: Platform) -> str:

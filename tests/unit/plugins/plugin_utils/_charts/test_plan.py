@@ -16,8 +16,8 @@ from kubernetes.client.exceptions import ApiException
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import DEVICE_PLUGIN, GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.objects import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.written import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Check NVIDIA's DRA driver in a cluster, and the devices that it publishes."""
+"""Problems of NVIDIA's DRA driver in a cluster, and of the devices that it publishes."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The objects that a role writes to the cluster before it installs its chart, and the label of those that it created."""
+"""The objects that a role writes to the cluster, whether the cluster has them, and the label of those that it created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typing as t
 
 from .._cluster import plugin_configs
 from .._cluster.nodes import labels_of
-from . import comparison, operator_values
+from . import operator_values
 from .inputs import Cluster, Installation
 from .releases import Data
 
@@ -34,7 +34,21 @@ def is_ours(item: Data) -> bool:
     return OWN.items() <= labels_of(item).items()
 
 
-def objects(
+def has_object(existing: Data, wanted: Data) -> bool:
+    """Whether an object exists and has all the wanted values. Keys that the API or someone else has added are ignored.
+
+    Unlike a comparison with dryRun, this needs no permission to write.
+    """
+    return any(_includes(item, wanted) for item in existing["resources"])
+
+
+def _includes(item: t.Any, wanted: object) -> bool:
+    if isinstance(wanted, dict) and isinstance(item or {}, dict):
+        return all(_includes((item or {}).get(key), value) for key, value in wanted.items())
+    return bool(item == wanted)
+
+
+def of_installation(
     installation: Installation, cluster: Cluster, mig_configs: ConfigData, plugin_configurations: ConfigData
 ) -> list[Object]:
     """The namespace, the RuntimeClass, and the configurations of the MIG manager and of the device plugin."""
@@ -57,7 +71,7 @@ def objects(
 
 def _object(title: str, definition: Data, existing: Data, in_check_mode: bool = True) -> Object:
     content = {key: value for key, value in definition.items() if key not in ("apiVersion", "kind")}
-    return Object(title, definition, comparison.has_object(existing, content), in_check_mode)
+    return Object(title, definition, has_object(existing, content), in_check_mode)
 
 
 def _namespace(installation: Installation, exists: bool) -> Data:
