@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.nodes import Host, name_of
 from .._cluster.readiness import ExpectedNode
@@ -18,7 +19,6 @@ from . import helm_chart, objects, operator_mig, plugin_sharing, releases
 from .inputs import Cluster, Installation, method
 from .objects import Object
 from .operator_mig import MigPlan
-from .releases import Data
 
 
 class Target(t.NamedTuple):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster.api import Api
-from .._cluster.nodes import Data
 from .._cluster.readiness import ExpectedNode
 from . import device_check, device_jobs, wait
 from .device_check import Checked

@@ -14,9 +14,10 @@ import secrets
 import time
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.api import Api
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import labels_of, name_of
 from .._cluster.progress import pauses
 from .._cluster.readiness import ExpectedNode
 from .._cluster.responses import Unreadable

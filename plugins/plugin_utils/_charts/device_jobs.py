@@ -12,7 +12,8 @@ import re
 import typing as t
 from collections import Counter
 
-from .._cluster.nodes import Data, name_of, node_of
+from ...module_utils._mig.data import Data
+from .._cluster.nodes import name_of, node_of
 from .._cluster.pods import gpus_of, has_ended
 from .._cluster.readiness import ExpectedNode
 from .._layout import resources as layout_resources

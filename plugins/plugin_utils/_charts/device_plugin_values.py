@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import plugin_configs
 from . import mapping, plugin_sharing, releases
 from .mapping import Value, ValueInputs
-from .releases import Data
 
 CHART = "nvidia-device-plugin"
 # The chart's defaults: a list in the values would replace them. The default of node feature discovery's workers only

@@ -15,9 +15,9 @@ import typing as t
 
 import yaml
 
+from ...module_utils._mig.data import Data
 from .inputs import Cluster, Installation
 from .objects import OWN, Object, has_object
-from .releases import Data
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # annotation that kubernetes.core.k8s writes too
 

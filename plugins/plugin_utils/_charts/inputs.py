@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import permissions, plugin_configs, responses
 from . import operator_values
 from .chart import Chart
 from .owner import Release
-from .releases import Data
 
 _NOTHING: Data = {"resources": []}
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import plugin_configs
 from .._cluster.nodes import labels_of
 from . import operator_values
 from .inputs import Cluster, Installation
-from .releases import Data
 
 OWN = {"app.kubernetes.io/managed-by": "gpufleet.node"}
 _PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs
 from .._cluster import nodes as cluster_nodes
 from .._cluster.labels import DEPLOY
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._common.refusal import Refusal
 from .._drain import record
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import mig_configs
 from .._cluster.labels import DEPLOY, PAUSED, is_paused
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import labels_of, name_of
 from .._drain import dra, record
 from .operator_mig import MANAGER
 

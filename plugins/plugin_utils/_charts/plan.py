@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host, name_of
 from .._cluster.responses import unreachable
@@ -18,7 +19,6 @@ from . import notices, plugin_sharing, preconditions, releases
 from .build import Plan, Target, build
 from .inputs import Cluster, Installation
 from .mapping import ValueInputs
-from .releases import Data
 
 
 class Planned(t.NamedTuple):

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import mig_configs, plugin_configs, readiness
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.plugin_configs import LABEL
 from .._drain import record
 from .._layout import sharing as layout_sharing

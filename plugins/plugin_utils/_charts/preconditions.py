@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
 from .._cluster import mig_configs, permissions
 from .._cluster import nodes as cluster_nodes
@@ -21,7 +22,6 @@ from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
 from . import helm_chart, operator_mig, owner, plugin_sharing, releases
 from .inputs import Cluster, Installation, method, objects, unread
-from .releases import Data
 
 Problems = t.Dict[str, t.List[str]]  # by host
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import mig_configs, plugin_configs
 from .._cluster.labels import DEPLOY, PRESENT, is_paused
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import labels_of, name_of
 from . import inputs, operator_mig
 from .inputs import Cluster, Installation
 from .objects import is_ours

@@ -13,9 +13,10 @@ import typing as t
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
+from ...module_utils._mig.data import Data
 from . import nodes as cluster_nodes
 from . import requests, runs
-from .nodes import Data, Host
+from .nodes import Host
 from .pods import Pod
 from .progress import Progress
 from .responses import Final, NoNode, Unreadable, error_of, was_read

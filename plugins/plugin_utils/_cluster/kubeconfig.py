@@ -19,6 +19,7 @@ import typing as t
 
 import yaml
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 
 _LONGEST = 1 << 20  # characters
@@ -28,8 +29,6 @@ _USER = {"client-certificate-data", "client-key-data", "token"}
 _LOOPBACK = re.compile(r"https://(?:127[.]0[.]0[.]1|localhost|\[::1\])(?=:)")
 _SERVER = re.compile(r"https://(?:[a-zA-Z0-9.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?/?")
 _WORD = re.compile(r"[!-~]*")
-
-Data = t.Dict[str, t.Any]
 
 
 def rebuild(text: str, server: str) -> str:

@@ -13,8 +13,9 @@ import typing as t
 
 import yaml
 
+from ...module_utils._mig.data import Data
 from . import mig_configs
-from .nodes import Data, Host, labels_of
+from .nodes import Host, labels_of
 
 CONFIG_MAP = "gpufleet-device-plugin-configs"
 LABEL = "nvidia.com/device-plugin.config"

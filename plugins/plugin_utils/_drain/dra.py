@@ -16,11 +16,12 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig import profile as profiles
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
 from ...module_utils._mig.text import listed
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._common.refusal import Refusal
 from .._common.truth import is_true
 

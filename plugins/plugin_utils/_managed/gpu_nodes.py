@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
 from .._charts import gfd_labels
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
 from .._cluster.labels import PRODUCT
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._common.refusal import Refusal
 from .._drain import operands
 from .._layout import boards as layout_boards

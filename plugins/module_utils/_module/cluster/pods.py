@@ -15,11 +15,10 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ..._mig.data import Data
 from .names import require_names
 
 _GONE = (404, 409)  # 409: another pod has the name now
-
-Data = t.Dict[str, t.Any]
 
 
 def remove_pods(
