@@ -59,15 +59,17 @@ class Plan(t.NamedTuple):
 
     @property
     def outdated(self) -> list[str]:
-        """What differs from the variables, except for a chart that helm installs."""
+        """What differs from the variables, with their names, except for a chart that helm installs."""
         objects = [*self.objects, *([self.helm_chart] if self.method == "helm_chart" else [])]
         differs = {
-            **{each.title: True for each in objects if not each.is_current},
-            "node labels": bool(self.labels or self.retry or self.removed),
-            "node labels of the device plugin": bool(self.plugin_labels),
-            "device plugins older than the MIG instances": bool(self.stale),
+            **{str(each): not each.is_current for each in objects},
+            "node labels of the MIG manager (nvidia_mig_owner, nvidia_mig_layout)": self.labels
+            or self.retry
+            or self.removed,
+            "node labels of the device plugin (gpu_cluster_sharing)": self.plugin_labels,
+            "device plugins older than the MIG instances": self.stale,
         }
-        return [title for title, differ in differs.items() if differ]
+        return [text for text, differ in differs.items() if differ]
 
     def serialized(self) -> Data:
         """As plain data, which the tasks of the role read."""

@@ -17,7 +17,7 @@ from . import device_check, device_jobs, wait
 from .device_check import Checked
 
 _WITHOUT_CLIENT = "the cluster cannot be read, because %s has no Kubernetes client. Run %s"
-_OUTDATED = "%s in the cluster: not as in the variables. Run %s"
+_OUTDATED = "the cluster does not match the variables: %s. Run %s"
 
 
 class Options(t.NamedTuple):
@@ -35,8 +35,11 @@ def compare(api: Api, plan: Data, options: Options) -> tuple[list[str], Checked]
         return [_WITHOUT_CLIENT % (options.server, options.playbook)], Checked()
     if plan["problems"]:
         return [], Checked()
-    outdated = [*plan["outdated"], *(["chart"] if options.helm_changes else [])]
-    problems = [_OUTDATED % (title, options.playbook) for title in outdated]
+    outdated = [
+        *plan["outdated"],
+        *(["Helm release %s" % plan["settings"]["release"]] if options.helm_changes else []),
+    ]
+    problems = [_OUTDATED % (each, options.playbook) for each in outdated]
     expected = {node: ExpectedNode(**each) for node, each in plan["expected"].items()}
     unready = _unready(api, plan, expected)
     # If a node does not advertise its GPUs, the pods would stay pending.

@@ -31,7 +31,7 @@ def of_chart(installation: Installation, values: Data, cluster: Cluster) -> Obje
         "metadata": {"name": installation.variables["release"], "namespace": "kube-system", "labels": OWN},
         "spec": specified,
     }
-    return Object("HelmChart", definition, is_current(specified, cluster.helm_charts))
+    return Object(definition, installation.chart.role + "_*", is_current(specified, cluster.helm_charts))
 
 
 def specification(variables: t.Mapping[str, t.Any], values: str, archive: t.Callable[[], bytes]) -> Data:

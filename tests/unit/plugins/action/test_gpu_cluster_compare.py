@@ -85,8 +85,8 @@ def test_the_gpus_are_not_checked_with_pods(run: Run, given: Data) -> None:
 @pytest.mark.parametrize(("managed", "playbook"), [(False, "site.yml"), (True, "managed_cluster.yml")])
 def test_differences_of_objects_chart_and_nodes(run: Run, managed: bool, playbook: str) -> None:
     result = run(NOT_YET, plan={**PLAN, "outdated": ["namespace"]}, helm_changes=True, managed=managed)
-    differs = "%s in the cluster: not as in the variables. Run " + playbook
-    assert result["problems"] == {"a": [differs % "namespace", differs % "chart", UNREADY], "b": []}
+    differs = "the cluster does not match the variables: %s. Run " + playbook
+    assert result["problems"] == {"a": [differs % "namespace", differs % "Helm release plugin", UNREADY], "b": []}
     assert run.pods == []
 
 
