@@ -21,10 +21,10 @@ from .._layout import resources as layout_resources
 LABEL = "gpufleet.node/check"  # its value is the name of the check
 NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
 # The image may print anything.
-_LONGEST_LOG = 100000
-_SHOWN = 1000
-_GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,80})\)", re.MULTILINE)
-_MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[0-9A-Za-z/-]{1,80})\)", re.MULTILINE)
+_MAX_LOG = 100000
+_MAX_SHOWN = 1000
+_GPU_LINE = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,80})\)", re.MULTILINE)
+_MIG_LINE = re.compile(r"^ +MIG .*\(UUID: (MIG-[0-9A-Za-z/-]{1,80})\)", re.MULTILINE)
 _SLEEP = 3600  # seconds; longer than any check
 _NOBODY = 65534  # an image may run as root by default
 _LIMITS = {"cpu": "1", "memory": "256Mi"}
@@ -170,7 +170,7 @@ def devices(
         if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
-                % (node, resource, " ".join(log.split())[:_SHOWN] or "nothing")
+                % (node, resource, " ".join(log.split())[:_MAX_SHOWN] or "nothing")
             )
             continue
         found.append(Device(node, resource, listed[0]))
@@ -185,8 +185,8 @@ def devices(
 
 def _devices(log: str) -> list[str]:
     """The UUIDs of MIG devices, or else of GPUs, in the output of nvidia-smi -L."""
-    return _MIG.findall(log[:_LONGEST_LOG]) or _gpus(log)
+    return _MIG_LINE.findall(log[:_MAX_LOG]) or _gpus(log)
 
 
 def _gpus(log: str) -> list[str]:
-    return _GPU.findall(log[:_LONGEST_LOG])
+    return _GPU_LINE.findall(log[:_MAX_LOG])

@@ -11,8 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig.data import Data
-from .._cluster import permissions, plugin_configs, responses
-from . import operator_values
+from .._cluster import mig_configs, permissions, plugin_configs, responses
 from .chart import Chart
 from .owner import Release
 
@@ -79,7 +78,7 @@ def objects(installation: Installation) -> dict[str, Data]:
         "daemonsets": {"kind": "DaemonSet", "api_version": "apps/v1"},
         "policies": {"kind": "ClusterPolicy", "api_version": "nvidia.com/v1"},
         "helm_charts": {"kind": "HelmChart", "api_version": "helm.cattle.io/v1", **release},
-        "config_map": {"kind": "ConfigMap", "name": operator_values.CONFIG_MAP, "namespace": namespace},
+        "config_map": {"kind": "ConfigMap", "name": mig_configs.CONFIG_MAP, "namespace": namespace},
         "plugin_config_map": {"kind": "ConfigMap", "name": plugin_configs.CONFIG_MAP, "namespace": namespace},
         "plugins": {"kind": "Pod", "label_selectors": [installation.chart.plugin_selector]},
         "runtime_class": {"kind": "RuntimeClass", "api_version": "node.k8s.io/v1", "name": runtime_class},

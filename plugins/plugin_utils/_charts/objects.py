@@ -11,10 +11,9 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig.data import Data
-from .._cluster import plugin_configs
+from .._cluster import mig_configs, plugin_configs
 from .._cluster.nodes import labels_of
 from .._layout import sharing
-from . import operator_values
 from .inputs import Cluster, Installation
 
 OWN = {"app.kubernetes.io/managed-by": "gpufleet.node"}
@@ -55,13 +54,13 @@ def _includes(item: t.Any, wanted: object) -> bool:
 
 
 def of_installation(
-    installation: Installation, cluster: Cluster, mig_configs: ConfigData, plugin_configurations: ConfigData
+    installation: Installation, cluster: Cluster, mig_data: ConfigData, sharing_data: ConfigData
 ) -> list[Object]:
     """The namespace, the RuntimeClass, and the configurations of the MIG manager and of the device plugin."""
     namespace_exists = bool(cluster.namespace["resources"])
     maps = (
-        (operator_values.CONFIG_MAP, "nvidia_mig_layout", mig_configs, cluster.config_map),
-        (plugin_configs.CONFIG_MAP, sharing.VARIABLE, plugin_configurations, cluster.plugin_config_map),
+        (mig_configs.CONFIG_MAP, "nvidia_mig_layout", mig_data, cluster.config_map),
+        (plugin_configs.CONFIG_MAP, sharing.VARIABLE, sharing_data, cluster.plugin_config_map),
     )
     configurations = [
         _object(_config_map(installation, name, data, existing), variable, existing, namespace_exists)

@@ -46,7 +46,7 @@ def own_labels(nodes: t.Iterable[Data]) -> Labels:
     states = {mig_configs.LABEL: [mig_configs.STATE]}
     out: Labels = {}
     for node in nodes:
-        for name in (mig_configs.LABEL, plugin_configs.LABEL, operator_mig.MANAGER):
+        for name in (mig_configs.LABEL, plugin_configs.LABEL, operator_mig.DEPLOY_MIG_MANAGER):
             if mig_configs.is_ours(labels_of(node).get(name)):
                 out.setdefault(name_of(node), {}).update(dict.fromkeys([name, *states.get(name, [])]))
     return out
