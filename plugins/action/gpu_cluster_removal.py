@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import checks, inputs, removal
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs, removal
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import CHARTS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.action import ClusterAction
@@ -32,7 +32,7 @@ class ActionModule(ClusterAction):
         except Unreadable as error:
             return {"failed": True, "msg": str(error)}
         cluster = inputs.cluster_of(wanted, found, nodes={})
-        unread = checks.unread(wanted, cluster)
+        unread = inputs.unread(wanted, cluster)
         if unread:
             return {"failed": True, "msg": "; ".join(unread)}
         return {**removal.plan(installation, cluster)._asdict(), "settings": settings}

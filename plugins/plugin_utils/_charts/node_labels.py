@@ -11,8 +11,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import mig_configs, readiness
-from .._cluster.nodes import Data, labels_of, name_of, node_of
+from .._cluster.nodes import labels_of, name_of, node_of
 from .._cluster.pods import Pod, is_terminating, pod_of
 from .._cluster.responses import Unreadable
 from .._common.result import Result

@@ -17,6 +17,7 @@ from pathlib import Path
 from ansible.module_utils.common.yaml import yaml_load
 from ansible.module_utils.compat.version import LooseVersion
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import LayoutError
 from ...module_utils._mig.keys import known_keys
 from ...module_utils._mig.text import short
@@ -31,8 +32,6 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "list": ((list, tuple), "give a list"),
     "map": (dict, "give a mapping"),
 }
-
-Data = t.Dict[str, t.Any]
 
 
 def supported(chart: str) -> list[str]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.api import Api
-from .._cluster.nodes import Data
 from .._cluster.progress import pauses
 from .._cluster.readiness import Container, ExpectedNode, State
 from .._cluster.responses import Final, Unreadable

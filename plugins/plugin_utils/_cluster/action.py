@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
+from ...module_utils._mig.data import Data
 from .._common.action import Action
 from .api import Api
-from .nodes import Data
 
 
 class ClusterAction(Action):

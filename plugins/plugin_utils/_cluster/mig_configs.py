@@ -17,13 +17,14 @@ import yaml
 from ...module_utils._mig import mig_parted
 from .nodes import Host, layout_contents
 
+CONFIG_MAP = "gpufleet-mig-configs"
 KEY = "config.yaml"  # the only key that the MIG manager reads
 PREFIX = "gpufleet-"
 LABEL = "nvidia.com/mig.config"
 STATE = "nvidia.com/mig.config.state"
 APPLYING = ("pending", "rebooting")  # states in which the MIG manager is at work
 
-_LONGEST = 100000  # characters; a configuration has hundreds
+_MAX_DOCUMENT = 100000  # characters; a configuration has hundreds
 
 Entries = t.List[t.Dict[str, t.Any]]
 
@@ -66,7 +67,7 @@ def _configurations(existing: object) -> dict[str, t.Any]:
     data = existing.get("data") if isinstance(existing, dict) else None
     try:
         text = (data or {}).get(KEY) or ""
-        document = yaml.load(text, Loader=_Loader) if len(text) <= _LONGEST else None
+        document = yaml.load(text, Loader=_Loader) if len(text) <= _MAX_DOCUMENT else None
     except (yaml.YAMLError, ArithmeticError, ValueError, LookupError, AttributeError, TypeError, RecursionError):
         return {}
     found = document.get("mig-configs") if isinstance(document, dict) else None

@@ -11,8 +11,9 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
+from ...module_utils._mig.data import Data
 from .._layout import resources
-from .nodes import Data, name_of
+from .nodes import name_of
 
 
 class Pod(t.NamedTuple):

@@ -16,11 +16,12 @@ from __future__ import annotations
 import typing as t
 
 from ...module_utils._mig import profile as profiles
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
 from ...module_utils._mig.text import listed
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._common.refusal import Refusal
 from .._common.truth import is_true
 
@@ -29,14 +30,14 @@ DRIVER = "gpu.nvidia.com"
 _API = "resource.k8s.io/v1"
 UNKNOWN = ""  # instead of the UUID of a device that is not published
 # Labels of the kubelet plugin's pods: of the driver's chart, its former chart, and the GPU operator.
-_PLUGINS = (
+_PLUGIN_LABELS = (
     ("dra-driver-nvidia-gpu-component", "kubelet-plugin"),
     ("nvidia-dra-driver-gpu-component", "kubelet-plugin"),
     ("app", "nvidia-dra-driver-kubelet-plugin"),
 )
 COMPONENT = "dra-driver"  # of the GPU operator, which deploys the kubelet plugin
 _NAMED = 5  # devices in a message
-_CHARTS = ("gpu_operator_version", "device_plugin_version")
+_CHART_VERSIONS = ("gpu_operator_version", "device_plugin_version")
 
 CLAIMS: Data = {"kind": "ResourceClaim", "api_version": _API}
 
@@ -200,7 +201,7 @@ def unready(
 
 def plugins(pods: t.Iterable[Data]) -> list[Data]:
     """The pods of the driver's kubelet plugin."""
-    return [pod for pod in pods if any(labels_of(pod).get(name) == value for name, value in _PLUGINS)]
+    return [pod for pod in pods if any(labels_of(pod).get(name) == value for name, value in _PLUGIN_LABELS)]
 
 
 def dynamic_mig(items: t.Iterable[Data]) -> list[str]:
@@ -238,7 +239,7 @@ def of_variables(host: Host, variables: t.Mapping[str, t.Any]) -> list[str]:
     out = [
         "gpu_cluster_allocator is dra, but %s installs a device plugin, which would hand out the same GPUs: remove it"
         % name
-        for name in _CHARTS
+        for name in _CHART_VERSIONS
         if name in variables
     ]
     if is_true(variables.get("gpu_cluster_managed")):

@@ -11,10 +11,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster import runs
 from .._cluster.api import Reading
-from .._cluster.nodes import Data, Host, labels_of, name_of
+from .._cluster.nodes import Host, labels_of, name_of
 from .._cluster.pods import Pod, pod_of
 from .._cluster.responses import Unreadable
 from .._common.result import Result

@@ -16,9 +16,10 @@ import json
 import time
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import runs
 from .._cluster.labels import DEPLOY, PAUSED, is_paused
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import labels_of, name_of
 from .._cluster.runs import Run
 from .operands import OPERANDS
 from .workloads import Workload, workload_of

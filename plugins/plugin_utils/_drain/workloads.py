@@ -15,8 +15,8 @@ import contextlib
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
-from .._cluster.nodes import Data
 from .._cluster.pods import controller_of, has_ended
 
 # By version and kind. Others, such as those of operators for training jobs, have no common field for ready pods.

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 from . import generations
 from .generations import OPEN, PROPRIETARY, Found
 from .names import Words, fill
 from .sources import Request
-from .tables import Data
 
 _OPEN_BY_DEFAULT = 560  # NVIDIA's default from this branch on
 _OPEN_ONLY = 620  # the first without proprietary modules

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from . import plan as driver_plan
 from . import tables
-from .tables import Data
 
 
 def plan(facts: t.Mapping[str, t.Any], settings: Data) -> Data:

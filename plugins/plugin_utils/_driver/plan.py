@@ -12,6 +12,7 @@ import contextlib
 import re
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
 from .._layout import boards as layout_boards
 from . import generations, sources
@@ -22,7 +23,6 @@ from .names import Words, applies, fill, words_of
 from .nvlink import Services
 from .nvlink import services as nvlink_services
 from .sources import Request
-from .tables import Data
 
 # Package names that a package manager cannot interpret as an option or a pattern.
 _PACKAGE = re.compile("[A-Za-z0-9][A-Za-z0-9+._:-]*")

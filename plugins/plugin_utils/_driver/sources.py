@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._common.refusal import Refusal
-from .tables import Data
 
 _FILES = {
     "apt": "/etc/apt/sources.list.d/gpufleet-nvidia-driver.sources",

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.labels import PRESENT
-from .._cluster.nodes import Data, labels_of
+from .._cluster.nodes import labels_of
 
 _TYPE = "node.kubernetes.io/instance-type"
 _FILE = Path(__file__).with_name("instance_types.yml")

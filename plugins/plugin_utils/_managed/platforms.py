@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from .._cluster.nodes import Data, labels_of
+from ...module_utils._mig.data import Data
+from .._cluster.nodes import labels_of
 from . import instance_types
 
 _ACCELERATOR = "cloud.google.com/gke-accelerator"

@@ -17,7 +17,7 @@ import typing as t
 from ..._backend import select
 from ..._mig import codes, describe, parallel, retry
 from ..._mig.backend import BackendError, Versions
-from ..._mig.describe import Data
+from ..._mig.data import Data
 from ..._mig.text import listed
 from ..common.commands import runner
 from .node import NodeReader

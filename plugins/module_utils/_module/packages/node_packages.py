@@ -17,12 +17,12 @@ import contextlib
 import os
 import typing as t
 
+from ..._mig.data import Data
 from ..common import exclusive, files, record
 from . import choice, holds, installation, results, transaction
 from .choice import Package, Refusal, Status
 from .manager import CommandError
 from .node import Failure, NodePackages
-from .results import Data
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule

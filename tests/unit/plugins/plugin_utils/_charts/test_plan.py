@@ -16,8 +16,8 @@ from kubernetes.client.exceptions import ApiException
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import inputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import DEVICE_PLUGIN, GPU_OPERATOR
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.objects import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import Planned
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.written import is_ours
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
@@ -48,7 +48,7 @@ def test_a_plan_of_the_operator() -> None:
         "b": {"resources": {"nvidia.com/mig-1g.10gb": 8, "nvidia.com/mig-3g.40gb": 2}, **OWNED_BY_HOST},
     }
     assert yaml.safe_load(built(found).helm_chart.definition["spec"]["valuesContent"]) == built(found).values
-    assert [each.title for each in built(found).objects] == ["namespace"] and built(found).labels == []
+    assert [each.definition["kind"] for each in built(found).objects] == ["Namespace"] and built(found).labels == []
     assert (built(found).plugin_labels, built(found).pending) == ([], {})
 
 
@@ -244,7 +244,11 @@ def test_missing_permissions() -> None:
 def test_what_verify_reports() -> None:
     """Without permissions to write."""
     name = built(configured()).expected["a"].config
-    missing = ["namespace", "configurations", "node labels"]
+    missing = [
+        "Namespace gpu-operator (gpu_operator_namespace_privileged)",
+        "ConfigMap gpufleet-mig-configs (nvidia_mig_layout)",
+        "node labels of the MIG manager (nvidia_mig_owner, nvidia_mig_layout)",
+    ]
     assert built(configured()).outdated == missing
     labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
     namespace = {"resources": [{"metadata": {"name": "gpu-operator", **labels}}]}
@@ -274,7 +278,8 @@ def test_a_namespace_that_exists_keeps_its_owner(exists: bool, privileged: bool)
         "name": "gpu-operator",
         "labels": {**own, **({"pod-security.kubernetes.io/enforce": "privileged"} if privileged else {})},
     }
-    assert ("namespace" in built(found).outdated) is (privileged or not exists)
+    (written_namespace, _config_map) = built(found).objects
+    assert written_namespace.is_current is not (privileged or not exists)
     # Check mode does not create the namespace of the ConfigMap.
     assert [each.in_check_mode for each in built(found).objects] == [True, exists]
 

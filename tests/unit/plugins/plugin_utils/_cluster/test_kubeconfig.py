@@ -77,7 +77,7 @@ def test_a_cluster_without_an_address_is_refused() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("a: [", "[]", "{}", "current-context: x\ncontexts: []", "[" * 100000, "x" * (kubeconfig._LONGEST + 1)),
+        *("a: [", "[]", "{}", "current-context: x\ncontexts: []", "[" * 100000, "x" * (kubeconfig._MAX_KUBECONFIG + 1)),
         config() + "\n---\n" + config(),
         "!!python/object/apply:os.system [id]",
     ],

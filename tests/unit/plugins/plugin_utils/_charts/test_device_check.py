@@ -10,8 +10,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check, pod_check_run
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.pod_check_run import Checked, Options
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_check, device_jobs
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_check import Checked
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import Options
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
@@ -25,8 +26,8 @@ OPTIONS = Options("single", has_gfd=True, namespace="ns", runtime_class="nvidia"
 def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> t.List[float]:
     """Time that passes only while the check sleeps."""
     now = [100.0]
-    monkeypatch.setattr(pod_check_run.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(pod_check_run.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(device_check.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(device_check.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     return now
 
 
@@ -81,7 +82,7 @@ class Api:
 
 
 def check(api: Api, options: Options = OPTIONS) -> Checked:
-    return pod_check_run.check(t.cast(t.Any, api), {"a": ExpectedNode({"nvidia.com/gpu": 2})}, options)
+    return device_check.check(t.cast(t.Any, api), {"a": ExpectedNode({"nvidia.com/gpu": 2})}, options)
 
 
 def mig(uuid: str) -> str:
@@ -99,7 +100,7 @@ def test_each_device_is_checked_and_the_pods_are_removed(clock: t.List[float]) -
 def test_the_pods_of_another_check_are_ignored() -> None:
     api = Api(mig("MIG-1"), mig("MIG-2"))
     other = pod("pod-9", "a")
-    other["metadata"]["labels"] = {pod_check.LABEL: "other"}
+    other["metadata"]["labels"] = {device_jobs.LABEL: "other"}
     api.pods.append(other)
     assert check(api).problems == [] and api.pods == [other]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from ...module_utils._mig.errors import MigError
-from .._cluster import mig_configs, permissions, responses
+from .._cluster import mig_configs, permissions
 from .._cluster import nodes as cluster_nodes
 from .._cluster.nodes import Host
 from .._cluster.readiness import ExpectedNode
@@ -20,8 +21,7 @@ from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
 from . import helm_chart, operator_mig, owner, plugin_sharing, releases
-from .inputs import Cluster, Installation, method, objects
-from .releases import Data
+from .inputs import Cluster, Installation, method, objects, unread
 
 Problems = t.Dict[str, t.List[str]]  # by host
 
@@ -64,16 +64,6 @@ def of_cluster(installation: Installation, cluster: Cluster) -> list[str]:
         *installation.chart.conflicts(installation.release, daemonsets, policies),
         *filter(None, [denied]),
         *_of_method(installation, cluster),
-    ]
-
-
-def unread(wanted: t.Mapping[str, Data], cluster: Cluster) -> list[str]:
-    """Objects that cannot be read. ``wanted`` are by their field of Cluster."""
-    return [
-        "the cluster's objects of the kind %s cannot be read: %s" % (each["kind"], responses.message(result))
-        for field, each in wanted.items()
-        for result in [getattr(cluster, field)]
-        if "resources" not in result
     ]
 
 

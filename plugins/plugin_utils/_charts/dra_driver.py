@@ -4,15 +4,16 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Check NVIDIA's DRA driver in a cluster, and the devices that it publishes."""
+"""Problems of NVIDIA's DRA driver in a cluster, and of the devices that it publishes."""
 
 from __future__ import annotations
 
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import nodes as cluster_nodes
 from .._cluster import readiness
-from .._cluster.nodes import Data, Host, name_of
+from .._cluster.nodes import Host, name_of
 from .._cluster.responses import message, unreachable, was_read
 from .._drain import dra, record
 from . import owner

@@ -4,17 +4,17 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""The objects that a role writes to the cluster before it installs its chart, and the label of those that it created."""
+"""The objects that a role writes to the cluster, whether the cluster has them, and the label of those that it created."""
 
 from __future__ import annotations
 
 import typing as t
 
-from .._cluster import plugin_configs
+from ...module_utils._mig.data import Data
+from .._cluster import mig_configs, plugin_configs
 from .._cluster.nodes import labels_of
-from . import comparison, operator_values
+from .._layout import sharing
 from .inputs import Cluster, Installation
-from .releases import Data
 
 OWN = {"app.kubernetes.io/managed-by": "gpufleet.node"}
 _PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
@@ -23,10 +23,15 @@ ConfigData = t.Optional[t.Mapping[str, str]]  # of a ConfigMap; None if it is no
 
 
 class Object(t.NamedTuple):
-    title: str  # in the problems that verify reports
+    """An object to write."""
+
     definition: Data
+    variables: str  # that set it
     is_current: bool
     in_check_mode: bool = True  # false if the namespace of the object does not exist: check mode does not create it
+
+    def __str__(self) -> str:
+        return "%s %s (%s)" % (self.definition["kind"], self.definition["metadata"]["name"], self.variables)
 
 
 def is_ours(item: Data) -> bool:
@@ -34,30 +39,45 @@ def is_ours(item: Data) -> bool:
     return OWN.items() <= labels_of(item).items()
 
 
-def objects(
-    installation: Installation, cluster: Cluster, mig_configs: ConfigData, plugin_configurations: ConfigData
+def has_object(existing: Data, wanted: Data) -> bool:
+    """Whether an object exists and has all the wanted values. Keys that the API or someone else has added are ignored.
+
+    Unlike a comparison with dryRun, this needs no permission to write.
+    """
+    return any(_includes(item, wanted) for item in existing["resources"])
+
+
+def _includes(item: t.Any, wanted: object) -> bool:
+    if isinstance(wanted, dict) and isinstance(item or {}, dict):
+        return all(_includes((item or {}).get(key), value) for key, value in wanted.items())
+    return bool(item == wanted)
+
+
+def of_installation(
+    installation: Installation, cluster: Cluster, mig_data: ConfigData, sharing_data: ConfigData
 ) -> list[Object]:
     """The namespace, the RuntimeClass, and the configurations of the MIG manager and of the device plugin."""
     namespace_exists = bool(cluster.namespace["resources"])
     maps = (
-        (operator_values.CONFIG_MAP, mig_configs, cluster.config_map),
-        (plugin_configs.CONFIG_MAP, plugin_configurations, cluster.plugin_config_map),
+        (mig_configs.CONFIG_MAP, "nvidia_mig_layout", mig_data, cluster.config_map),
+        (plugin_configs.CONFIG_MAP, sharing.VARIABLE, sharing_data, cluster.plugin_config_map),
     )
     configurations = [
-        _object("configurations", _config_map(installation, name, data, existing), existing, namespace_exists)
-        for name, data, existing in maps
+        _object(_config_map(installation, name, data, existing), variable, existing, namespace_exists)
+        for name, variable, data, existing in maps
         if data is not None
     ]
+    privileged = "%s_namespace_privileged" % installation.chart.role
     return [
-        _object("namespace", _namespace(installation, namespace_exists), cluster.namespace),
+        _object(_namespace(installation, namespace_exists), privileged, cluster.namespace),
         *_runtime_class(installation, cluster.runtime_class),
         *configurations,
     ]
 
 
-def _object(title: str, definition: Data, existing: Data, in_check_mode: bool = True) -> Object:
+def _object(definition: Data, variable: str, existing: Data, in_check_mode: bool = True) -> Object:
     content = {key: value for key, value in definition.items() if key not in ("apiVersion", "kind")}
-    return Object(title, definition, comparison.has_object(existing, content), in_check_mode)
+    return Object(definition, variable, has_object(existing, content), in_check_mode)
 
 
 def _namespace(installation: Installation, exists: bool) -> Data:
@@ -82,7 +102,7 @@ def _runtime_class(installation: Installation, existing: Data) -> list[Object]:
         "metadata": {"name": name, "labels": OWN},
         "handler": name,
     }
-    return [_object("RuntimeClass", definition, existing)]
+    return [_object(definition, "%s_runtime_class" % installation.chart.role, existing)]
 
 
 def _config_map(installation: Installation, name: str, data: t.Mapping[str, str], existing: Data) -> Data:

@@ -10,17 +10,17 @@ import typing as t
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
+from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_jobs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import pod
 
 Data = t.Dict[str, t.Any]
-OPTIONS = pod_check.JobOptions("check", "ns", "image", "nvidia", 360)
+OPTIONS = device_jobs.Options("mixed", has_gfd=True, namespace="ns", runtime_class="nvidia", image="image", timeout=300)
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
 
 
 def jobs(expected: t.Mapping[str, t.Mapping[str, int]], *pods: Data) -> t.List[Data]:
-    return pod_check.jobs({name: ExpectedNode(each) for name, each in expected.items()}, pods, OPTIONS)
+    return device_jobs.jobs({name: ExpectedNode(each) for name, each in expected.items()}, pods, "check", OPTIONS)
 
 
 def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
@@ -32,7 +32,7 @@ def user(on: str, resource: str, count: str, phase: str = "Running") -> Data:
 
 def ran(name: str, on: str = "a", resource: str = MIG) -> Data:
     out = pod(name, on)
-    out["metadata"]["annotations"] = {pod_check.NODE: on, pod_check.RESOURCE: resource}
+    out["metadata"]["annotations"] = {device_jobs.NODE: on, device_jobs.RESOURCE: resource}
     return out
 
 
@@ -43,7 +43,7 @@ def log(*migs: str, gpu: str = "GPU-1") -> str:
 
 def test_a_job_for_each_resource_of_each_node() -> None:
     made = jobs({"b": {GPU: 2}, "a": {MIG: 3, GPU: 1}, "c": {}})
-    placed = [(job["metadata"]["annotations"][pod_check.NODE], job["spec"]["parallelism"]) for job in made]
+    placed = [(job["metadata"]["annotations"][device_jobs.NODE], job["spec"]["parallelism"]) for job in made]
     assert placed == [("a", 1), ("a", 3), ("b", 2)]
     assert len({job["metadata"]["name"] for job in made}) == 3
     spec = made[1]["spec"]["template"]["spec"]
@@ -72,7 +72,7 @@ def test_pods_have_no_privileges() -> None:
 
 
 def test_the_default_runtime_needs_no_class() -> None:
-    (job,) = pod_check.jobs({"a": ExpectedNode({GPU: 1})}, [], OPTIONS._replace(runtime_class=""))
+    (job,) = device_jobs.jobs({"a": ExpectedNode({GPU: 1})}, [], "check", OPTIONS._replace(runtime_class=""))
     assert "runtimeClassName" not in job["spec"]["template"]["spec"]
 
 
@@ -80,30 +80,30 @@ def test_devices_in_use_are_left_alone() -> None:
     expected = {"a": {MIG: 3}, "b": {MIG: 3}}
     used = [user("a", MIG, "1"), user("a", MIG, "1"), user("b", MIG, "3"), user("a", MIG, "1", "Succeeded"), pod("x")]
     (job,) = jobs(expected, *used)
-    assert (job["metadata"]["annotations"][pod_check.NODE], job["spec"]["completions"]) == ("a", 1)
+    assert (job["metadata"]["annotations"][device_jobs.NODE], job["spec"]["completions"]) == ("a", 1)
 
 
 def test_all_pods_must_have_listed_devices() -> None:
     (job,) = jobs({"a": {MIG: 2}})
     pods = [ran("p"), ran("q")]
     expected = "a: 1 of 2 pods with %s have listed their devices" % MIG
-    assert pod_check.missing([job], pods, {"p": log("MIG-1"), "q": "No devices found"}) == [expected]
-    assert pod_check.missing([job], pods, {"p": log("MIG-1"), "q": log("MIG-2")}) == []
-    assert pod_check.missing([job], [ran("p"), ran("q", "b")], {"p": log("MIG-1"), "q": log("MIG-2")}) == [expected]
+    assert device_jobs.missing([job], pods, {"p": log("MIG-1"), "q": "No devices found"}) == [expected]
+    assert device_jobs.missing([job], pods, {"p": log("MIG-1"), "q": log("MIG-2")}) == []
+    assert device_jobs.missing([job], [ran("p"), ran("q", "b")], {"p": log("MIG-1"), "q": log("MIG-2")}) == [expected]
 
 
 def test_each_pod_gets_another_device() -> None:
     logs = {"p": log("MIG-1"), "q": log("MIG-2"), "r": log("MIG-2", gpu="GPU-2")}
-    found, problems = pod_check.devices([ran("p"), ran("q")], logs, {}, "mixed")
+    found, problems = device_jobs.devices([ran("p"), ran("q")], logs, {}, "mixed")
     assert ([each.uuid for each in found], problems) == (["MIG-1", "MIG-2"], [])
-    _found, problems = pod_check.devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed")
+    _found, problems = device_jobs.devices([ran("p"), ran("q"), ran("r", "b")], logs, {}, "mixed")
     assert problems == ["%s: 2 pods got the same device MIG-2" % name for name in "ab"]
 
 
 def test_pods_share_a_device_that_is_shared() -> None:
     pods, logs = [ran("p"), ran("q"), ran("r")], dict.fromkeys("pqr", log("MIG-1"))
-    assert pod_check.devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 3})}, "mixed")[1] == []
-    assert pod_check.devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 2})}, "mixed")[1] == [
+    assert device_jobs.devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 3})}, "mixed")[1] == []
+    assert device_jobs.devices(pods, logs, {"a": ExpectedNode(replicas={MIG: 2})}, "mixed")[1] == [
         "a: 3 pods got the same device MIG-1"
     ]
 
@@ -124,51 +124,14 @@ def test_pods_share_a_device_that_is_shared() -> None:
     ],
 )
 def test_the_device_of_a_pod(resource: str, strategy: str, output: str, uuid: str) -> None:
-    found, problems = pod_check.devices([ran("p", resource=resource)], {"p": output}, {}, strategy)
+    found, problems = device_jobs.devices([ran("p", resource=resource)], {"p": output}, {}, strategy)
     assert [each.uuid for each in found] == [uuid] * bool(uuid)
     assert bool(problems) != bool(uuid)
 
 
-def test_labels() -> None:
-    right = node("a", **{MIG + ".count": "7", "nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.product": "x"})
-    assert (
-        pod_check.wrong_labels(
-            [right, node("b"), node("c")], {"a": ExpectedNode({MIG: 7}), "c": ExpectedNode({})}, "mixed"
-        )
-        == []
-    )
-    assert pod_check.wrong_labels([right], {"a": ExpectedNode({MIG: 6})}, "single") == [
-        "a: the label %s.count is 7, but should be 6" % MIG,
-        "a: the label nvidia.com/mig.strategy is mixed, but should be single",
-    ]
-    shared = node("a", **{**right["metadata"]["labels"], MIG + ".replicas": "4"})
-    expected = ExpectedNode({MIG + ".shared": 28}, replicas={MIG + ".shared": 4})
-    assert pod_check.wrong_labels([shared], {"a": expected}, "mixed") == []
-    assert pod_check.wrong_labels([right], {"a": expected}, "mixed") == [
-        "a: the label %s.replicas is missing, but should be 4" % MIG
-    ]
-    expected = ["a: the label nvidia.com/gpu.product is missing"]
-    assert pod_check.wrong_labels([node("a")], {"a": ExpectedNode({GPU: 1})}, "none") == expected
-
-
-def test_the_profile_with_the_strategy_single() -> None:
-    """The number of devices may be the same with another profile, and without MIG."""
-
-    def problems(profile: t.Optional[str], product: str) -> t.List[str]:
-        labelled = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": product})
-        return pod_check.wrong_labels([labelled], {"a": ExpectedNode({GPU: 1}, profile=profile)}, "single")
-
-    wrong = "a: the label nvidia.com/gpu.product is %s, but should "
-    for product, profile in (("A100", ""), ("A100-MIG-7g.40gb", "7g.40gb"), ("A100-MIG-7g.40gb-SHARED", "7g.40gb")):
-        assert problems(profile, product) == problems(None, product) == []
-        assert problems("4g.20gb", product) == [wrong % product + "end with -MIG-4g.20gb"]
-    assert problems("", "A100-MIG-7g.40gb") == [wrong % "A100-MIG-7g.40gb" + "name a GPU without MIG"]
-    (problem,) = pod_check.devices(
+def test_a_pod_needs_a_mig_device_if_the_node_has_a_profile() -> None:
+    """With the strategy single, the resource does not show it."""
+    (problem,) = device_jobs.devices(
         [ran("p", resource=GPU)], {"p": log()}, {"a": ExpectedNode(profile="7g.40gb")}, "single"
     )[1]
     assert "should list one device" in problem
-
-
-def test_gpus_with_mig_and_the_strategy_none_have_no_replicas() -> None:
-    labelled = node("a", **{"nvidia.com/gpu.product": "A100", "nvidia.com/gpu.replicas": "0"})
-    assert pod_check.wrong_labels([labelled], {"a": ExpectedNode({GPU: 4}, replicas={GPU: 4})}, "none") == []

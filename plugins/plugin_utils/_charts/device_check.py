@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Run the jobs that check devices with pods, and remove them."""
+"""Check the GPUs and MIG devices of nodes with pods: run the jobs, compare what they list, remove them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,21 @@ import secrets
 import time
 import typing as t
 
+from ...module_utils._mig.data import Data
 from .._cluster import readiness
 from .._cluster.api import Api
-from .._cluster.nodes import Data, labels_of, name_of
+from .._cluster.nodes import labels_of, name_of
 from .._cluster.progress import pauses
 from .._cluster.readiness import ExpectedNode
 from .._cluster.responses import Unreadable
-from . import pod_check
-from .pod_check import Device
-
-_LATER = 60  # seconds after the check has ended, the cluster ends the jobs
-
-
-class Options(t.NamedTuple):
-    strategy: str  # of the device plugin
-    has_gfd: bool  # whether GPU feature discovery labels the nodes
-    namespace: str
-    runtime_class: str  # of the pods; empty if they need none
-    image: str
-    timeout: int  # seconds
+from . import device_jobs, gfd_labels
+from .device_jobs import Device, Options
 
 
 @dataclasses.dataclass
 class Checked:
+    """What the check has found."""
+
     devices: list[Device] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
     unchecked: str = ""  # a warning
@@ -63,11 +55,10 @@ def _missing_class(api: Api, name: str) -> str:
 
 
 def _run(api: Api, expected: t.Mapping[str, ExpectedNode], options: Options, result: Checked) -> None:
-    identity, seconds = secrets.token_hex(4), options.timeout + _LATER
-    job_options = pod_check.JobOptions(identity, options.namespace, options.image, options.runtime_class, seconds)
-    selector = ["%s=%s" % (pod_check.LABEL, identity)]
+    identity = secrets.token_hex(4)
+    selector = ["%s=%s" % (device_jobs.LABEL, identity)]
     (pods,) = api.read({"kind": "Pod"})
-    jobs = pod_check.jobs(expected, pods, job_options)
+    jobs = device_jobs.jobs(expected, pods, identity, options)
     result.unchecked = _unchecked(expected, pods, jobs)
     try:
         if jobs:
@@ -83,7 +74,7 @@ def _unchecked(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], j
     left -= sum(job["spec"]["completions"] for job in jobs)
     if not left:
         return ""
-    others = any(pod_check.LABEL in labels_of(pod) for pod in pods)
+    others = any(device_jobs.LABEL in labels_of(pod) for pod in pods)
     why = "pods, also of another or interrupted check," if others else "pods"
     return "%d GPUs or MIG devices were not checked, because %s use them" % (left, why)
 
@@ -103,18 +94,18 @@ def _wait(
         wanted_pods = {"kind": "Pod", "namespace": options.namespace, "label_selectors": selector}
         pods, nodes = api.read(wanted_pods, {"kind": "Node"})
         for pod in pods:
-            if pod_check.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
+            if device_jobs.phase(pod) in ("Running", "Failed") and not logs.get(name_of(pod)):
                 with contextlib.suppress(Unreadable):  # its container is still starting
                     logs[name_of(pod)] = api.log(options.namespace, name_of(pod))
-        missing = pod_check.missing(jobs, pods, logs)
+        missing = device_jobs.missing(jobs, pods, logs)
         # GPU feature discovery updates the labels once a minute.
-        labels = pod_check.wrong_labels(nodes, expected, options.strategy) if options.has_gfd else []
-        failed = any(pod_check.phase(pod) == "Failed" for pod in pods)
+        labels = gfd_labels.wrong_labels(nodes, expected, options.strategy) if options.has_gfd else []
+        failed = any(device_jobs.phase(pod) == "Failed" for pod in pods)
         if failed or not (missing or labels) or time.monotonic() >= end:
             break
         time.sleep(next(intervals))
     printed = [pod for pod in pods if logs.get(name_of(pod))]
-    result.devices, problems = pod_check.devices(printed, logs, expected, options.strategy)
+    result.devices, problems = device_jobs.devices(printed, logs, expected, options.strategy)
     result.problems = [*missing, *labels, *problems, *readiness.explained(pods)]
 
 

@@ -4,7 +4,7 @@
 
 # Note that this plugin util is **PRIVATE** to the collection. It can have breaking changes at any time.
 
-"""Jobs whose pods list their GPUs and MIG devices, and the checks of their output."""
+"""Jobs whose pods list their GPUs and MIG devices, and what is wrong with the output."""
 
 from __future__ import annotations
 
@@ -12,32 +12,37 @@ import re
 import typing as t
 from collections import Counter
 
-from .._cluster.labels import PRODUCT, STRATEGY
-from .._cluster.nodes import Data, labels_of, name_of, node_of
+from ...module_utils._mig.data import Data
+from .._cluster.nodes import name_of, node_of
 from .._cluster.pods import gpus_of, has_ended
 from .._cluster.readiness import ExpectedNode
 from .._layout import resources as layout_resources
 
-LABEL = "gpufleet.node/check"  # its value is that of JobOptions.check
+LABEL = "gpufleet.node/check"  # its value is the name of the check
 NODE, RESOURCE = "gpufleet.node/check-node", "gpufleet.node/check-resource"  # annotations
 # The image may print anything.
-_LONGEST_LOG = 100000
-_SHOWN = 1000
-_GPU = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,80})\)", re.MULTILINE)
-_MIG = re.compile(r"^ +MIG .*\(UUID: (MIG-[0-9A-Za-z/-]{1,80})\)", re.MULTILINE)
+_MAX_LOG = 100000
+_MAX_SHOWN = 1000
+_GPU_LINE = re.compile(r"^GPU \d+: .*\(UUID: (GPU-[0-9A-Za-z-]{1,80})\)", re.MULTILINE)
+_MIG_LINE = re.compile(r"^ +MIG .*\(UUID: (MIG-[0-9A-Za-z/-]{1,80})\)", re.MULTILINE)
 _SLEEP = 3600  # seconds; longer than any check
 _NOBODY = 65534  # an image may run as root by default
 _LIMITS = {"cpu": "1", "memory": "256Mi"}
 _REQUESTS = dict.fromkeys(_LIMITS, "0")  # without these, a pod requests its limits, which a busy node does not have
-_KEPT = 60  # seconds after which the cluster removes a finished job that this check left
+# The cluster ends and removes the jobs even if the controller was killed.
+_DEADLINE = 60  # seconds after the end of the check
+_REMOVAL = 60  # seconds after the end of a job
 
 
-class JobOptions(t.NamedTuple):
-    check: str  # a name for the jobs of this check, because another one may run at the same time
+class Options(t.NamedTuple):
+    """How the devices of nodes are checked."""
+
+    strategy: str  # of the device plugin
+    has_gfd: bool  # whether GPU feature discovery labels the nodes
     namespace: str
+    runtime_class: str  # of the pods; empty if they need none
     image: str
-    runtime_class: str
-    seconds: int  # after which the cluster ends the jobs, even if the controller was killed
+    timeout: int  # seconds
 
 
 class Device(t.NamedTuple):
@@ -48,10 +53,11 @@ class Device(t.NamedTuple):
     uuid: str
 
 
-def jobs(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], options: JobOptions) -> list[Data]:
+def jobs(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], check: str, options: Options) -> list[Data]:
     """A job for each resource of each node, with one pod for each device that no other pod uses.
 
-    All pods of a job run at the same time, so each must get its own device.
+    All pods of a job run at the same time, so each must get its own device. ``check`` names the check, because another one
+    may run at the same time. ``pods`` are all of the cluster.
     """
     used = in_use(pods)
     free = [
@@ -60,7 +66,7 @@ def jobs(expected: t.Mapping[str, ExpectedNode], pods: t.Iterable[Data], options
         for resource, count in sorted((each.resources or {}).items())
         if count > used[node, resource]
     ]
-    return [_job(number, *each, options) for number, each in enumerate(free)]
+    return [_job("%s-%d" % (check, number), check, *each, options) for number, each in enumerate(free)]
 
 
 def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
@@ -75,32 +81,32 @@ def in_use(pods: t.Iterable[Data]) -> Counter[tuple[str, str]]:
     return out
 
 
-def _job(number: int, node: str, resource: str, count: int, options: JobOptions) -> Data:
+def _job(name: str, check: str, node: str, resource: str, count: int, options: Options) -> Data:
     notes = {NODE: node, RESOURCE: resource}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": "gpufleet-check-%s-%d" % (options.check, number),
+            "name": "gpufleet-check-" + name,
             "namespace": options.namespace,
-            "labels": {LABEL: options.check},
+            "labels": {LABEL: check},
             "annotations": notes,
         },
         "spec": {
             "parallelism": count,
             "completions": count,
             "backoffLimit": 0,
-            "activeDeadlineSeconds": options.seconds,
-            "ttlSecondsAfterFinished": _KEPT,
+            "activeDeadlineSeconds": options.timeout + _DEADLINE,
+            "ttlSecondsAfterFinished": _REMOVAL,
             "template": {
-                "metadata": {"labels": {LABEL: options.check}, "annotations": notes},
+                "metadata": {"labels": {LABEL: check}, "annotations": notes},
                 "spec": _pod(node, resource, options),
             },
         },
     }
 
 
-def _pod(node: str, resource: str, options: JobOptions) -> Data:
+def _pod(node: str, resource: str, options: Options) -> Data:
     container = {
         "name": "list",
         "image": options.image,
@@ -164,7 +170,7 @@ def devices(
         if len(listed) != 1 or (is_mig and not listed[0].startswith("MIG-")):
             problems.append(
                 "%s: a pod with one %s should list one device, but nvidia-smi -L printed: %s"
-                % (node, resource, " ".join(log.split())[:_SHOWN] or "nothing")
+                % (node, resource, " ".join(log.split())[:_MAX_SHOWN] or "nothing")
             )
             continue
         found.append(Device(node, resource, listed[0]))
@@ -179,51 +185,8 @@ def devices(
 
 def _devices(log: str) -> list[str]:
     """The UUIDs of MIG devices, or else of GPUs, in the output of nvidia-smi -L."""
-    return _MIG.findall(log[:_LONGEST_LOG]) or _gpus(log)
+    return _MIG_LINE.findall(log[:_MAX_LOG]) or _gpus(log)
 
 
 def _gpus(log: str) -> list[str]:
-    return _GPU.findall(log[:_LONGEST_LOG])
-
-
-def profile_of(product: str) -> str:
-    """The profile in the product label of a node with the strategy single; empty if MIG is off."""
-    return product.partition("-MIG-")[2].removesuffix("-SHARED")
-
-
-def wrong_labels(nodes: t.Iterable[Data], expected: t.Mapping[str, ExpectedNode], strategy: str) -> list[str]:
-    """Labels of GPU feature discovery that do not match the resources."""
-    out: list[str] = []
-    for node in nodes:
-        each, found = expected.get(name_of(node), ExpectedNode()), labels_of(node)
-        if each.resources:
-            problems = [
-                "the label %s is %s, but should be %s" % (name, found.get(name, "missing"), value)
-                for name, value in sorted(_labels(each.resources, each.replicas, strategy).items())
-                if found.get(name) != value
-            ]
-            problems += _wrong_product(found.get(PRODUCT), each.profile)
-            out.extend("%s: %s" % (name_of(node), problem) for problem in problems)
-    return out
-
-
-def _labels(resources: t.Mapping[str, int], replicas: t.Mapping[str, int], strategy: str) -> dict[str, str]:
-    """The labels that GPU feature discovery should write for the resources."""
-    out = {} if strategy == "none" else {STRATEGY: strategy}
-    for name, count in resources.items():
-        times = replicas.get(name, 1)
-        label = name.removesuffix(layout_resources.SHARED)
-        if times > 1 and strategy != "none":  # which counts no replicas of GPUs with MIG
-            out[label + ".replicas"] = str(times)
-        if name.startswith(layout_resources.MIG):
-            out[label + ".count"] = str(count // times)
-    return out
-
-
-def _wrong_product(product: str | None, profile: str | None) -> list[str]:
-    if product is None:
-        return ["the label %s is missing" % PRODUCT]
-    if profile is None or profile_of(product) == profile:
-        return []
-    named = "should end with -MIG-%s" % profile if profile else "should name a GPU without MIG"
-    return ["the label %s is %s, but %s" % (PRODUCT, product, named)]
+    return _GPU_LINE.findall(log[:_MAX_LOG])
