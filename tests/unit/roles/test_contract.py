@@ -44,24 +44,24 @@ def test_the_entry_points_of_a_role_are_specified(role: Path) -> None:
     assert (role / "meta" / "main.yml").is_file()
 
 
-@pytest.mark.parametrize("role", ["nvidia_container_toolkit", "nvidia_driver", "nvidia_mig", "rke2"])
+@pytest.mark.parametrize("role", NAMES)
 def test_task_files_say_which_results_they_share(role: str) -> None:
-    """Registered results, in a line of the header: Reads: NAME, NAME (FILE); NAME (FILE). Sets: NAME."""
+    """Registered results, in a line of the header: Reads: NAME, NAME (FILE); NAME (FILE, FILE). Sets: NAME."""
     texts = {path.name: path.read_text() for path in TOP.glob("roles/%s/tasks/*.yml" % role)}
     registered = {file: set(re.findall(r"^ *register: (__\w+)", text, re.M)) for file, text in texts.items()}
-    results = set().union(*registered.values())
+    results: t.Set[str] = set().union(*registered.values())
     read_from: t.Set[t.Tuple[str, str]] = set()
     set_by: t.Set[t.Tuple[str, str]] = set()
     for file, text in texts.items():
         header = " ".join(re.findall(r"^# (.*)", text.partition("\n- name:")[0], re.M))
         reads = {
-            name: source
-            for names, source in re.findall(r"((?:__\w+, )*__\w+) \((\w+\.yml)\)", header)
+            name: sources.split(", ")
+            for names, sources in re.findall(r"((?:__\w+, )*__\w+) \(((?:\w+\.yml, )*\w+\.yml)\)", header)
             for name in names.split(", ")
         }
         used = results.intersection(re.findall(r"\w+", re.sub(r"(?m)^ *(#|register:).*", "", text)))
         assert used - registered[file] <= set(reads) <= used, file
-        read_from |= {(source, name) for name, source in reads.items()}
+        read_from |= {(source, name) for name, sources in reads.items() for source in sources}
         set_by |= {(file, name) for names in re.findall(r"Sets: ([\w, ]+)", header) for name in names.split(", ")}
     assert read_from == set_by
     assert [(file, name) for file, name in set_by if name not in registered[file]] == []
