@@ -24,7 +24,7 @@ options:
   check:
     description:
       - With V(preflight), returns the messages about the problems of all hosts of the play.
-      - With V(verify), fails if the host has problems, with one message that lists them.
+      - With V(verify), returns one message that lists the problems of the host.
     type: str
     choices: [preflight, verify]
     required: true
@@ -46,6 +46,15 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+message:
+  description: The message about the host's problems. Empty if it has none.
+  returned: with O(check=verify)
+  type: str
+problems:
+  description: The problems, by host. Those of a host that was not checked are unknown, and its list says so.
+  returned: success
+  type: dict
+  sample: {"gpu-1": ["GPU 0 is in use"], "gpu-2": []}
 messages:
   description:
     - The message of each host that has problems. The first one lists those of all hosts, the others refer to it.

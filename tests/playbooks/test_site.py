@@ -385,15 +385,20 @@ def test_mig_and_verify_twice(fleet: Fleet) -> None:
     checked = fleet.play(SITE, "--tags", "mig", "--check", "--diff", nvidia_mig_layout=LAYOUT)
     assert "|1g.10gb|1g.10gb|1g.10gb|.......|3g.40gb " in checked.output
     assert fleet.instances("first") == [[], []]
+    changing = checked.stats()["gpufleet_changed_gpus"]
+    assert [len(changing[host]) for host in ("first", "second")] == [2, 1]
+    assert checked.stats()["gpufleet_problems"] == {"first": [], "second": []}
 
     once = fleet.play(SITE, "--tags", "mig,verify", nvidia_mig_layout=LAYOUT)
     assert [once.count(host, "changed") for host in ("first", "second")] == [1, 1]
     assert fleet.instances("first") == [INSTANCES, INSTANCES]
     assert fleet.instances("second") == [INSTANCES]
+    assert once.stats()["gpufleet_changed_gpus"] == changing
 
     again = fleet.play(SITE, "--tags", "mig,verify", nvidia_mig_layout=LAYOUT)
     assert [again.count(host, "changed") for host in ("first", "second")] == [0, 0]
     assert fleet.instances("first") == [INSTANCES, INSTANCES]
+    assert again.stats()["gpufleet_changed_gpus"] == {"first": [], "second": []}
 
 
 def test_check_mode_shows_the_layout_on_the_boards_of_a_node_without_a_driver(fleet: Fleet) -> None:

@@ -39,10 +39,14 @@ def preflight(
     return {first: message, **dict.fromkeys(others, "Its problems are in the message of %s" % first)}
 
 
+def by_host(problems: t.Mapping[str, t.Sequence[object] | None]) -> dict[str, list[str]]:
+    """The problems of each host as text."""
+    return {host: [_UNCHECKED] if found is None else sentences(found, host) for host, found in problems.items()}
+
+
 def _of_all(problems: t.Mapping[str, t.Sequence[object] | None]) -> str:
     hosts: dict[str, list[str]] = {}
-    for host, found in problems.items():
-        texts = [_UNCHECKED] if found is None else sentences(found, host)
+    for host, texts in by_host(problems).items():
         for text in texts:
             hosts.setdefault(text, []).append(host)
     if not hosts:
