@@ -61,7 +61,7 @@ messages:
     - If only hosts that have left the play have problems, another host has the message.
   returned: with O(check=preflight)
   type: dict
-  sample: {"gpu-1": "No node was touched. Problems: 1\n- gpu-1, gpu-2: ...", "gpu-2": "Its problems are in ..."}
+  sample: {"gpu-1": "Nothing was changed. Problems: 1\n- gpu-1, gpu-2: ...", "gpu-2": "Its problems are in ..."}
 stops:
   description: Whether hosts have problems that C(gpu_node_skip) does not allow to skip.
   returned: with O(check=preflight)

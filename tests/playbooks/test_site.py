@@ -66,7 +66,7 @@ def test_preflight_reports_the_problems_of_all_hosts_and_changes_nothing(fleet: 
         gpu_node_boards=["A100-80GB"],
         nvidia_mig_reset=True,
     )
-    message = run.output[run.output.index("No node was touched. Problems: 5") :]
+    message = run.output[run.output.index("Nothing was changed. Problems: 5") :]
     assert '- full: entry 1 (devices: "all"), GPU 0' in message
     assert "8 compute slices are needed and the GPU has 7; nearest that fits: 4g.40gb: 1, 1g.10gb: 3" in message
     assert (
@@ -99,7 +99,7 @@ def test_unreachable_nodes_can_be_skipped(fleet: Fleet, name: str) -> None:
     assert [fleet.instances("canary"), fleet.instances("good")] == [[INSTANCES], [INSTANCES]]
     fleet.hosts["good"]["nvidia_mig_layout"] = TOO_MUCH
     run = fleet.play(PLAYBOOKS / (name + ".yml"), fails=True, **skip)
-    assert "No node was touched. Problems: 1" in run.output
+    assert "Nothing was changed. Problems: 1" in run.output
 
 
 @pytest.mark.parametrize("name", ["site", "mig"])
@@ -116,7 +116,7 @@ def test_nodes_with_problems_can_be_skipped(fleet: Fleet, name: str) -> None:
     assert [fleet.instances(host) for host in ("full", "canary", "good")] == [[[]], [INSTANCES], [INSTANCES]]
     fleet.hosts["good"]["nvidia_mig_layout"] = TOO_MUCH  # and may not be skipped
     run = fleet.play(*arguments, fails=True, nvidia_mig_layout=LAYOUT)
-    assert "No node was touched. Problems: 1" in run.output
+    assert "Nothing was changed. Problems: 1" in run.output
 
 
 WRONG: t.Sequence[t.Tuple[t.Dict[str, t.Any], str]] = (
@@ -146,7 +146,7 @@ def test_preflight_reports_each_problem_with_its_host(fleet: Fleet) -> None:
     for number, (variables, _words) in enumerate(WRONG):
         fleet.host("host%d" % number, **{"nvidia_mig_layout": LAYOUT, "gpu_node_boards": ["A100-80GB"], **variables})
     run = fleet.play(SITE, "--tags", "mig", fails=True)
-    told = run.output[run.output.index("No node was touched. Problems: ") :].splitlines()
+    told = run.output[run.output.index("Nothing was changed. Problems: ") :].splitlines()
     for number, (_variables, words) in enumerate(WRONG):
         # Ansible prints a message twice, the second time as JSON.
         lines = {line.strip().rstrip('"}') for line in told if line.lstrip().startswith("- host%d: " % number)}
@@ -158,7 +158,7 @@ def test_nodes_and_gpus_with_the_same_problem_share_one_line(fleet: Fleet) -> No
     for name in ("one", "two"):
         fleet.node(name, "--board", "A100-80GB", "--gpus", "2", nvidia_mig_layout=TOO_MUCH)
     run = fleet.play(SITE, "--tags", "mig", fails=True)
-    assert "No node was touched. Problems: 1" in run.output
+    assert "Nothing was changed. Problems: 1" in run.output
     assert '- one, two: entry 1 (devices: "all"), GPUs 0, 1 (NVIDIA A100-SXM4-80GB): ' in run.output
 
 
@@ -178,7 +178,7 @@ def test_device_filters_are_checked_against_the_boards(fleet: Fleet) -> None:
     fleet.host("right", gpu_node_boards=["A100-80GB"], nvidia_mig_layout=[a100, h100_nvl])
     fleet.host("wrong", gpu_node_boards=["A30-24GB"], nvidia_mig_layout=[a100, h100_nvl])
     run = fleet.play(SITE, "--tags", "mig", fails=True)
-    assert "No node was touched. Problems: 1" in run.output
+    assert "Nothing was changed. Problems: 1" in run.output
     assert "- wrong: no entry of the layout selects a GPU of this node" in run.output
 
 
@@ -192,7 +192,7 @@ def test_preflight_reports_a_missing_runtime(fleet: Fleet) -> None:
     fleet.host("here", gpu_node_roles=["nvidia_container_toolkit"], nvidia_container_toolkit_runtimes=["crio"])
     for arguments in ([], ["--check"]):
         run = fleet.play(SITE, "--tags", "toolkit", *arguments, fails=True)
-        assert "No node was touched. Problems: %d" % (1 + NOT_ROOT) in run.output
+        assert "Nothing was changed. Problems: %d" % (1 + NOT_ROOT) in run.output
         assert "- here: crio is not installed, but nvidia_container_toolkit_runtimes is [crio]" in run.output
         assert "Provision the nodes" not in run.output
 
@@ -212,7 +212,7 @@ def test_preflight_reports_a_hold_on_the_runtime_that_would_be_installed(
     monkeypatch.setenv("PATH", str(query.parent))  # no container runtime
     fleet.host("here", gpu_node_roles=["nvidia_container_toolkit"], nvidia_container_toolkit_runtimes=["auto"])
     run = fleet.play(SITE, "--tags", "toolkit", fails=True)
-    assert "No node was touched. Problems: %d" % (1 + NOT_ROOT) in run.output
+    assert "Nothing was changed. Problems: %d" % (1 + NOT_ROOT) in run.output
     assert "- here: somebody else holds containerd, which is not installed, which blocks containerd" in run.output
 
 
@@ -227,7 +227,7 @@ def test_mig_checks_all_nodes_first(fleet: Fleet) -> None:
     fleet.node("first", "--board", "A100-80GB")
     fleet.node("second", "--board", "A100-80GB", nvidia_mig_layout=TOO_MUCH)
     run = fleet.play(PLAYBOOKS / "mig.yml", fails=True, nvidia_mig_layout=LAYOUT)
-    assert "No node was touched. Problems: 1" in run.output
+    assert "Nothing was changed. Problems: 1" in run.output
     assert "- second: " in run.output
     assert fleet.instances("first") == [[]]
 
@@ -246,7 +246,7 @@ def test_the_cluster_is_checked_before_any_node_is_changed(fleet: Fleet, playboo
         gpu_operator_values={"drivr": {}},
         gpu_cluster_kubeconfig=str(fleet.work / "nosuch"),
     )
-    message = run.output[run.output.index("No node was touched. Problems: 3") :]
+    message = run.output[run.output.index("Nothing was changed. Problems: 3") :]
     strategy = r"- a: the strategy single needs MIG devices of one profile .*\(gpu_operator_mig_strategy is single\)"
     assert re.search(strategy, message)
     assert "- a: gpu_operator_values has the unknown key drivr (did you mean driver?)" in message
@@ -268,7 +268,7 @@ def test_an_error_of_a_roles_preflight_is_reported_only_for_its_host(fleet: Flee
     fleet.node("old", "--board", "A100-80GB", nvidia_container_toolkit_version="latest")
     fleet.node("older", "--board", "A100-80GB", nvidia_container_toolkit_version="newest")
     run = fleet.play(SITE, "--tags", "toolkit", fails=True)
-    message = run.output[run.output.index("No node was touched. Problems: %d" % (2 + NOT_ROOT)) :]
+    message = run.output[run.output.index("Nothing was changed. Problems: %d" % (2 + NOT_ROOT)) :]
     assert "- old: " in message and "- older: " in message
     assert "- good: " not in message
     assert "Provision the nodes" not in run.output
@@ -280,7 +280,7 @@ def test_problems_of_variables_do_not_hide_those_of_the_node(fleet: Fleet) -> No
     fleet.node("here", "--board", "A100-80GB", **wrong)
     fleet.node("there", "--board", "A100-80GB", nvidia_mig_access_group="nosuch", nvidia_mig_boot=True)
     run = fleet.play(SITE, "--tags", "toolkit,mig", fails=True, nvidia_mig_layout=LAYOUT, nvidia_mig_layuot=[])
-    message = run.output[run.output.index("No node was touched. Problems: %d" % (4 + NOT_ROOT)) :]
+    message = run.output[run.output.index("Nothing was changed. Problems: %d" % (4 + NOT_ROOT)) :]
     for words in (
         "- here, there: nvidia_mig_layuot is not a variable",
         "- here: nvidia_mig_reset is 'perhaps': give true or false",

@@ -82,6 +82,7 @@ class ByClient:
         return rejected
 
     def close(self) -> None:
+        tempfile.tempdir = None  # the process may run the task again, for the next item of its loop
         self._files.cleanup()
 
     def _use(self, function: t.Callable[..., T], *arguments: t.Any) -> T:

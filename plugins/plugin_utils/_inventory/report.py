@@ -34,7 +34,7 @@ def preflight(
     message = _of_all(problems)
     if not message:
         return {}
-    message = ("No node was touched. %s" if stops else "The nodes with problems are left out. %s") % message
+    message = ("Nothing was changed. %s" if stops else "The nodes with problems are left out. %s") % message
     first, *others = [host for host in present if problems[host]] or present[:1]
     return {first: message, **dict.fromkeys(others, "Its problems are in the message of %s" % first)}
 
