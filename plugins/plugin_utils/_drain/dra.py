@@ -152,9 +152,9 @@ def differences(host: Host, node: str, found: t.Iterable[Data]) -> list[str]:
     if devices is None:
         text = "%s: the DRA driver has not published its devices. Check its pod on the node, and resources.gpus of its chart"
         return [text % node] if wanted else []
-    listed = list(devices.values())
-    missing = [each for each in wanted if not any(map(each.is_like, listed))]
-    gone = [each for each in listed if not any(map(each.is_like, wanted))]
+    current = list(devices.values())
+    missing = [each for each in wanted if not any(map(each.is_like, current))]
+    gone = [each for each in current if not any(map(each.is_like, wanted))]
     texts = ["%d of %d devices are not published: %s" % (len(missing), len(wanted), _few(missing))] if missing else []
     texts += ["%d published devices do not exist: %s" % (len(gone), _few(gone))] if gone else []
     return (

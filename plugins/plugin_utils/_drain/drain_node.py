@@ -79,7 +79,7 @@ class _Drain(t.NamedTuple):
             text = "An earlier run has left node %s out of service: this run continues, and returns it"
             guard.progress.show(text % name)
         machine_id = self.options.machine_id
-        different = cluster_nodes.difference(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
+        different = cluster_nodes.other_hostname(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
         if different:
             raise _Failed(different)
         reading, pods = self._planned(name, lambda: reading)

@@ -21,7 +21,6 @@ from .._cluster import runs
 from .._cluster.labels import DEPLOY, PAUSED, is_paused
 from .._cluster.nodes import labels_of, name_of
 from .._cluster.runs import Run
-from .operands import OPERANDS
 from .workloads import Workload, workload_of
 
 RECORD = "gpufleet.node/out-of-service"
@@ -168,7 +167,7 @@ def cordon(node: Data, run: Run, workloads: t.Sequence[Workload] = ()) -> Data:
     return _cordoned(node, known._replace(run=run, workloads=[*known.workloads, *new]))
 
 
-def pause(node: Data, run: Run, operands: t.Iterable[str] = OPERANDS) -> Data:
+def pause(node: Data, run: Run, operands: t.Iterable[str]) -> Data:
     """The patch that records that a node is drained, and pauses operands of the GPU operator; empty if that is done.
 
     Raises OtherRun.

@@ -148,8 +148,8 @@ def _of_layout(host: Host, node: Data, profile: str, strategy: str) -> list[str]
         return [] if on.installs else [_UNKNOWN_SHARING if offered else _NO_GPUS % on.name]
     same = devices in (None, wanted)
     once = ", each device counted once" if devices not in (None, offered) else ""
-    has = readiness.listed(offered if devices is None else devices) + once + (_of(found) if same else "")
-    needs = readiness.listed(wanted) + (_of(profile) if same else "")
+    has = readiness.resource_list(offered if devices is None else devices) + once + (_of(found) if same else "")
+    needs = readiness.resource_list(wanted) + (_of(profile) if same else "")
     text = "it advertises %s, and the layout needs %s. %s nodes keep the MIG layout with which they were created: %s"
     return [text % (has, needs, on.name, platforms.remedy(node, host.boards, profile))]
 

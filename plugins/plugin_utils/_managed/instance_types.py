@@ -61,4 +61,4 @@ def sign_of_gpus(node: Data) -> str:
         if labels.get(label, "").lower().startswith(value):
             return "the label %s=%s" % (label, labels[label])
     offered = readiness.allocatable(node)
-    return "the resources %s" % readiness.listed(offered) if offered else ""
+    return "the resources %s" % readiness.resource_list(offered) if offered else ""

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.labels import PAUSED
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.runs import Run
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
+from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.operands import OPERANDS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.workloads import Workload
 from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched
@@ -29,7 +30,7 @@ def cordon(item: Data) -> Data:
 
 
 def pause(item: Data) -> Data:
-    return drain_record.pause(item, RUN)
+    return drain_record.pause(item, RUN, OPERANDS)
 
 
 def resume(item: Data) -> Data:
@@ -82,14 +83,14 @@ def test_the_record_is_renewed_while_a_run_waits(monkeypatch: pytest.MonkeyPatch
     assert found and found.run.written == int(later) and drain_record.keep(now, RUN) == {}
 
 
-@pytest.mark.parametrize("step", [drain_record.keep, drain_record.pause])
+@pytest.mark.parametrize("step", [lambda item: drain_record.keep(item, RUN), pause], ids=["keep", "pause"])
 def test_a_node_that_someone_uncordoned_during_the_drain_is_cordoned_again(step: t.Callable[..., Data]) -> None:
     """Also if someone else had cordoned it, who now expects that it is in service afterwards."""
     before = node("a", **OPERATOR)
     before["spec"] = {"unschedulable": True}
     now = patched(before, cordon(before))
     now["spec"]["unschedulable"] = False
-    now = patched(now, step(now, RUN))
+    now = patched(now, step(now))
     assert now["spec"]["unschedulable"]
     assert not patched(now, drain_record.uncordon(now))["spec"]["unschedulable"]
 
