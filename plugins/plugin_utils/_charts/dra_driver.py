@@ -30,12 +30,16 @@ _MISSING = "the cluster has no DRA driver of NVIDIA: install it, or set gpu_clus
 
 
 class Options(t.NamedTuple):
+    """What the check requires of the cluster."""
+
     verifies: bool  # whether the nodes must have what the variables describe
     may_be_missing: bool
     on_controller: bool  # whether the client runs on the controller
 
 
 class Found(t.NamedTuple):
+    """Problems and warnings, each a sentence without a full stop."""
+
     shared: t.List[str]  # problems of the cluster
     of_hosts: t.Mapping[str, t.List[str]]  # problems of their nodes, by host
     warnings: t.List[str]

@@ -34,6 +34,7 @@ class Cluster(t.NamedTuple):
 
     @property
     def is_readable(self) -> bool:
+        """Whether the nodes could be read."""
         return "resources" in self.nodes
 
 
@@ -55,10 +56,12 @@ class Installation(t.NamedTuple):
 
     @property
     def uses_mig_manager(self) -> bool:
+        """Whether the MIG manager of the chart applies the layouts."""
         return self.chart.has_mig_manager and self.owner == "operator"
 
     @property
     def release(self) -> Release:
+        """Namespace and name of the Helm release."""
         return self.variables["namespace"], self.variables["release"]
 
 

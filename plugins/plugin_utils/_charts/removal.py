@@ -25,6 +25,8 @@ _CREATED = ("helm_charts", "config_map", "plugin_config_map", "runtime_class", "
 
 
 class Removal(t.NamedTuple):
+    """What an uninstallation removes."""
+
     uses_helm: bool  # whether helm uninstalls the chart
     objects: t.List[Data]  # to remove
 

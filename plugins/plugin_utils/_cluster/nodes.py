@@ -77,6 +77,7 @@ def _seconds(value: t.Any) -> float:
 
 
 def name_of(node: t.Mapping[str, t.Any]) -> str:
+    """The name of a node, a pod, or any other object."""
     return str(node["metadata"]["name"])
 
 

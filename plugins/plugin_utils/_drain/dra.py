@@ -229,6 +229,7 @@ def _has_dynamic_mig(pod: Data) -> bool:
 
 
 def is_installed(daemonsets: t.Iterable[Data], slices_: t.Collection[Data]) -> bool:
+    """Whether the DRA driver is in the cluster, or has published devices."""
     return bool(slices_) or any(plugins([item["spec"]["template"]]) for item in daemonsets)
 
 

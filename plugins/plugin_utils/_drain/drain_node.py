@@ -27,6 +27,8 @@ from .workloads import Workload
 
 
 class Options(t.NamedTuple):
+    """How the node is drained."""
+
     change: Change
     evictions: EvictionOptions
     grace_period: int = -1  # seconds; -1: that of each pod
@@ -39,6 +41,8 @@ class Options(t.NamedTuple):
 
 @dataclasses.dataclass
 class Drained(Result):
+    """The result, with the evicted pods."""
+
     evicted: list[str] = dataclasses.field(default_factory=list)  # pods, also if others could not be evicted
 
 

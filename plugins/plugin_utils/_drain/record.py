@@ -28,6 +28,8 @@ _RENEWED = 300  # seconds after which the record is written again while the run 
 
 
 class Record(t.NamedTuple):
+    """What has to be restored on a node."""
+
     cordoned: bool  # false: someone else had cordoned the node, and it remains so
     drained: bool = False  # whether all pods were evicted, so that its GPUs may have been changed
     labels: t.Mapping[str, str] = {}  # former values
@@ -149,6 +151,7 @@ def keep(node: Data, run: Run) -> Data:
 
 
 def cordoned(node: Data) -> bool:
+    """Whether no pods are scheduled on a node."""
     return bool((node.get("spec") or {}).get("unschedulable"))
 
 

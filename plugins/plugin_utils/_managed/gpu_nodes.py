@@ -49,6 +49,8 @@ class NodeVariables(t.NamedTuple):
 
 
 class Found(t.NamedTuple):
+    """The nodes with GPUs, by what happens to them."""
+
     nodes: t.List[Data]  # name, boards, and the owner of MIG of each node on which charts are installed
     verified: t.List[str]  # nodes that match their layout, and cannot be changed
     problems: t.List[str]
@@ -56,6 +58,7 @@ class Found(t.NamedTuple):
 
 
 def find(nodes: t.Iterable[Data], variables: NodeVariables) -> Found:
+    """The nodes of a cluster that have GPUs, or that were selected, and their problems."""
     out = Found([], [], [], [])
     for node in sorted(nodes, key=name_of):
         models = instance_types.models(node)

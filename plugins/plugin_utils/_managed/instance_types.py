@@ -38,6 +38,7 @@ _SIGNS = (
 
 
 def name(node: Data) -> str | None:
+    """The instance type, such as p4d.24xlarge; None if no label shows it."""
     return labels_of(node).get(_TYPE)
 
 
