@@ -71,7 +71,7 @@ class ActionModule(ClusterAction):
         )
 
     def _cluster(self, installation: Installation) -> Cluster:
-        objects = inputs.objects(installation)
+        objects = inputs.requests(installation)
         try:
             found = self._api.results(list(objects.values()))
         except Unreadable as error:

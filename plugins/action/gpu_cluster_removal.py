@@ -26,7 +26,7 @@ class ActionModule(ClusterAction):
         own, _errors = inventory_variables.validated_for_host(role, variables, self._templar.template)
         settings = {name.removeprefix(role + "_"): value for name, value in own.items()}
         installation = Installation(CHARTS[role], settings)
-        wanted = removal.objects(installation)
+        wanted = removal.requests(installation)
         try:
             found = self._api.results(list(wanted.values()))
         except Unreadable as error:

@@ -21,7 +21,7 @@ from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
 from . import helm_chart, operator_mig, owner, plugin_sharing, releases
-from .inputs import Cluster, Installation, method, objects, unread
+from .inputs import Cluster, Installation, method, requests, unread
 
 Problems = t.Dict[str, t.List[str]]  # by host
 
@@ -53,7 +53,7 @@ def of_variables(installation: Installation) -> list[str]:
 
 def of_cluster(installation: Installation, cluster: Cluster) -> list[str]:
     """Objects that cannot be read, conflicting components, missing permissions, and nothing that installs the chart."""
-    unreadable = unread(objects(installation), cluster)
+    unreadable = unread(requests(installation), cluster)
     if unreadable:  # they could include another owner of the GPUs
         return unreadable
     daemonsets, policies = cluster.daemonsets["resources"], cluster.policies["resources"]

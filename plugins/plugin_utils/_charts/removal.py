@@ -31,9 +31,9 @@ class Removal(t.NamedTuple):
     objects: t.List[Data]  # to remove
 
 
-def objects(installation: Installation) -> dict[str, Data]:
-    """The objects to read, by their field of Cluster."""
-    wanted = inputs.objects(installation)
+def requests(installation: Installation) -> dict[str, Data]:
+    """What is read for the removal, by the field of Cluster."""
+    wanted = inputs.requests(installation)
     return {field: wanted[field] for field in _CREATED}
 
 
