@@ -28,16 +28,18 @@ class ActionModule(Action):
         plan: Data = {}
         notices: list[str] = []
         if not problems:
-            wanted = {name.removeprefix("rke2_"): value for name, value in settings.items()}
-            servers = variables["groups"].get(wanted["servers_group_name"], ())
+            desired = {name.removeprefix("rke2_"): value for name, value in settings.items()}
+            servers = variables["groups"].get(desired["servers_group_name"], ())
             node = _node(variables, servers, self._arguments["states"], names)
             if node.name in node.states:
-                plan, problems, notices = rke2_plan.plan(wanted, node)
+                plan, problems, notices = rke2_plan.plan(desired, node)
             else:
                 problems = ["the host cannot be reached, so its state is unknown"]
         if int(variables["ansible_facts"].get("effective_user_id", 0)) != 0:
             problems.insert(0, messages.NOT_ROOT)
-        return {"plan": plan, "problems": problems, "names": names, "warnings": notices}
+        missing = ["RKE2 %s is not installed. Run site.yml --tags rke2" % settings["rke2_version"]]
+        differences = missing if plan.get("installs") else []
+        return {"plan": plan, "problems": problems, "differences": differences, "names": names, "warnings": notices}
 
     def _names(self, variables: t.Mapping[str, t.Any]) -> list[str]:
         """The names that the node may have in the cluster, from the inventory alone."""

@@ -18,7 +18,7 @@ description:
     that the driver does not list.
   - The facts do not contain the placements of compute instances inside a GPU instance. The filter assumes the lowest
     possible placements.
-positional: _input, wanted, board
+positional: _input, desired, board
 options:
   _input:
     description:
@@ -28,7 +28,7 @@ options:
         single compute instance with all slices.
     type: raw
     required: true
-  wanted:
+  desired:
     description:
       - The desired instances, the value of C(mig_devices) of a layout, as a dictionary of counts or as a list of GPU
         instances.
@@ -115,10 +115,10 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._layout.errors impor
 
 
 @refusing
-def mig_plan(current: object, wanted: object, board: str | None = None) -> dict[str, t.Any]:
+def mig_plan(current: object, desired: object, board: str | None = None) -> dict[str, t.Any]:
     from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import plan as layout_plan  # see _layout.errors
 
-    return layout_plan.of(current, wanted, board)
+    return layout_plan.of(current, desired, board)
 
 
 class FilterModule:

@@ -293,7 +293,7 @@ gpus:
         before:
           description: Whether MIG mode was on before the run.
           type: bool
-        wanted:
+        desired:
           description: Whether MIG mode is on in the layout.
           type: bool
         current:
@@ -302,7 +302,7 @@ gpus:
         pending:
           description: The mode that the next reset of the GPU activates. In check mode, the value before the run.
           type: bool
-      sample: {"before": true, "wanted": true, "current": true, "pending": true}
+      sample: {"before": true, "desired": true, "current": true, "pending": true}
     changed:
       description: Whether the GPU was changed, or in check mode would be changed.
       type: bool

@@ -49,6 +49,7 @@ class Cluster:
         self.node = name + "-1"
         self.playbook = PLAYBOOK
         self.access: t.Dict[str, str] = {}  # environment variables instead of the proxy's kubeconfig
+        self.wrapper: t.Sequence[str] = ()  # a command that executes Ansible
 
     def create(self, **pod: t.Any) -> None:
         for number in (1, 2):
@@ -76,6 +77,7 @@ class Cluster:
             "ANSIBLE_PIPELINING": "1",
         }
         command = [
+            *self.wrapper,
             str(ANSIBLE),
             "--inventory=localhost,",
             "--extra-vars=" + json.dumps(given),

@@ -103,7 +103,7 @@ def variables(driver: DraDriver, after: str, **drained_for: t.Any) -> Data:
 def plan(*kept: str) -> t.List[Data]:
     """The planned change of nvidia_mig."""
     instances = [{"compute_instances": [{"uuid": uuid}]} for uuid in kept]
-    return [{"uuid": GPU, "mode": {"before": True, "wanted": True}, "reset_required": False, "kept": instances}]
+    return [{"uuid": GPU, "mode": {"before": True, "desired": True}, "reset_required": False, "kept": instances}]
 
 
 def test_only_pods_whose_claimed_devices_change_are_evicted(

@@ -10,6 +10,7 @@ import json
 import re
 import typing as t
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from conftest import Cluster, allow
@@ -33,22 +34,43 @@ def test_a_drain(plane: control_plane.ControlPlane, cluster: Cluster, user: str)
         cluster.is_in_service()
 
 
-def test_the_credential_that_awx_gives(plane: control_plane.ControlPlane, cluster: Cluster) -> None:
-    """Address and token of a service account in the environment, without a kubeconfig."""
-    allow(plane, "awx")
-    plane.kubectl("create", "serviceaccount", "awx")
-    plane.kubectl("create", "clusterrolebinding", "awx", "--clusterrole=gpufleet-drain", "--serviceaccount=default:awx")
+# A container group gives a job's pod its service account, here in a mount namespace.
+IN_A_POD = """
+mount -t tmpfs tmpfs /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount
+cp "$0"/ca.crt "$0"/token /run/secrets/kubernetes.io/serviceaccount && exec "$@"
+"""
+
+
+@pytest.mark.parametrize("of_a_pod", [False, True], ids=["environment", "pod"])
+def test_the_credentials_that_awx_gives(plane: control_plane.ControlPlane, cluster: Cluster, of_a_pod: bool) -> None:
+    """Address and token of a service account in the environment, or that of the job's pod, without a kubeconfig."""
+    user = "awx-" + cluster.name
+    allow(plane, user)
+    plane.kubectl("create", "serviceaccount", user)
+    role = ["--clusterrole=gpufleet-drain", "--serviceaccount=default:" + user]
+    plane.kubectl("create", "clusterrolebinding", user, *role)
     cluster.create()
-    known = json.loads(plane.kubeconfig("awx", None).read_text())["clusters"][0]["cluster"]
+    known = json.loads(plane.kubeconfig(user, None).read_text())["clusters"][0]["cluster"]
     authority = cluster.work / "ca.crt"
     authority.write_bytes(base64.b64decode(known["certificate-authority-data"]))
-    cluster.access = {
-        "K8S_AUTH_HOST": known["server"],
-        "K8S_AUTH_API_KEY": plane.kubectl("create", "token", "awx").strip(),
-        "K8S_AUTH_VERIFY_SSL": "True",
-        "K8S_AUTH_SSL_CA_CERT": str(authority),
-        "KUBECONFIG": "",
-    }
+    token = plane.kubectl("create", "token", user).strip()
+    if of_a_pod:
+        (cluster.work / "token").write_text(token)
+        address = urlsplit(known["server"])
+        cluster.access = {
+            "KUBERNETES_SERVICE_HOST": str(address.hostname),
+            "KUBERNETES_SERVICE_PORT": str(address.port),
+            "KUBECONFIG": "",
+        }
+        cluster.wrapper = ["unshare", "--mount", "sh", "-ec", IN_A_POD, str(cluster.work)]
+    else:
+        cluster.access = {
+            "K8S_AUTH_HOST": known["server"],
+            "K8S_AUTH_API_KEY": token,
+            "K8S_AUTH_VERIFY_SSL": "True",
+            "K8S_AUTH_SSL_CA_CERT": str(authority),
+            "KUBECONFIG": "",
+        }
     cluster.run()
     cluster.is_in_service()
 

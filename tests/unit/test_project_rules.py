@@ -20,7 +20,6 @@ from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, file
 # These run after a check, or are included by the action rke2_plan, which makes it too.
 CHECKED_BEFORE = {
     "roles/gpu_chart/tasks/install.yml",
-    "roles/gpu_cluster/tasks/kubeconfig.yml",
     "roles/gpu_cluster/tasks/undo.yml",
     "roles/rke2/tasks/delete_node.yml",
 }

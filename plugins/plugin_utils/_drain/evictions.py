@@ -139,7 +139,7 @@ def devices_changed(planned: t.Iterable[Data], present: t.Iterable[Data]) -> set
         facts = known.get(gpu["uuid"])
         if facts is None or facts["mig"]["devices"] is None:
             return None
-        interrupted = gpu["reset_required"] or gpu["mode"]["before"] != gpu["mode"]["wanted"]
+        interrupted = gpu["reset_required"] or gpu["mode"]["before"] != gpu["mode"]["desired"]
         kept = [] if interrupted else gpu["kept"]
         stay = {each["uuid"] for instance in kept for each in instance["compute_instances"]}
         gone = {device["uuid"] for device in facts["mig"]["devices"]} - stay

@@ -107,7 +107,7 @@ def repository(request: Request) -> Data:
     )
     url = url.rstrip("/") + "/"
     key = settings["repository_key"] or url + own["key"]
-    apt_keyring = "/usr/share/keyrings/gpufleet-nvidia-driver" + (".gpg" if key.endswith(".gpg") else ".asc")
+    apt_keyring = "/etc/apt/keyrings/gpufleet-nvidia-driver" + (".gpg" if key.endswith(".gpg") else ".asc")
     return {
         "url": url,
         "file": _FILES[table["manager"]],

@@ -201,7 +201,7 @@ def _gpu(
         describe.identity(before),
         mode={
             "before": before.mode_current,
-            "wanted": plan.target.enabled,
+            "desired": plan.target.enabled,
             "current": now.mode_current,
             "pending": now.mode_pending,
         },

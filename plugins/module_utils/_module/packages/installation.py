@@ -107,9 +107,8 @@ def build(node: NodePackages, chosen: Choice) -> bool:
 def require_complete(node: NodePackages, now: Status, chosen: Choice) -> None:
     if now.incomplete or (chosen.version and now.version != chosen.version):
         raise Failure(
-            "%s: %s %s is not complete. Installed: %s. Missing: %s. Half installed: %s. Of another version: %s."
+            "%s %s is not complete. Installed: %s. Missing: %s. Half installed: %s. Of another version: %s."
             % (
-                node.host,
                 choice.title(node.desired.role),
                 chosen.version or "",
                 now.version,

@@ -191,7 +191,7 @@ def fixture_dra(run: t.Callable[..., Data]) -> t.Callable[..., Data]:
     return lambda module, cluster, **given: run(module, cluster, **{"allocator": "dra", "variables": off(), **given})
 
 
-CHANGED = [{"uuid": gpu(0)["uuid"], "mode": {"before": False, "wanted": True}, "reset_required": False, "kept": []}]
+CHANGED = [{"uuid": gpu(0)["uuid"], "mode": {"before": False, "desired": True}, "reset_required": False, "kept": []}]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import signal
 
 import pytest
 
-from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import services, units
+from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import processes, services
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig_services
 from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
 
@@ -55,7 +55,7 @@ class Systemd:
 @pytest.fixture(autouse=True)
 def _no_processes(tmp_path, monkeypatch):
     """The machine's own processes may be a MIG manager of the lab."""
-    monkeypatch.setattr(units, "PROCESSES", str(tmp_path / "proc"))
+    monkeypatch.setattr(processes, "PROCESSES", str(tmp_path / "proc"))
 
 
 def deny(*_given, **_options):

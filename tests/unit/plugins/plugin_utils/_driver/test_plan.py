@@ -298,7 +298,7 @@ def test_the_vendors_repository(system: str, url: str, key: str) -> None:
         (
             "debian_13",
             "sources.list.d/gpufleet-nvidia-driver.sources",
-            "/usr/share/keyrings/gpufleet-nvidia-driver.asc",
+            "/etc/apt/keyrings/gpufleet-nvidia-driver.asc",
         ),
         ("el_9", "yum.repos.d/gpufleet-nvidia-driver.repo", "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia-driver"),
     ],

@@ -35,7 +35,10 @@ def test_another_host_fails_if_those_with_problems_have_left_the_play() -> None:
 def test_a_problem_of_several_hosts_is_listed_once() -> None:
     found = report.preflight({"a": ["x"], "b": ["x", "y"]}, ["a", "b"])
     assert found["a"] == "No node was touched. Problems: 2\n- a, b: x\n- b: y"
-    assert report.preflight({"a": ["x.", "x"]}, ["a"])["a"] == "No node was touched. Problems: 1\n- a: x"
+    assert (
+        report.preflight({"a": [{"failed": True, "msg": "a: x."}, "x"]}, ["a"])["a"]
+        == "No node was touched. Problems: 1\n- a: x"
+    )
     many = report.preflight({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
     assert many["n0"].endswith("n18, n19, and 80 more: x")
 
@@ -45,7 +48,7 @@ def test_a_node_cannot_write_a_problem_of_another_host() -> None:
 
 
 def test_verify_lists_the_problems_of_one_host() -> None:
-    assert report.verify("a", ["x", "y"]) == "a does not match the inventory:\n- x\n- y"
+    assert report.verify("a", ["x", "y", "x"]) == "a does not match the inventory:\n- x\n- y"
 
 
 def test_without_privileges_only_that_is_reported() -> None:
