@@ -44,16 +44,14 @@ def problems(host: Host, node: Data) -> list[str]:
     """Why the layout of a host cannot be applied now."""
     labels = labels_of(node)
     config, state = labels.get(mig_configs.LABEL), labels.get(mig_configs.STATE)
+    if host.layout is None or state not in mig_configs.APPLYING:
+        return []
     try:
-        # To interrupt the MIG manager could leave a layout incomplete.
-        if (
-            host.layout is None
-            or state not in mig_configs.APPLYING
-            or config == mig_configs.name(mig_configs.entries(host))
-        ):
+        if config == mig_configs.name(mig_configs.entries(host)):
             return []
     except (MigError, Refusal):
         return []  # reported with the layout
+    # An interruption could leave the former layout incomplete.
     return [
         "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If "
         "it is stuck, remove the state with kubectl label node %s %s-"

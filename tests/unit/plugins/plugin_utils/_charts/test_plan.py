@@ -250,6 +250,7 @@ def test_what_verify_reports() -> None:
         "node labels of the MIG manager (nvidia_mig_owner, nvidia_mig_layout)",
     ]
     assert built(configured()).outdated == missing
+    assert str(built(configured()).helm_chart) == "HelmChart gpu-operator (gpu_operator_*)"
     labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
     namespace = {"resources": [{"metadata": {"name": "gpu-operator", **labels}}]}
     (config_map,) = written(configured(), "ConfigMap")
