@@ -9,8 +9,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.module_utils._mig import messages
+from ansible_collections.gpufleet.node.plugins.module_utils._mig.data import Data
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
-from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action, Data
+from ansible_collections.gpufleet.node.plugins.plugin_utils._common.action import Action
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables as inventory_variables
 from ansible_collections.gpufleet.node.plugins.plugin_utils._rke2 import plan as rke2_plan
 

@@ -90,6 +90,7 @@ def _plain(expected: t.Mapping[str, ExpectedNode]) -> Data:
 
 
 def build(installation: Installation, target: Target, cluster: Cluster) -> Plan:
+    """The plan, for variables and a cluster in which the preconditions found no problems."""
     mig = _mig(installation, target, cluster)
     sharing = plugin_sharing.plan(target.hosts, target.nodes, cluster.plugin_config_map, installation.drain)
     expected = _expected(installation, target, mig)

@@ -21,6 +21,8 @@ _OUTDATED = "the cluster does not match the variables: %s. Run %s"
 
 
 class Options(t.NamedTuple):
+    """How the cluster is compared."""
+
     server: str  # the host that uses the API
     playbook: str  # that applies the plan
     helm_changes: bool  # whether helm would change the chart

@@ -137,6 +137,7 @@ def _pod(node: str, resource: str, options: Options) -> Data:
 
 
 def phase(pod: Data) -> str:
+    """Such as Pending, Running or Failed."""
     return str((pod.get("status") or {}).get("phase"))
 
 

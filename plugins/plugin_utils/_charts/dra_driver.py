@@ -30,18 +30,22 @@ _MISSING = "the cluster has no DRA driver of NVIDIA: install it, or set gpu_clus
 
 
 class Options(t.NamedTuple):
+    """What the check requires of the cluster."""
+
     verifies: bool  # whether the nodes must have what the variables describe
     may_be_missing: bool
     on_controller: bool  # whether the client runs on the controller
 
 
 class Found(t.NamedTuple):
+    """Problems and warnings, each a sentence without a full stop."""
+
     shared: t.List[str]  # problems of the cluster
     of_hosts: t.Mapping[str, t.List[str]]  # problems of their nodes, by host
     warnings: t.List[str]
 
 
-def check(results: t.Sequence[Data], hosts: t.Iterable[Host], options: Options) -> Found:
+def check(results: t.Sequence[Data], hosts: t.Sequence[Host], options: Options) -> Found:
     """``results`` are those for OBJECTS; if the cluster cannot be read, one that failed."""
     if "resources" not in results[0]:
         return _unreachable(results[0], options)
@@ -66,23 +70,19 @@ def _unreachable(result: Data, options: Options) -> Found:
 
 
 def _of_hosts(
-    hosts: t.Iterable[Host], nodes: t.Iterable[Data], slices: t.Sequence[Data] | None, options: Options
+    hosts: t.Sequence[Host], nodes: t.Iterable[Data], slices: t.Sequence[Data] | None, options: Options
 ) -> dict[str, list[str]]:
     """Problems of the nodes, by host. ``slices`` are those of the DRA driver; None if it is not installed."""
     by_name = {name_of(each): each for each in nodes}
-    known: dict[str, str] = {}
-    problems: dict[str, list[str]] = {}
+    found, problems = cluster_nodes.of_hosts(hosts, sorted(by_name))
     for host in hosts:
-        if host.gpus == []:  # a server of the cluster
-            continue
-        name, why = cluster_nodes.find(host, list(by_name))
-        if name is None:
-            problems[host.name] = [why] if options.verifies else []
-            continue
-        problems[host.name] = [*cluster_nodes.taken(name, known), *_others(by_name[name])]
-        known[host.name] = name
-        if options.verifies and slices is not None:
-            problems[host.name] += _differences(host, by_name[name], slices)
+        if host.name in found:
+            node = by_name[found[host.name]]
+            problems[host.name] += _others(node)
+            if options.verifies and slices is not None:
+                problems[host.name] += _differences(host, node, slices)
+        elif not options.verifies:  # the host may become a node later
+            problems.pop(host.name, None)
     return problems
 
 
@@ -96,7 +96,7 @@ def _others(node: Data) -> list[str]:
     """Other components that hand out the GPUs of a node, or change their layout."""
     advertised = readiness.allocatable(node)
     text = "a device plugin advertises %s on node %s, so that pods would get the same GPUs: uninstall it"
-    out = [text % (readiness.listed(advertised), name_of(node))] if advertised else []
+    out = [text % (readiness.resource_list(advertised), name_of(node))] if advertised else []
     return [*out, *owner.paused(node, "host")]
 
 

@@ -23,6 +23,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # annotation that
 
 
 def of_chart(installation: Installation, values: Data, cluster: Cluster) -> Object:
+    """The HelmChart of an installation, with the values of its chart."""
     text = yaml.safe_dump(values, sort_keys=True, default_flow_style=False)
     specified = specification(installation.variables, text, installation.archive)
     definition = {

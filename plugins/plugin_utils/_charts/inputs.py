@@ -34,6 +34,7 @@ class Cluster(t.NamedTuple):
 
     @property
     def is_readable(self) -> bool:
+        """Whether the nodes could be read."""
         return "resources" in self.nodes
 
 
@@ -55,21 +56,23 @@ class Installation(t.NamedTuple):
 
     @property
     def uses_mig_manager(self) -> bool:
+        """Whether the MIG manager of the chart applies the layouts."""
         return self.chart.has_mig_manager and self.owner == "operator"
 
     @property
     def release(self) -> Release:
+        """Namespace and name of the Helm release."""
         return self.variables["namespace"], self.variables["release"]
 
 
 def cluster_of(wanted: t.Iterable[str], results: t.Sequence[Data], **others: t.Any) -> Cluster:
-    """The results of reading, in the order of their fields of Cluster, as ``objects`` names them."""
+    """The results of reading, in the order of their fields of Cluster, as ``requests`` names them."""
     fields: dict[str, t.Any] = dict(zip(wanted, results, strict=True))
     return Cluster(**fields, **others)
 
 
-def objects(installation: Installation) -> dict[str, Data]:
-    """The objects that the plan needs, by their field of Cluster."""
+def requests(installation: Installation) -> dict[str, Data]:
+    """What is read for the plan, by the field of Cluster."""
     namespace, name = installation.release
     release = {"name": name, "namespace": "kube-system"}
     runtime_class = installation.variables.get("runtime_class") or "nvidia"

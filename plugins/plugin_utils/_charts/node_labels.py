@@ -23,6 +23,8 @@ from .removal import Labels
 
 
 class Request(t.NamedTuple):
+    """Which labels of nodes change, and what has to happen before."""
+
     changes: Labels
     retry: t.Sequence[str] = ()  # nodes on which the MIG manager applies a failed configuration again
     managers: str = ""  # the namespace of the MIG managers; empty if none reads these labels
@@ -31,6 +33,8 @@ class Request(t.NamedTuple):
 
 @dataclasses.dataclass
 class Labelled(Result):
+    """The result, with the difference of each node."""
+
     diff: list[Data] = dataclasses.field(default_factory=list)
 
     def of_task(self) -> Data:

@@ -43,20 +43,20 @@ class MigPlan(t.NamedTuple):
 def problems(host: Host, node: Data) -> list[str]:
     """Why the layout of a host cannot be applied now."""
     labels = labels_of(node)
-    state = labels.get(mig_configs.STATE)
+    config, state = labels.get(mig_configs.LABEL), labels.get(mig_configs.STATE)
+    if host.layout is None or state not in mig_configs.APPLYING:
+        return []
     try:
-        if host.layout is None:
+        if config == mig_configs.name(mig_configs.entries(host)):
             return []
-        current = labels.get(mig_configs.LABEL) == mig_configs.name(mig_configs.entries(host))
     except (MigError, Refusal):
         return []  # reported with the layout
-    if not current and state in mig_configs.APPLYING:  # an interruption could leave it incomplete
-        return [
-            "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If "
-            "it is stuck, remove the state with kubectl label node %s %s-"
-            % (labels.get(mig_configs.LABEL), name_of(node), state, name_of(node), mig_configs.STATE)
-        ]
-    return []
+    # An interruption could leave the former layout incomplete.
+    return [
+        "the MIG manager is applying %s on node %s (state %s): wait until it has finished, and run this again. If "
+        "it is stuck, remove the state with kubectl label node %s %s-"
+        % (config, name_of(node), state, name_of(node), mig_configs.STATE)
+    ]
 
 
 def without_layout(host: Host) -> list[str]:
@@ -77,7 +77,7 @@ def removal(nodes: t.Iterable[Data]) -> MigPlan:
         late: dict[str, str | None] = (
             {DEPLOY_MIG_MANAGER: None} if labels_of(node).get(DEPLOY_MIG_MANAGER) == _AFTER_DRAIN else {}
         )
-        changes[name_of(node)] = {**(mig_configs.removal(labels_of(node)) or {}), **late}
+        changes[name_of(node)] = {**mig_configs.removal(labels_of(node)), **late}
     return MigPlan(removed=_labels(changes))
 
 
@@ -117,11 +117,11 @@ def _changes(node: Data, config: str, drain: bool) -> tuple[Changes, Changes | N
         return Changes(_labels({name: {**change, DEPLOY_MIG_MANAGER: _AFTER_DRAIN}})), Changes(
             _labels({name: {DEPLOY_MIG_MANAGER: "true"}})
         )
-    changes = Changes(_labels({name: {**(change or {}), **start}}), retry)
+    changes = Changes(_labels({name: {**change, **start}}), retry)
     if drain and (change or retry or start or record.read(node) is not None):
         return Changes(), changes
     return changes, None
 
 
-def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> list[Data]:
+def _labels(changes: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[Data]:
     return [{"node": node, "labels": dict(change)} for node, change in sorted(changes.items()) if change]

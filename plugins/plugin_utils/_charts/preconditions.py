@@ -21,7 +21,7 @@ from .._drain import record
 from .._layout import problems as layout_problems
 from .._layout import sharing as layout_sharing
 from . import helm_chart, operator_mig, owner, plugin_sharing, releases
-from .inputs import Cluster, Installation, method, objects, unread
+from .inputs import Cluster, Installation, method, requests, unread
 
 Problems = t.Dict[str, t.List[str]]  # by host
 
@@ -53,7 +53,7 @@ def of_variables(installation: Installation) -> list[str]:
 
 def of_cluster(installation: Installation, cluster: Cluster) -> list[str]:
     """Objects that cannot be read, conflicting components, missing permissions, and nothing that installs the chart."""
-    unreadable = unread(objects(installation), cluster)
+    unreadable = unread(requests(installation), cluster)
     if unreadable:  # they could include another owner of the GPUs
         return unreadable
     daemonsets, policies = cluster.daemonsets["resources"], cluster.policies["resources"]
@@ -78,22 +78,14 @@ def _of_method(installation: Installation, cluster: Cluster) -> list[str]:
 
 
 def of_nodes(
-    installation: Installation, hosts: t.Iterable[Host], nodes: t.Mapping[str, Data]
+    installation: Installation, hosts: t.Sequence[Host], nodes: t.Mapping[str, Data]
 ) -> tuple[dict[str, Host], Problems]:
-    """The hosts by the name of their node, and problems of these nodes. Hosts without GPUs need not be nodes."""
-    found: dict[str, str] = {}  # the nodes, by host
-    by_node: dict[str, Host] = {}
-    problems: Problems = {}
+    """The hosts by the name of their node, and problems by host. Hosts without GPUs need not be nodes."""
+    found, problems = cluster_nodes.of_hosts(hosts, sorted(nodes))
+    by_node = {found[host.name]: host for host in hosts if host.name in found}
     for host in hosts:
-        if host.gpus == []:
-            continue
-        name, reason = cluster_nodes.find(host, sorted(nodes))
-        if name is None:
-            problems[host.name] = [reason]
-            continue
-        problems[host.name] = [*cluster_nodes.taken(name, found), *_of_node(installation, host, nodes[name])]
-        found[host.name] = name
-        by_node[name] = host
+        if host.name in found:
+            problems[host.name] += _of_node(installation, host, nodes[found[host.name]])
     return by_node, problems
 
 

@@ -25,13 +25,15 @@ _CREATED = ("helm_charts", "config_map", "plugin_config_map", "runtime_class", "
 
 
 class Removal(t.NamedTuple):
+    """What an uninstallation removes."""
+
     uses_helm: bool  # whether helm uninstalls the chart
     objects: t.List[Data]  # to remove
 
 
-def objects(installation: Installation) -> dict[str, Data]:
-    """The objects to read, by their field of Cluster."""
-    wanted = inputs.objects(installation)
+def requests(installation: Installation) -> dict[str, Data]:
+    """What is read for the removal, by the field of Cluster."""
+    wanted = inputs.requests(installation)
     return {field: wanted[field] for field in _CREATED}
 
 

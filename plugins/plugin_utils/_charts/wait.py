@@ -24,6 +24,8 @@ _LINES = 15  # of a log
 
 
 class Options(t.NamedTuple):
+    """What is waited for, and how long."""
+
     namespace: str  # of the chart
     helm_chart: str  # the HelmChart whose installation job is waited for; empty if there is none
     elsewhere: bool  # whether the pods on all nodes are read

@@ -28,11 +28,15 @@ _NO_NODE = "the cluster has no node named %s: set gpu_cluster_node_name to an ex
 
 
 class Reading(t.NamedTuple):
+    """A node and its pods, as they were read at the same time."""
+
     node: Data
     pods: list[Data]  # on the node
 
 
 class Api:
+    """The cluster, for one task. Requests raise Unreadable, and Final if repeating them is useless."""
+
     def __init__(self, action: t.Any, task_vars: dict[str, t.Any] | None) -> None:
         self._action, self._task_vars = action, task_vars
         self._controller = runs.controller()

@@ -74,13 +74,11 @@ def _configurations(existing: object) -> dict[str, t.Any]:
     return found if isinstance(found, dict) else {}
 
 
-def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None] | None:
-    """The changes to a node's labels; None if current. Also removes the state, which refers to the old configuration."""
-    if labels.get(LABEL) == wanted:
-        return None
-    return {LABEL: wanted, STATE: None}
+def patch(labels: t.Mapping[str, str], wanted: str) -> dict[str, str | None]:
+    """The changes to a node's labels; empty if current. Also removes the state, which refers to the old configuration."""
+    return {} if labels.get(LABEL) == wanted else {LABEL: wanted, STATE: None}
 
 
-def removal(labels: t.Mapping[str, str]) -> dict[str, str | None] | None:
-    """The changes that remove the labels; None if there are none."""
-    return {LABEL: None, STATE: None} if LABEL in labels or STATE in labels else None
+def removal(labels: t.Mapping[str, str]) -> dict[str, str | None]:
+    """The changes that remove the labels; empty if there are none."""
+    return {LABEL: None, STATE: None} if LABEL in labels or STATE in labels else {}

@@ -28,6 +28,7 @@ class Pod(t.NamedTuple):
 
 
 def pod_of(pod: Data) -> Pod:
+    """The identity of a pod."""
     return Pod(str(pod["metadata"].get("namespace")), name_of(pod), str(pod["metadata"].get("uid")))
 
 
@@ -38,6 +39,7 @@ def controller_of(pod: Data) -> Data:
 
 
 def has_ended(pod: Data) -> bool:
+    """Whether all containers of a pod have ended, so that it uses no devices."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 

@@ -143,7 +143,7 @@ def _unmet(node: Data, expected: ExpectedNode, pods: t.Sequence[Data]) -> tuple[
         gone = not set(expected.resources.items()) - set(offered.items())
         missing.append(
             "advertises %s, should advertise %s%s"
-            % (listed(offered), listed(expected.resources), _RESTART_KUBELET if gone else "")
+            % (resource_list(offered), resource_list(expected.resources), _RESTART_KUBELET if gone else "")
         )
     if expected.validator and not any(is_ready(pod) for pod in pods if labels_of(pod).get("app") == VALIDATOR):
         missing.append("%s is not ready" % VALIDATOR)
@@ -158,7 +158,8 @@ def allocatable(node: t.Mapping[str, t.Any]) -> dict[str, int]:
     return {name: count for name, count in sorted(found.items()) if count}
 
 
-def listed(counts: t.Mapping[str, int]) -> str:
+def resource_list(counts: t.Mapping[str, int]) -> str:
+    """Resources in a message, such as nvidia.com/gpu: 8."""
     return ", ".join("%s: %d" % pair for pair in sorted(counts.items())) or "no GPUs"
 
 
@@ -250,14 +251,14 @@ def stale(pods: t.Iterable[Data], changed: t.Mapping[str, float]) -> list[Data]:
     for pod in pods:
         node = str(node_of(pod))
         statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-        started = [_seconds((each.get("state") or {}).get("running", {}).get("startedAt")) for each in statuses]
+        started = [_epoch((each.get("state") or {}).get("running", {}).get("startedAt")) for each in statuses]
         known = [each for each in started if each is not None]
         if known and min(known) < changed.get(node, 0.0):
             out.append({name: str(pod["metadata"].get(name)) for name in ("namespace", "name", "uid")})
     return out
 
 
-def _seconds(text: object) -> float | None:
+def _epoch(text: object) -> float | None:
     """Parse a time in the API's format into seconds since the epoch."""
     try:
         found = datetime.datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ")

@@ -27,6 +27,8 @@ from .workloads import Workload
 
 
 class Options(t.NamedTuple):
+    """How the node is drained."""
+
     change: Change
     evictions: EvictionOptions
     grace_period: int = -1  # seconds; -1: that of each pod
@@ -39,6 +41,8 @@ class Options(t.NamedTuple):
 
 @dataclasses.dataclass
 class Drained(Result):
+    """The result, with the evicted pods."""
+
     evicted: list[str] = dataclasses.field(default_factory=list)  # pods, also if others could not be evicted
 
 
@@ -79,7 +83,7 @@ class _Drain(t.NamedTuple):
             text = "An earlier run has left node %s out of service: this run continues, and returns it"
             guard.progress.show(text % name)
         machine_id = self.options.machine_id
-        different = cluster_nodes.difference(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
+        different = cluster_nodes.other_hostname(self.host) or cluster_nodes.other_machine(reading.node, machine_id)
         if different:
             raise _Failed(different)
         reading, pods = self._planned(name, lambda: reading)

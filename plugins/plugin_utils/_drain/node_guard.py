@@ -24,6 +24,8 @@ class Waiting(Exception):
 
 
 class NodeGuard(t.NamedTuple):
+    """The access of one run to the nodes of a cluster."""
+
     api: Api
     progress: Progress
     run: Run

@@ -30,6 +30,8 @@ _WITHOUT_GPUS = (
 
 
 class Options(t.NamedTuple):
+    """How the node returns."""
+
     uncordon: bool = True  # false: the change has failed, so that only the paused components resume
     wait: bool = True  # until the node advertises its devices
     wait_for_pods: bool = True  # until those that were evicted are ready again

@@ -30,6 +30,8 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")  # of an object
 
 
 class Workload(t.NamedTuple):
+    """A controller of pods, and how many of its pods were ready."""
+
     namespace: str
     api_version: str
     kind: str

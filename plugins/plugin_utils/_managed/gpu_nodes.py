@@ -49,6 +49,8 @@ class NodeVariables(t.NamedTuple):
 
 
 class Found(t.NamedTuple):
+    """The nodes with GPUs, by what happens to them."""
+
     nodes: t.List[Data]  # name, boards, and the owner of MIG of each node on which charts are installed
     verified: t.List[str]  # nodes that match their layout, and cannot be changed
     problems: t.List[str]
@@ -56,6 +58,7 @@ class Found(t.NamedTuple):
 
 
 def find(nodes: t.Iterable[Data], variables: NodeVariables) -> Found:
+    """The nodes of a cluster that have GPUs, or that were selected, and their problems."""
     out = Found([], [], [], [])
     for node in sorted(nodes, key=name_of):
         models = instance_types.models(node)
@@ -148,8 +151,8 @@ def _of_layout(host: Host, node: Data, profile: str, strategy: str) -> list[str]
         return [] if on.installs else [_UNKNOWN_SHARING if offered else _NO_GPUS % on.name]
     same = devices in (None, wanted)
     once = ", each device counted once" if devices not in (None, offered) else ""
-    has = readiness.listed(offered if devices is None else devices) + once + (_of(found) if same else "")
-    needs = readiness.listed(wanted) + (_of(profile) if same else "")
+    has = readiness.resource_list(offered if devices is None else devices) + once + (_of(found) if same else "")
+    needs = readiness.resource_list(wanted) + (_of(profile) if same else "")
     text = "it advertises %s, and the layout needs %s. %s nodes keep the MIG layout with which they were created: %s"
     return [text % (has, needs, on.name, platforms.remedy(node, host.boards, profile))]
 

@@ -38,6 +38,7 @@ _SIGNS = (
 
 
 def name(node: Data) -> str | None:
+    """The instance type, such as p4d.24xlarge; None if no label shows it."""
     return labels_of(node).get(_TYPE)
 
 
@@ -61,4 +62,4 @@ def sign_of_gpus(node: Data) -> str:
         if labels.get(label, "").lower().startswith(value):
             return "the label %s=%s" % (label, labels[label])
     offered = readiness.allocatable(node)
-    return "the resources %s" % readiness.listed(offered) if offered else ""
+    return "the resources %s" % readiness.resource_list(offered) if offered else ""

@@ -250,6 +250,7 @@ def test_what_verify_reports() -> None:
         "node labels of the MIG manager (nvidia_mig_owner, nvidia_mig_layout)",
     ]
     assert built(configured()).outdated == missing
+    assert str(built(configured()).helm_chart) == "HelmChart gpu-operator (gpu_operator_*)"
     labels = {"labels": {"pod-security.kubernetes.io/enforce": "privileged", "other": "x"}}
     namespace = {"resources": [{"metadata": {"name": "gpu-operator", **labels}}]}
     (config_map,) = written(configured(), "ConfigMap")
@@ -402,8 +403,8 @@ def test_old_device_plugins_are_restarted() -> None:
 
 def test_the_runtime_class_of_the_variable_is_read() -> None:
     own = {**PLUGIN, "runtime_class": "other"}
-    assert inputs.objects(Installation(DEVICE_PLUGIN, own))["runtime_class"]["name"] == "other"
-    assert inputs.objects(Installation(GPU_OPERATOR, OWN))["runtime_class"]["name"] == "nvidia"
+    assert inputs.requests(Installation(DEVICE_PLUGIN, own))["runtime_class"]["name"] == "other"
+    assert inputs.requests(Installation(GPU_OPERATOR, OWN))["runtime_class"]["name"] == "nvidia"
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_host_that_reports_the_name_of_another_node() -> None:
         "the host name is 'gpu2.example.com', and not gpu1: set gpu_cluster_node_name to 'gpu2.example.com' if that is its "
         "node",
     )
-    assert "'\\x1b[2j'" in cluster_nodes.difference(Host("gpu1", reported="\x1b[2j"))
+    assert "'\\x1b[2j'" in cluster_nodes.other_hostname(Host("gpu1", reported="\x1b[2j"))
 
 
 @pytest.mark.parametrize(

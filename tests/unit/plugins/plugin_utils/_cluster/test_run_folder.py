@@ -91,3 +91,11 @@ def test_a_file_in_the_folder(tmp_path: Path) -> None:
         run_folder.write(tmp_path / "file", text.encode())
         assert (tmp_path / "file").read_text() == text
     assert [each.stat().st_mode & 0o777 for each in tmp_path.iterdir()] == [0o600]
+
+
+def test_a_file_that_cannot_be_replaced_leaves_no_copy(tmp_path: Path) -> None:
+    """It is a secret, and may be outside of the folder."""
+    (tmp_path / "kubeconfig").mkdir()
+    with pytest.raises(OSError, match="kubeconfig"):
+        run_folder.write(tmp_path / "kubeconfig", b"token")
+    assert [each.name for each in tmp_path.iterdir()] == ["kubeconfig"]
