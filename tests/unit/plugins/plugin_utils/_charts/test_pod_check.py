@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import pod_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod
 
 Data = t.Dict[str, t.Any]
 OPTIONS = pod_check.JobOptions("check", "ns", "image", "nvidia", 360)
