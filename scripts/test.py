@@ -4,7 +4,7 @@
 
 """Run the parts of the test suite, three at a time, and print a summary.
 
-Usage: scripts/test.py [PART...]    without a part: all of them
+Usage: make test PARTS="PART..."    without a part: all of them
 
 A part is a command. It passes with exit status 0, fails with any other, and is skipped with 77 if the machine lacks
 something, which the part's last line names. With CI=true in the environment a skipped part counts as failed. The output

@@ -14,7 +14,7 @@ from gpulab import charts, control_plane, places, programs
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import operator_values, releases
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.mapping import ValueInputs
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import variables
 
 
 @pytest.mark.parametrize("version", ["v25.3.4", charts.OPERATOR.version])

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 from conftest import DEPLOY, RECORD, Cluster, node, with_pods
-from dra import API, DRIVER, GPU, PLUGIN, DraDriver, uid
+from fake_dra_driver import API, DRIVER, GPU, PLUGIN, DraDriver, uid
 from gpulab import control_plane
 
 Data = t.Dict[str, t.Any]

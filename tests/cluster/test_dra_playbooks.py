@@ -11,7 +11,7 @@ import typing as t
 from pathlib import Path
 
 from conftest import Cluster, allow, node, with_pods
-from dra import PLUGIN, DraDriver, uid
+from fake_dra_driver import PLUGIN, DraDriver, uid
 from gpulab import control_plane
 
 from ansible_collections.gpufleet.node.tests.playbooks.conftest import PLAYBOOKS, Fleet

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import DEPLOY, PLUGIN, RECORD, SETTLED, UNSIMULATED, Cluster, is_ready, with_pods
-from device_plugin import MIXED, SEVEN, Model, facts
+from fake_device_plugin import MIXED, SEVEN, Model, facts
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import plan as charts_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.chart import GPU_OPERATOR
@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs impor
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.inputs import Installation
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import variables
 
 Data = t.Dict[str, t.Any]
 CONFIG, STATE, DEFAULT = "nvidia.com/mig.config", "nvidia.com/mig.config.state", "nvidia.com/device-plugin.config"

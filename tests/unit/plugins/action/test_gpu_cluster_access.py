@@ -17,8 +17,8 @@ from ansible import constants
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_access
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import run_cleaner, runs
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig import config
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig_support import config
 
 
 @pytest.fixture(name="local", autouse=True)

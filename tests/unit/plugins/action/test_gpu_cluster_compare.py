@@ -15,8 +15,8 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import devic
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_check import Checked
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import Device
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node
 
 Data = t.Dict[str, t.Any]
 PLAN: Data = {

@@ -18,8 +18,14 @@ from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_drain, 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import api
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record, workloads
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.operands import OPERANDS
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster import BUDGET, DEPLOY, OTHER, OWN, Cluster
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.cluster_support import (
+    BUDGET,
+    DEPLOY,
+    OTHER,
+    OWN,
+    Cluster,
+)
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import (
     node,
     patched,
     plugin,

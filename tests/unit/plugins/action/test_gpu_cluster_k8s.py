@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_cluster_k8s
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
 
 Data = t.Dict[str, t.Any]
 

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import gpu_node_batch
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import action
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import action
 
 Data = t.Dict[str, t.Any]
 EVERY = ("b", "a", "c", "d")

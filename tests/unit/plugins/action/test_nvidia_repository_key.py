@@ -11,7 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.action import nvidia_repository_key
-from ansible_collections.gpufleet.node.tests.unit.plugins.action.actions import Data, action, host
+from ansible_collections.gpufleet.node.tests.unit.plugins.action.action_support import Data, action, host
 
 ONE, OTHER = "A" * 40, "B" * 40
 KEY = {"role": "rke2", "src": "https://example.invalid/key", "dest": "/etc/key"}

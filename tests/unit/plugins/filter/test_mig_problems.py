@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.filter.mig_problems import FilterModule
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
 from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._mig.plan_support import models
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import LOST, NOT_ROOT, gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import LOST, NOT_ROOT, gpu
 
 mig_problems = FilterModule().filters()["mig_problems"]
 BOARDS = ["A100-80GB", "A100-80GB"]

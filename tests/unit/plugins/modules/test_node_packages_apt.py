@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.packages imp
 from ansible_collections.gpufleet.node.plugins.module_utils._module.packages import node_packages as packages
 from ansible_collections.gpufleet.node.plugins.modules import node_packages
 
-from .running import run
+from .module_support import run
 
 pytestmark = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="only Debian and Ubuntu have apt and dpkg-deb")
 

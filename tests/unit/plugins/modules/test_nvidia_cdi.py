@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._mig.backend import 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import cdi
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_cdi
 
-from .running import cycle, run
+from .module_support import cycle, run
 
 # Prints the file "devices", and the specification in the file "json". Creates nodes as a file "tool" does.
 NVIDIA_CTK = """#!/bin/sh

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit impo
 from ansible_collections.gpufleet.node.plugins.module_utils._module.toolkit.container_runtimes import Runtime
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_container_runtime
 
-from .running import cycle, run
+from .module_support import cycle, run
 
 PASSWORD = "registry-password"
 OWNERS = '# The owner\'s\nversion = 2\npassword = "%s"\n' % PASSWORD

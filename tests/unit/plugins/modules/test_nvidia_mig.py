@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.module_utils._backend.
     FakeBackend,
     FakeGpu,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules import module_support
 
 MIXED = {"3g.20gb": 1, "1g.5gb": 2}
 
@@ -48,7 +48,7 @@ def fixture_node(tmp_path, monkeypatch):
             if entries:
                 options["layout"] = list(entries)
             monkeypatch.setattr(select, "open_backend", lambda _choice: self.opened())
-            return running.run(nvidia_mig.main, check=check, diff=diff, **options)
+            return module_support.run(nvidia_mig.main, check=check, diff=diff, **options)
 
     return Node
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.module_utils._module.mig import processes, requirements
 from ansible_collections.gpufleet.node.plugins.modules import nvidia_mig_requirements
-from ansible_collections.gpufleet.node.tests.unit.plugins.modules import running
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules import module_support
 
 
 @pytest.fixture(name="node")
@@ -29,7 +29,7 @@ def fixture_node(tmp_path, monkeypatch):
 
         monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: "/bin/" + name)
         monkeypatch.setattr(AnsibleModule, "run_command", systemctl)
-        return running.run(nvidia_mig_requirements.main, **options)["problems"]
+        return module_support.run(nvidia_mig_requirements.main, **options)["problems"]
 
     return node
 
@@ -77,4 +77,4 @@ def test_a_node_without_systemd(tmp_path, monkeypatch):
 
     monkeypatch.setattr(AnsibleModule, "get_bin_path", lambda _module, name: None)
     monkeypatch.setattr(processes, "PROCESSES", str(tmp_path))
-    assert running.run(nvidia_mig_requirements.main)["problems"] == []
+    assert module_support.run(nvidia_mig_requirements.main)["problems"] == []

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.node.plugins.modules import (
     rke2_service,
     rke2_state,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.modules.running import run
+from ansible_collections.gpufleet.node.tests.unit.plugins.modules.module_support import run
 
 
 def test_artifacts(tmp_path):

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_check
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.device_jobs import Options
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.responses import Unreadable
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod
 
 Data = t.Dict[str, t.Any]
 NODE = node("a", **{"nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "x"})

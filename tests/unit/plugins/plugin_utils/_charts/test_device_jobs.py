@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import device_jobs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.readiness import ExpectedNode
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import pod
 
 Data = t.Dict[str, t.Any]
 OPTIONS = device_jobs.Options("mixed", has_gfd=True, namespace="ns", runtime_class="nvidia", image="image", timeout=300)

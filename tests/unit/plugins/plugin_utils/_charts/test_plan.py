@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.plan import 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record as drain_record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import problems as layout_problems
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import (
     OWN,
     PLUGIN,
     RECORD,
@@ -32,8 +32,8 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     problems,
     written,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import daemonset, node, pod
 
 Data = t.Dict[str, t.Any]
 LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import devic
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts import releases as charts_releases
 from ansible_collections.gpufleet.node.plugins.plugin_utils._charts.mapping import Value, ValueInputs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import variables
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import variables
 
 Data = t.Dict[str, t.Any]
 OPERATOR = charts_releases.supported("gpu-operator")

@@ -13,7 +13,11 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import kubeconfig
 from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal import Refusal
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig import CLUSTER, USER, config
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.kubeconfig_support import (
+    CLUSTER,
+    USER,
+    config,
+)
 
 
 def parts(text: str) -> tuple[t.Any, t.Any]:

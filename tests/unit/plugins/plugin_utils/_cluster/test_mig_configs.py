@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.gpufleet.node.plugins.module_utils._mig.mig_parted import parse
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_configs
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
 
 LAYOUT = [
     {"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}},

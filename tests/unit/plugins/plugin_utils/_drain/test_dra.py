@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import dra, evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dra_support import (
     PLUGIN,
     SMALL,
     claim,
@@ -21,8 +21,13 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._drain.dr
     mig,
     resource_slice,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu, unknown
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset, node, pod, user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu, unknown
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import (
+    daemonset,
+    node,
+    pod,
+    user,
+)
 
 Data = t.Dict[str, t.Any]
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import evictions
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.evictions import Change, EvictionOptions
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import user
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import user
 
 Data = t.Dict[str, t.Any]
 NOTHING = Change([], {})

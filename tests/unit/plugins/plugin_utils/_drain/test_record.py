@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._drain import record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.operands import OPERANDS
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.record import Record
 from ansible_collections.gpufleet.node.plugins.plugin_utils._drain.workloads import Workload
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, patched
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, patched
 
 Data = t.Dict[str, t.Any]
 DEPLOY = "nvidia.com/gpu.deploy."

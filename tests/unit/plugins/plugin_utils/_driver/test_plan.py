@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._common.refusal impo
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import generations
 from ansible_collections.gpufleet.node.plugins.plugin_utils._driver import plan as driver_plan
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import boards
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._driver.driver_support import (
     SYSTEMS,
     Data,
     gpu,

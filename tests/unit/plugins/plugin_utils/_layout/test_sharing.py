@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import mig_
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import nodes as cluster_nodes
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster.nodes import Host
 from ansible_collections.gpufleet.node.plugins.plugin_utils._layout import sharing as layout_sharing
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts import (
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.charts_support import (
     RECORD,
     SEVEN,
     built,
@@ -25,8 +25,8 @@ from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._charts.c
     problems,
     written,
 )
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import node, pod
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import node, pod
 
 Data = t.Dict[str, t.Any]
 GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import daemonset
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import daemonset
 
 Data = t.Dict[str, t.Any]
 PLUGIN = {"dra-driver-nvidia-gpu-component": "kubelet-plugin"}

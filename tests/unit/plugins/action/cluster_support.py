@@ -10,7 +10,7 @@ import os
 import typing as t
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes import patched, plugin
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.kubernetes_support import patched, plugin
 
 Data = t.Dict[str, t.Any]
 DEPLOY = "nvidia.com/gpu.deploy."

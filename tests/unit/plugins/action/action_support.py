@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 from types import SimpleNamespace
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts import gpu
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils.facts_support import gpu
 
 Data = t.Dict[str, t.Any]
 SEVEN = [{"devices": "all", "mig_enabled": True, "mig_devices": {"1g.10gb": 7}}]
