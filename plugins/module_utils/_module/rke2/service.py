@@ -25,7 +25,7 @@ from ..toolkit import runtime_check, runtime_service
 from . import containerd
 from . import log as rke2_log
 from .artifacts import checksum
-from .state import nvidia_program
+from .state import CONFIG, PREFIX, nvidia_program
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -54,8 +54,7 @@ PAUSE = 2.0  # seconds between polls
 LASTING_ERROR_SECONDS = 30.0  # seconds for which RKE2 may repeat a lasting error
 LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
-CONFIG = "/etc/rancher/rke2"
-PREFIXES = ("/usr/local", "/usr")  # of the archive and of the packages
+PREFIXES = (PREFIX, "/usr")  # of the archive and of the packages
 SECRET_MODE = 0o077  # permissions of group and others
 
 
