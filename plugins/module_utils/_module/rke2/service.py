@@ -104,8 +104,7 @@ class Rke2Service:
 
     def rendered(self) -> str:
         """The containerd configuration that RKE2 rendered."""
-        path = os.path.join(self.data_path, "agent", "etc", "containerd", "config.toml")
-        return (files.read(path) or b"").decode(errors="replace")
+        return files.text(os.path.join(self.data_path, "agent", "etc", "containerd", "config.toml"))
 
     def nvidia_problem(self) -> str:
         """Why the running containerd cannot start containers with GPUs; empty if it can or does not have to."""
@@ -152,7 +151,7 @@ class Rke2Service:
         lines = logs.lines(self.run([*argv, "--lines", str(logs.LINES)])[1])
         if any("containerd exited" in line for line in lines):
             path = os.path.join(self.data_path, "agent", "containerd", "containerd.log")
-            lines += logs.lines((files.read(path) or b"").decode(errors="replace"))[-LINES_OF_CONTAINERD:]
+            lines += logs.lines(files.text(path))[-LINES_OF_CONTAINERD:]
         return lines
 
     # --- Changes ------------------------------------------------------------------------------------------------------
