@@ -389,14 +389,14 @@ gpus:
       sample: []
     error:
       description:
-        - What failed on this GPU, what was restored and what to do. V(null) if nothing did. The module's message lists
-          the first few of them.
+        - What failed on this GPU, what was restored and what to do. V(null) if nothing failed. The module's message lists
+          the first few of these errors.
       type: str
       sample: null
     retries:
       description:
-        - Writes that failed without effect because of a transient error and were retried. The keys are those of
-          RV(operations), plus C(error).
+        - Writes that failed without effect because of a transient error, and were retried. The keys are those of
+          RV(operations), and C(error).
       type: list
       elements: dict
       sample: []

@@ -105,7 +105,7 @@ def _is_precompiled(request: Request, modules: str, words: Words) -> bool:
     return True
 
 
-def stream_of(request: Request, modules: str, build: str, words: Words) -> t.Optional[str]:
+def stream_of(request: Request, modules: str, build: str, words: Words) -> str:
+    """The module stream of dnf; empty if there is none."""
     streams: Data = request.source.get("module_stream", {})
-    stream = streams.get("prebuilt") if build == "prebuilt" else streams.get(modules)
-    return fill(stream, words) if stream else None
+    return fill(streams.get("prebuilt" if build == "prebuilt" else modules, ""), words)

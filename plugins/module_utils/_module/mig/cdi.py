@@ -100,8 +100,7 @@ class Cdi:
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.run = commands.runner(module)
-        settings = files.read(SETTINGS) or b""
-        self.settings = env_file.parse(settings.decode(errors="replace"))
+        self.settings = env_file.parse(files.text(SETTINGS))
         self.path: str = module.params["output"] or self.settings.get(_OUTPUT_VARIABLE) or DEFAULT_OUTPUT
 
     def generate(self) -> t.Tuple[str, t.Optional[bytes]]:

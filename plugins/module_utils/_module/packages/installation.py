@@ -132,7 +132,7 @@ def hold(node: NodePackages, now: Status) -> t.Tuple[t.List[str], bool]:
     return own_holds, bool(add or remove)
 
 
-def update_record(
+def record_packages(
     node: NodePackages, packages: t.Sequence[Package], before: t.Sequence[Package], now: Status, own_holds: t.List[str]
 ) -> None:
     installed = {*node.record.get("installed", []), *set(now.scope).difference(node.status(before).scope)}

@@ -207,7 +207,7 @@ def present(node: NodePackages) -> Data:
     now = node.status(packages)
     installation.require_complete(node, now, chosen)
     own_holds, holds_changed = installation.hold(node, now)
-    installation.update_record(node, packages, before, now, own_holds)
+    installation.record_packages(node, packages, before, now, own_holds)
     built = installation.build(node, chosen)  # packages whose module cannot be built are held and recorded too
     return results.result(
         node, before, node.manager.packages(), former != pin or holds_changed or built, version=now.version

@@ -25,7 +25,7 @@ from ..toolkit import runtime_check, runtime_service
 from . import containerd
 from . import log as rke2_log
 from .artifacts import checksum
-from .state import nvidia_program
+from .state import CONFIG, PREFIX, nvidia_program
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
@@ -54,8 +54,7 @@ PAUSE = 2.0  # seconds between polls
 LASTING_ERROR_SECONDS = 30.0  # seconds for which RKE2 may repeat a lasting error
 LINES_OF_CONTAINERD = 20
 SOCKET = "/run/k3s/containerd/containerd.sock"
-CONFIG = "/etc/rancher/rke2"
-PREFIXES = ("/usr/local", "/usr")  # of the archive and of the packages
+PREFIXES = (PREFIX, "/usr")  # of the archive and of the packages
 SECRET_MODE = 0o077  # permissions of group and others
 
 
@@ -105,8 +104,7 @@ class Rke2Service:
 
     def rendered(self) -> str:
         """The containerd configuration that RKE2 rendered."""
-        path = os.path.join(self.data_path, "agent", "etc", "containerd", "config.toml")
-        return (files.read(path) or b"").decode(errors="replace")
+        return files.text(os.path.join(self.data_path, "agent", "etc", "containerd", "config.toml"))
 
     def nvidia_problem(self) -> str:
         """Why the running containerd cannot start containers with GPUs; empty if it can or does not have to."""
@@ -153,7 +151,7 @@ class Rke2Service:
         lines = logs.lines(self.run([*argv, "--lines", str(logs.LINES)])[1])
         if any("containerd exited" in line for line in lines):
             path = os.path.join(self.data_path, "agent", "containerd", "containerd.log")
-            lines += logs.lines((files.read(path) or b"").decode(errors="replace"))[-LINES_OF_CONTAINERD:]
+            lines += logs.lines(files.text(path))[-LINES_OF_CONTAINERD:]
         return lines
 
     # --- Changes ------------------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def _json(text: str) -> t.Mapping[str, t.Any]:
 
 def _config_option(pid: int) -> t.List[str]:
     """The configuration that the running containerd was started with."""
-    words = (files.read("%s/%d/cmdline" % (PROC, pid)) or b"").decode(errors="replace").split("\0")
+    words = files.text("%s/%d/cmdline" % (PROC, pid)).split("\0")
     for place, word in enumerate(words):
         if word in ("--config", "-c") and place + 1 < len(words):
             return ["--config", words[place + 1]]

@@ -253,7 +253,7 @@ def test_holds_of_an_interrupted_run_belong_to_the_role(node, driver, monkeypatc
     node.install(CUDA, NEW)
     node.install(LIBRARY, NEW, "hi ")
     with monkeypatch.context() as patch:
-        patch.setattr(installation, "update_record", lambda *_given: 1 / 0)
+        patch.setattr(installation, "record_packages", lambda *_given: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             driver()
     assert node.state == {CUDA: ["hi ", NEW], LIBRARY: ["hi ", NEW]}
