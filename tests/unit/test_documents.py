@@ -261,3 +261,14 @@ def test_the_support_matrix_has_the_systems_of_the_driver() -> None:
         system, version = name.split("_")
         title = {"el": "Enterprise Linux"}.get(system, system.title())
         assert re.search(r"(?m)^\| %s [^|]*\b%s\b" % (title, re.escape(version)), rows), name
+
+
+# --- The recording of the demo ----------------------------------------------------------------------------------------
+
+
+def test_the_recording_has_the_chapters_of_the_demo() -> None:
+    """If not, run scripts/record-demo."""
+    sources = (text_of(Path("demo", name)) for name in ("demo_engine.py", "layout_changes.py"))
+    chapters = [title for source in sources for title in re.findall(r'screen\.chapter\("([^"]+)"\)', source)]
+    assert chapters
+    assert re.findall(r"(?m)^-- \d+\. (.+?) -+$", text_of(Path("docs/demo.md"))) == chapters
