@@ -130,6 +130,7 @@ PARTS: t.Sequence[Part] = (
     Part("ansible-lint", "ansible-lint, profile production", ["ansible-lint", "--offline", "--nocolor"]),
     Part("boot", "The boot restore, on the simulator", ["tests/integration/run", "tests/boot"], PYTEST_CLOSING),
     Part("docs", "Documentation of modules, plugins and roles", ANTSIBULL_DOCS),
+    Part("docsite", "The docsite, without a warning", ["python", "scripts/docsite.py"]),
     Part("mypy", "Types", ["mypy"]),
     Part("ruff", "Python: format and linter", ["sh", "-c", "ruff format --check . && ruff check ."]),
     Part("shell", "Shell scripts", ["bash", "-c", SHELLCHECK]),
