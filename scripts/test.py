@@ -124,6 +124,7 @@ PARTS: t.Sequence[Part] = (
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
     scenario("driver_failure", "failures of driver packages"),
+    Part("awx", "AWX: project, execution environment, objects of its API", pytest("tests/awx"), PYTEST_CLOSING),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
     Part("pythons", "Unit tests of module-side code on other Pythons", ["scripts/pythons"], r"^Python", 2),

@@ -1,0 +1,269 @@
+# Copyright (c) 2026, the gpufleet.node authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""awx/setup.yml, with the real modules of awx.awx, against a stand-in of AWX's API."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables
+from ansible_collections.gpufleet.node.tests.awx import stand_in
+from ansible_collections.gpufleet.node.tests.playbooks.conftest import TOP, Run, ansible_playbook
+
+PROJECT = TOP / "awx" / "project"
+LAYOUTS = ["whole", "half", "mixed", "small"]
+URL = "https://git.example.com/gpu/nodes.git"
+SETTINGS = {
+    "awx_project_url": URL,
+    "awx_cluster_credentials": ["GPU cluster"],
+    "awx_credentials": [
+        {"name": "GPU nodes", "credential_type": "Machine"},
+        {"name": "GPU cluster", "credential_type": "Kubeconfig", "inputs": {"kubeconfig": "the kubeconfig"}},
+    ],
+}
+
+
+class Site(t.NamedTuple):
+    """An AWX, and how to run the playbook against it."""
+
+    awx: stand_in.Awx
+    play: t.Callable[..., Run]
+    created: t.Optional[Run] = None
+
+
+def start(work: Path) -> t.Iterator[Site]:
+    awx = stand_in.Awx({URL: PROJECT})
+    server = stand_in.serve(awx)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def play(*arguments: str, fails: bool = False, **settings: t.Any) -> Run:
+        own = work / "settings.yml"
+        own.write_text(yaml.safe_dump({**SETTINGS, **settings}))
+        host = "http://127.0.0.1:%d" % server.server_address[1]
+        access = {"CONTROLLER_HOST": host, "CONTROLLER_OAUTH_TOKEN": stand_in.TOKEN}
+        run = ansible_playbook(work, *arguments, "-e", "@%s" % own, TOP / "awx/setup.yml", **access)
+        if (run.status != 0) != fails:
+            pytest.fail("ansible-playbook ended with status %d\n%s" % (run.status, run.output), pytrace=False)
+        return run
+
+    yield Site(awx, play)
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(name="empty")
+def fixture_empty(tmp_path: Path) -> t.Iterator[Site]:
+    """Without objects."""
+    yield from start(tmp_path)
+
+
+@pytest.fixture(name="site", scope="session")
+def fixture_site(tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Site]:
+    """With the objects of the playbook. Tests must not change them."""
+    for site in start(tmp_path_factory.mktemp("awx")):
+        yield site._replace(created=site.play("-vvv"))
+
+
+def survey(site: Site, template: stand_in.Object) -> t.Dict[str, stand_in.Object]:
+    """The questions of a template, by variable."""
+    return {question["variable"]: question for question in site.awx.surveys.get(template["id"], {}).get("spec", [])}
+
+
+# --- The playbook -----------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_changes_nothing(site: Site) -> None:
+    site.awx.requests.clear()
+    run = site.play()
+    assert run.count("localhost", "changed") == 0
+    assert site.awx.requests == []
+
+
+def test_check_mode_shows_only_what_would_change(site: Site) -> None:
+    site.awx.requests.clear()
+    assert site.play("--check", awx_image="registry.example.com/other:1").count("localhost", "changed") == 1
+    assert site.awx.requests == []
+
+
+def test_check_mode_without_objects_ends_after_the_organization(empty: Site) -> None:
+    assert empty.play("--check").count("localhost", "changed") == 1
+    assert empty.awx.requests == []
+
+
+def test_a_file_without_layouts_is_rejected(empty: Site) -> None:
+    path = PROJECT / "inventories/nodes/group_vars/gpu_nodes.yml"
+    run = empty.play(fails=True, awx_layouts_file=str(path))
+    assert "%s has no gpu_layouts. Set awx_layouts_file" % path in run.output
+    assert empty.awx.requests == []
+
+
+def test_secrets_are_not_shown(site: Site) -> None:
+    assert site.created and "the kubeconfig" not in site.created.output
+
+
+# --- The objects ------------------------------------------------------------------------------------------------------
+
+
+def test_templates_share_one_instance_group_that_runs_one_job_at_a_time(site: Site) -> None:
+    group = site.awx.one("instance_groups", max_concurrent_jobs=1, is_container_group=True)
+    templates = site.awx.objects["job_templates"].values()
+    assert len(templates) == 6
+    for template in templates:
+        assert site.awx.linked(template, "instance_groups") == [group["name"]]
+        assert template["prevent_instance_group_fallback"]  # another group would run the job at the same time
+        assert template["job_slice_count"] == 1 and not template["ask_job_slice_count_on_launch"]
+        assert not template["allow_simultaneous"]
+
+
+@pytest.mark.parametrize(
+    "name, playbook, credentials, questions",
+    [
+        ("GPU nodes, site", "site.yml", ["GPU nodes"], []),
+        ("GPU nodes, mig", "mig.yml", ["GPU nodes"], ["gpu_layout", "gpu_node_batches"]),
+        ("GPU nodes, mig from inventory", "mig.yml", ["GPU nodes"], ["gpu_node_batches"]),
+        ("GPU nodes, verify", "verify.yml", ["GPU nodes"], []),
+        (
+            *("GPU nodes, undo", "undo.yml", ["GPU nodes"]),
+            ["gpu_node_target", "gpu_node_undo_confirmed", "rke2_uninstall_confirmed"],
+        ),
+        ("Managed GPU cluster", "managed_cluster.yml", ["GPU cluster"], []),
+    ],
+)
+def test_templates(site: Site, name: str, playbook: str, credentials: t.List[str], questions: t.List[str]) -> None:
+    template = site.awx.one("job_templates", name=name)
+    assert template["playbook"] == playbook
+    assert site.awx.linked(template, "credentials") == credentials
+    assert list(survey(site, template)) == questions
+    assert template["survey_enabled"] == bool(questions)
+
+
+def test_surveys_offer_the_names_of_the_layouts(site: Site) -> None:
+    for resource, name in (
+        ("job_templates", "GPU nodes, mig"),
+        ("workflow_job_templates", "GPU nodes, change to a named layout"),
+    ):
+        question = survey(site, site.awx.one(resource, name=name))["gpu_layout"]
+        assert (question["type"], question["choices"]) == ("multiplechoice", LAYOUTS)
+
+
+def test_surveys_set_variables_of_the_collection(site: Site) -> None:
+    asked = {question["variable"] for one in site.awx.surveys.values() for question in one["spec"]}
+    assert asked - variables.known() - {"gpu_layout"} == set()
+
+
+@pytest.mark.parametrize("change", ["GPU nodes, mig", "GPU nodes, mig from inventory"])
+def test_workflows_preview_ask_change_and_verify(site: Site, change: str) -> None:
+    templates = {"preview": change, "approval": "Approve the change", "change": change, "verify": "GPU nodes, verify"}
+    links = {"preview": ["approval"], "approval": ["change"], "change": ["verify"], "verify": []}
+    name = {
+        "GPU nodes, mig": "GPU nodes, change to a named layout",
+        "GPU nodes, mig from inventory": "GPU nodes, apply the inventory",
+    }[change]
+    workflow = site.awx.one("workflow_job_templates", name=name)
+    nodes = site.awx.find("workflow_job_template_nodes", {"workflow_job_template": workflow["id"]})
+    assert {node["identifier"]: site.awx.linked(node, "success_nodes") for node in nodes} == links
+    for node in nodes:
+        template = site.awx.one("unified_job_templates", id=node["unified_job_template"])
+        assert template["name"] == templates[node["identifier"]]
+        assert node["job_type"] == ("check" if node["identifier"] == "preview" else None)
+    assert request(site, "GET", workflow, "launch", {}) == {"node_prompts_rejected": []}
+    assert workflow["ask_limit_on_launch"]
+
+
+def test_the_nightly_schedule_verifies(site: Site) -> None:
+    (schedule,) = site.awx.objects["schedules"].values()
+    assert schedule["unified_job_template"] == site.awx.one("job_templates", name="GPU nodes, verify")["id"]
+
+
+def test_inventories_are_read_from_the_project(site: Site) -> None:
+    sources = site.awx.objects["inventory_sources"].values()
+    assert [(PROJECT / source["source_path"]).is_file() for source in sources] == [True, True]
+
+
+def test_the_type_of_kubeconfigs_keeps_the_templates_of_awx(site: Site) -> None:
+    injectors = site.awx.one("credential_types", name="Kubeconfig")["injectors"]
+    assert injectors == {
+        "file": {"template": "{{ kubeconfig }}"},
+        "env": {"K8S_AUTH_KUBECONFIG": "{{ tower.filename }}"},
+    }
+
+
+def test_the_readme_lists_the_objects(site: Site) -> None:
+    listed = (TOP / "awx" / "README.md").read_text()
+    resources = ("organizations", "execution_environments", "projects", "inventories", "instance_groups")
+    resources += ("job_templates", "schedules", "workflow_job_templates")
+    names = {one["name"] for resource in resources for one in site.awx.objects[resource].values()}
+    assert {name for name in names if "| `%s`" % name not in listed and ", `%s`" % name not in listed} == set()
+
+
+# --- Refusals of AWX --------------------------------------------------------------------------------------------------
+
+
+def request(site: Site, method: str, one: stand_in.Object, relation: str, data: t.Any) -> t.Any:
+    return site.awx.request(method, "%s%s/" % (one["url"], relation), {}, data)[1]
+
+
+def test_a_playbook_that_is_not_in_the_project_is_refused(empty: Site) -> None:
+    template = {"name": "GPU nodes, mig", "description": "", "playbook": "gpufleet.node.mig"}
+    run = empty.play("-e", yaml.safe_dump({"awx_job_templates": [template]}, default_flow_style=True), fails=True)
+    assert "Playbook not found for project" in run.output
+
+
+def test_a_schedule_of_a_template_that_asks_is_refused(site: Site) -> None:
+    template = site.awx.one("job_templates", name="GPU nodes, mig")
+    schedule = {"name": "s", "rrule": "DTSTART:20260101T020000Z RRULE:FREQ=DAILY;INTERVAL=1"}
+    with pytest.raises(stand_in.Refused, match="'gpu_layout' value missing"):
+        site.awx.request("POST", "/api/v2/schedules/", {}, {**schedule, "unified_job_template": template["id"]})
+
+
+@pytest.mark.parametrize(
+    "answers, message",
+    [
+        ({}, "'gpu_layout' value missing"),
+        ({"gpu_layout": "unknown"}, "expected to be one of"),
+        ({"gpu_layout": "mixed", "gpu_node_batches": "2"}, "expected to be an integer"),
+    ],
+)
+def test_wrong_answers_are_refused(site: Site, answers: t.Any, message: str) -> None:
+    template = site.awx.one("job_templates", name="GPU nodes, mig")
+    with pytest.raises(stand_in.Refused, match=message):
+        request(site, "POST", template, "launch", {"extra_vars": answers})
+
+
+def test_a_list_is_no_answer_to_a_question_for_text(site: Site) -> None:
+    template = site.awx.one("job_templates", name="GPU nodes, undo")
+    with pytest.raises(stand_in.Refused, match="expected to be a string"):
+        request(site, "POST", template, "launch", {"extra_vars": {"gpu_node_target": ["gpu-a100-01"]}})
+
+
+def test_other_variables_are_ignored(site: Site) -> None:
+    """So what a launch may set is a question, or is in the inventory."""
+    template = site.awx.one("job_templates", name="GPU nodes, mig")
+    answers = {"gpu_layout": "mixed", "nvidia_mig_layout": []}
+    launched = request(site, "POST", template, "launch", {"extra_vars": answers})
+    assert launched == {"ignored_fields": {"extra_vars": {"nvidia_mig_layout": []}}}
+
+
+def test_a_prompt_that_the_template_does_not_have_is_refused(site: Site) -> None:
+    node = {
+        "identifier": "n",
+        "workflow_job_template": site.awx.one("workflow_job_templates", name="GPU nodes, apply the inventory")["id"],
+        "unified_job_template": site.awx.one("job_templates", name="Managed GPU cluster")["id"],
+        "limit": "gpu-a100-01",
+    }
+    with pytest.raises(stand_in.Refused, match="not configured to prompt"):
+        site.awx.request("POST", "/api/v2/workflow_job_template_nodes/", {}, node)
+
+
+def test_an_approval_has_no_links_of_its_own(site: Site) -> None:
+    """Its node has them, so the playbook links it in a second task."""
+    approval = next(iter(site.awx.objects["workflow_approval_templates"].values()))
+    with pytest.raises(stand_in.Refused, match="Not found"):
+        request(site, "GET", approval, "success_nodes", {})
