@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables
-from ansible_collections.gpufleet.node.tests.unit.project_files import TOP, files, text_of
-from ansible_collections.gpufleet.node.tests.unit.project_names import DOCUMENTATION, NAMES, OURS, TAGS
+from ansible_collections.gpufleet.node.tests.unit.names_support import DOCUMENTATION, NAMES, OURS, TAGS
+from ansible_collections.gpufleet.node.tests.unit.project_support import TOP, files, text_of
 
 DOCUMENTS = [path for path in files() if path.match("docs/*.md") or path.match("roles/*/README.md")]
 DOCUMENTS += [Path("README.md")]

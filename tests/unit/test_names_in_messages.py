@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.tests.unit.project_files import TOP
-from ansible_collections.gpufleet.node.tests.unit.project_names import CHOICES, DOCUMENTATION, NAMES, OURS, TAGS, TASKS
+from ansible_collections.gpufleet.node.tests.unit.names_support import CHOICES, DOCUMENTATION, NAMES, OURS, TAGS, TASKS
+from ansible_collections.gpufleet.node.tests.unit.project_support import TOP
 
 
 def unknown(text: str) -> list[str]:

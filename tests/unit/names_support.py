@@ -11,7 +11,7 @@ import re
 import yaml
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._inventory import variables
-from ansible_collections.gpufleet.node.tests.unit.project_files import TOP
+from ansible_collections.gpufleet.node.tests.unit.project_support import TOP
 
 SPECIFICATIONS = {
     path.parents[1].name: yaml.safe_load(path.read_text())["argument_specs"]
