@@ -88,7 +88,7 @@ stops_containers:
 problems:
   description:
     - Why the service cannot start containers with GPUs, and whether its configuration differs from the options. One
-      sentence or more each.
+      sentence or more each, without a full stop at the end.
   returned: O(state=checked)
   type: list
   elements: str
