@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.runs import temporary
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.runs_support import temporary
 
 
 @pytest.fixture(name="own")

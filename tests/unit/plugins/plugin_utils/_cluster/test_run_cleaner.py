@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import run_cleaner, run_folder, runs
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.runs import temporary
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.runs_support import temporary
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])

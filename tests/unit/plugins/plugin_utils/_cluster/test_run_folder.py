@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import run_cleaner, run_folder, runs
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.runs import run_of, temporary
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.runs_support import run_of, temporary
 
 
 @pytest.fixture(name="no_cleaner")

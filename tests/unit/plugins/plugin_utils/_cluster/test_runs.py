@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.gpufleet.node.plugins.plugin_utils._cluster import runs
-from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.runs import run_of
+from ansible_collections.gpufleet.node.tests.unit.plugins.plugin_utils._cluster.runs_support import run_of
 
 
 def test_a_process_that_its_parent_does_not_wait_for_has_ended() -> None:
