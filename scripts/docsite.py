@@ -108,7 +108,9 @@ def write_reference(source: Path, name: str) -> None:
     index = folder / "index.rst"
     entry = re.compile(r"(?:[`<.]|^ +)(\w+)[#_](module|role)\b")
     lines = [(line, entry.search(line)) for line in index.read_text().splitlines(keepends=True)]
-    index.write_text("".join(line for line, found in lines if not found or "_".join(found.groups()) not in internal))
+    text = "".join(line for line, found in lines if not found or "_".join(found.groups()) not in internal)
+    title = "Modules, filters and roles"
+    index.write_text(re.sub(r"(?mi)^%s\n=+$" % re.escape(name), title + "\n" + "=" * len(title), text, count=1))
 
 
 def run(program: str, *arguments: str | Path) -> None:

@@ -28,7 +28,14 @@ for_each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=str)
 # Variables of other tools, which documents compare with ours.
 OTHERS = {"nvidia_driver_ubuntu_use_open_kernel_modules", *variables._EQUIVALENTS}
 # Names in examples, which Ansible or the example itself defines.
-EXAMPLES = {"ansible_connection", "ansible_become", "ansible_python_interpreter", "ansible_ssh_common_args"}
+EXAMPLES = {
+    "mig_parted",
+    "release_checksums",
+    "ansible_connection",
+    "ansible_become",
+    "ansible_python_interpreter",
+    "ansible_ssh_common_args",
+}
 FOLDERS = ("benchmarks/", "demo/", "docs/", "extensions/", "inventory/", "playbooks/", "roles/", "scripts/", "tests/")
 TARGETS = set(re.findall(r"(?m)^([a-z][a-z-]*):", (TOP / "Makefile").read_text()))
 
