@@ -40,7 +40,7 @@ html_theme_options = {"page_width": "1200px", "sidebar_width": "260px", "fixed_s
 
 def pages() -> dict[str, str]:
     """The site's pages: their paths in the repository, and on the site, without the suffix."""
-    found = {FIRST: "index", "README.md": "overview"}
+    found = {FIRST: "index", "README.md": "overview", "awx/README.md": "awx"}
     found.update({"docs/" + path.name: path.stem for path in TOP.glob("docs/*.md") if path.name != "README.md"})
     roles = [path.parent.name for path in TOP.glob("roles/*/README.md")]
     found.update({"roles/%s/README.md" % role: "roles/" + role for role in roles if role not in INTERNAL_ROLES})

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.node.tests.unit.names_support import DOCUMENTA
 from ansible_collections.gpufleet.node.tests.unit.project_support import TOP, files, text_of
 
 DOCUMENTS = [path for path in files() if path.match("docs/*.md") or path.match("roles/*/README.md")]
-DOCUMENTS += [Path("README.md")]
+DOCUMENTS += [Path("README.md"), Path("awx/README.md")]
 for_each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=str)
 
 # Variables of other tools, which documents compare with ours.
@@ -36,7 +36,18 @@ EXAMPLES = {
     "ansible_python_interpreter",
     "ansible_ssh_common_args",
 }
-FOLDERS = ("benchmarks/", "demo/", "docs/", "extensions/", "inventory/", "playbooks/", "roles/", "scripts/", "tests/")
+FOLDERS = (
+    "awx/",
+    "benchmarks/",
+    "demo/",
+    "docs/",
+    "extensions/",
+    "inventory/",
+    "playbooks/",
+    "roles/",
+    "scripts/",
+    "tests/",
+)
 TARGETS = set(re.findall(r"(?m)^([a-z][a-z-]*):", (TOP / "Makefile").read_text()))
 
 
