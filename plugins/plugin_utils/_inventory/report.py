@@ -70,16 +70,19 @@ def _indented(text: str) -> str:
 
 
 def sentences(problems: t.Sequence[object], host: str) -> list[str]:
-    """The problems as text, each once. A problem may be the result of a failed task."""
-    texts = [text for each in problems for text in (_failure(each, host) if isinstance(each, dict) else [str(each)])]
-    return list(dict.fromkeys(texts))
+    """The problems as text, each once, without the host's name, which those of a cluster have.
+
+    A problem may be the result of a failed task.
+    """
+    texts = [text for each in problems for text in (_failure(each) if isinstance(each, dict) else [str(each)])]
+    return list(dict.fromkeys(text.removeprefix("%s: " % host) for text in texts))
 
 
-def _failure(result: dict[str, t.Any], host: str) -> list[str]:
+def _failure(result: dict[str, t.Any]) -> list[str]:
     """The errors of a failed task as problems; those of the failed items if it is a loop."""
     results = result.get("results")  # a node may return anything
     items = (
         [each for each in results if isinstance(each, dict) and each.get("failed")] if isinstance(results, list) else []
     )
     texts = [str(each.get("msg") or "a task failed without a message") for each in items or [result]]
-    return [_PREFIX.sub("", text, count=1).strip().removeprefix("%s: " % host).removesuffix(".") for text in texts]
+    return [_PREFIX.sub("", text, count=1).strip().removesuffix(".") for text in texts]

@@ -39,6 +39,7 @@ def test_a_problem_of_several_hosts_is_listed_once() -> None:
         report.preflight({"a": [{"failed": True, "msg": "a: x."}, "x"]}, ["a"])["a"]
         == "Nothing was changed. Problems: 1\n- a: x"
     )
+    assert report.sentences(["a: x", "b: x"], "a") == ["x", "b: x"]
     many = report.preflight({"n%d" % number: ["x"] for number in range(100)}, ["n0"])
     assert many["n0"].endswith("n18, n19, and 80 more: x")
 
