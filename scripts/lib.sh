@@ -46,3 +46,15 @@ isolated() { # COMMAND...
     "$@"
   fi
 }
+
+# Exit with status 77 if the lab cannot run on this machine.
+require_lab() {
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "the lab needs root on Debian or Ubuntu, for podman"
+    exit 77
+  fi
+  if ! unshare --mount true 2>/dev/null; then
+    echo "the lab needs more privileges than this container has: podman cannot mount file systems"
+    exit 77
+  fi
+}

@@ -39,6 +39,7 @@ BIN = CACHE / "venv" / "bin"
 LOGS = CACHE / "test"
 
 AT_ONCE = 3  # scenarios often wait: for services, or pods
+LAB = ("scenario-", "execution-environment")  # beginnings of names of parts that use the lab
 SILENCE = 40 * 60  # seconds without output, after which a part is stopped; a task that builds Kubernetes prints nothing
 POLL = 1.0  # seconds between two checks for output
 NOT_HERE = 77
@@ -119,12 +120,18 @@ PARTS: t.Sequence[Part] = (
     Part(
         "cores", "Playbooks and plugins on the oldest and newest ansible-core", ["scripts/cores"], r"^ansible-core", 2
     ),
+    Part(
+        "execution-environment",
+        "The execution environment of AWX on a node of the lab: ansible-runner and ansible-navigator",
+        ["scripts/execution-environment"],
+        PYTEST_CLOSING,
+    ),
     Part("artifact", "The artifact: same bytes twice, Galaxy's importer, use", ["scripts/artifact"], PYTEST_CLOSING),
     Part("bench", "Benchmarks, at their smallest size", ["benchmarks/run", "--small"]),
     Part("engine", "Engine tests: every fault, every kill, on the simulator", pytest("tests/engine"), PYTEST_CLOSING),
     Part("sanity", "ansible-test sanity", ["scripts/sanity"]),
     scenario("driver_failure", "failures of driver packages"),
-    Part("awx", "AWX: project, execution environment, objects of its API", pytest("tests/awx"), PYTEST_CLOSING),
+    Part("awx", "AWX: project, definition of the environment, objects of its API", pytest("tests/awx"), PYTEST_CLOSING),
     Part("simulator", "The simulator, as built and under sanitizers", SIMULATOR, PYTEST_CLOSING, 2),
     Part("unit", "Unit tests", pytest("tests/unit"), PYTEST_CLOSING),
     Part("pythons", "Unit tests of module-side code on other Pythons", ["scripts/pythons"], r"^Python", 2),
@@ -223,7 +230,7 @@ def apart(parts: t.Sequence[Part]) -> t.Sequence[Part]:
 
 
 def uses_lab(parts: t.Sequence[Part]) -> bool:
-    return os.geteuid() == 0 and any(part.name.startswith("scenario-") for part in parts)
+    return os.geteuid() == 0 and any(part.name.startswith(LAB) for part in parts)
 
 
 def lock_lab() -> bool:
